@@ -12,7 +12,7 @@ from headwater.api.concurrency import run_upload
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
 from headwater.api.guard import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
-from headwater.api.pagination import LINK, Cursor, Limit, streamed
+from headwater.api.pagination import LINK, Cursor, Limit, stream_array
 from headwater.api.parsing import NULL_TO_NONE, STRICT_INTEGER
 from headwater.api.schemas import DatasetBody, EntriesPage, EntriesWritten, Existence
 from headwater.api.values_body import read_values, required_scopes_with_values, value_query
@@ -78,7 +78,7 @@ def list_all(
 ) -> Response:
     """Lists the datasets, newest first."""
     found, following = services.datasets.list(api_key.owner, names, parse_cursor(cursor) if cursor else None, limit)
-    return streamed(request, [map(DatasetBody.of, found)], following)
+    return stream_array(request, [map(DatasetBody.of, found)], following)
 
 
 @router.post(

@@ -257,11 +257,12 @@ class DeploymentStats(BaseModel):
 
     workers_health: WorkersHealth
     lag: int | None = Field(
-        description="Records in the source that are not processed yet, by their offsets; null when Kafka is unavailable."
+        description="Number of records in the source that are not processed yet, by their offsets; null when Kafka is "
+        "unavailable."
     )
     last_progress_at: Timestamp | None = Field(
-        description="Time of the last committed batch; null when there was none within a week, or when the set store is "
-        "unavailable."
+        description="Time of the last committed batch; null when there was none within a week, or when the set store "
+        "is unavailable."
     )
 
     @classmethod

@@ -1,4 +1,7 @@
-"""Where the parts are: your own when a setting names them, else the embedded ones of the data directory."""
+"""Resolves where Kafka, the set store and the database are.
+
+They are the operator's own when a setting names them, otherwise the embedded ones in the data directory.
+"""
 
 from dataclasses import dataclass
 
@@ -22,36 +25,37 @@ OWN_CLUSTER_REPLICATION = 3
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Addresses and secrets of one installation, each resolved from settings when it is asked for."""
+    """Endpoints and secrets of one installation. Each is resolved from the settings on access."""
 
     settings: Settings
     home: Home
 
     @property
     def embeds_kafka(self) -> bool:
-        """True when no own Kafka is named."""
+        """Whether the embedded Kafka is used, because no setting names another one."""
         return not self.settings.kafka_bootstrap_servers
 
     @property
     def embeds_valkey(self) -> bool:
-        """True when no own Redis or Valkey is named."""
+        """Whether the embedded Valkey is used, because no setting names another set store."""
         return not self.settings.redis_url.get_secret_value()
 
     def embedded_kafka(self) -> EmbeddedKafka:
-        """The Kafka of the data directory."""
+        """Return the embedded Kafka of the data directory."""
         s = self.settings
         return EmbeddedKafka(
             self.home.path, s.cache_dir.expanduser(), host=s.host, advertised_host=s.advertised_host, java=s.kafka_java
         )
 
     def embedded_valkey(self) -> EmbeddedValkey:
-        """The Valkey of the data directory."""
+        """Return the embedded Valkey of the data directory."""
         return EmbeddedValkey(self.home.path)
 
     def kafka(self) -> KafkaAccess:
-        """How to reach Kafka as its administrator.
+        """Return how to connect to Kafka as its administrator.
 
-        Raises SetupError when the data directory has no Kafka yet, or the settings of one's own don't fit together.
+        Raises SetupError when the data directory has no embedded Kafka yet, or when the settings of the operator's
+        Kafka are inconsistent.
         """
         if self.embeds_kafka:
             require_embedded(self.settings)
@@ -60,24 +64,27 @@ class Addresses:
         return admin_access(self.settings)
 
     def require_kafka_settings(self) -> None:
-        """Raise SetupError when the settings of Kafka don't fit together. An embedded one need not be there yet."""
+        """Raise SetupError when the Kafka settings are inconsistent. The embedded Kafka need not exist yet."""
         if self.embeds_kafka:
             require_embedded(self.settings)
         else:
             self.reader_kafka()
 
     def reader_kafka(self) -> KafkaAccess:
-        """How readers reach Kafka; a name and a password are those that the operator gives. Raises SetupError."""
+        """Return how readers connect to Kafka. Raises SetupError.
+
+        A user name and a password are present only when the operator manages the users.
+        """
         admin = self.kafka()
-        if self.embeds_kafka:  # it has one address for readers and one for Headwater's own processes
+        if self.embeds_kafka:  # it has one listener for readers and one for Headwater's processes
             return _without_user(admin, bootstrap_servers=self.embedded_kafka().bootstrap_servers)
         return reader_access(self.settings, admin)
 
     def worker_kafka(self) -> KafkaAccess:
-        """How workers reach Kafka. Raises SetupError.
+        """Return how workers connect to Kafka. Raises SetupError.
 
-        There is a user's name and a password only where the operator manages the users: workers are Headwater itself
-        then.
+        A user name and a password are present only when the operator manages the users. Workers then log in as
+        Headwater's own user.
         """
         admin = self.kafka()
         if not self.manages_kafka_users:
@@ -86,35 +93,43 @@ class Addresses:
 
     @property
     def manages_kafka_users(self) -> bool:
-        """Whether Headwater creates the users and access rules of Kafka."""
+        """Whether Headwater creates the Kafka users and access rules (ACLs)."""
         return self.settings.kafka_credentials == "managed"
 
     def replication(self) -> int:
-        """Copies of each topic that Headwater makes."""
+        """Return the replication factor of the topics that Headwater creates."""
         default = EMBEDDED_REPLICATION if self.embeds_kafka else OWN_CLUSTER_REPLICATION
         return self.settings.kafka_replication or default
 
     def redis_url(self) -> str:
-        """The set store's URL."""
+        """Return the URL of the set store."""
         return self.settings.redis_url.get_secret_value() or self.embedded_valkey().url
 
     def set_store(self) -> Client:
-        """A client of the set store. Raises SetupError when the store evicts keys; one that is away may come back."""
+        """Return a client of the set store. Raises SetupError when the store evicts keys.
+
+        An unavailable store is only logged, because it may come back.
+        """
         client = connect(self.redis_url())
         try:
             client.call("PING")
         except SetStoreEvicts as error:
             raise SetupError(error.detail) from error
         except SetStoreUnavailable as error:
-            log.warning("the set store can't be asked for its maxmemory-policy yet", reason=error.detail)
+            log.warning(
+                "the set store is unavailable, so its maxmemory-policy could not be checked", reason=error.detail
+            )
         return client
 
     def database_url(self) -> str:
-        """The SQLAlchemy URL of the database."""
+        """Return the SQLAlchemy URL of the database."""
         return self.settings.database_url.get_secret_value() or f"sqlite:///{self.home.database}"
 
     def secret_key(self) -> bytes:
-        """The key that seals stored credentials, made on first use. Raises SetupError without a place to keep it."""
+        """Return the key that encrypts stored credentials. It is created on first use.
+
+        Raises SetupError when there is no data directory to store it in.
+        """
         text = self.settings.secret_key.get_secret_value()
         if text:
             return decode_secret_key(text, "HEADWATER_SECRET_KEY")
@@ -126,22 +141,25 @@ class Addresses:
         return load_or_create_secret_key(self.home.secret_key)
 
     def make_home(self) -> None:
-        """Make the data directory of a part that runs alone. Raises SetupError when `up` should have made it."""
+        """Create the data directory of a process that runs without `headwater up`.
+
+        Raises SetupError when the process uses embedded services, since only `up` creates their directory.
+        """
         if self.embeds_kafka:
             self.require_home("HEADWATER_KAFKA_BOOTSTRAP_SERVERS")
         if self.embeds_valkey:
             self.require_home("HEADWATER_REDIS_URL")
         self.home.create()
 
-    def require_home(self, instead: str) -> None:
-        """Raise SetupError when the data directory does not exist: a mistyped one must not be made silently.
+    def require_home(self, setting: str) -> None:
+        """Raise SetupError when the data directory does not exist. A mistyped path must not create a new directory.
 
-        instead: the setting that names a part outside of it.
+        setting: the setting that makes the data directory unnecessary, for the message.
         """
         if not self.home.path.exists():
             raise SetupError(
-                f"There is no Headwater in {self.home.path} yet. Start it with `headwater up`, or point --data-dir "
-                f"(or {instead}) at the one that runs."
+                f"There is no installation in {self.home.path}. Start one with `headwater up`, point --data-dir at "
+                f"the existing one, or set {setting}."
             )
 
 

@@ -1,4 +1,4 @@
-"""Composition of an API process."""
+"""Builds an API process and runs it."""
 
 import os
 import secrets
@@ -40,7 +40,7 @@ from headwater.services.flows import Flows, FlowStores
 from headwater.services.idempotency import IdempotencyService
 from headwater.services.ids import new_id, utc_now
 from headwater.services.keys import Keys
-from headwater.services.metrics import PipelineMetrics
+from headwater.services.metrics import DeploymentMetrics
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaSets, QuotaStores
@@ -64,19 +64,20 @@ from headwater.transforms.expression import parse
 
 PASSWORD_BYTES = 24
 RATE_ANSWER_TIMEOUT_S = 0.5
-"""A request that can't be counted by then passes uncounted."""
+"""The time-out of the rate limits' store. After it, a request passes uncounted."""
 METRICS_ANSWER_TIMEOUT_S = 2.0
-"""The health of workers is shown with it, also while the set store is away."""
+"""The time-out of reads of metrics. `deploy/stats` must respond even while the set store is unavailable."""
 SWITCH_INTERVAL_S = 0.001
-"""How long a thread may compute before another one gets its turn: uploads compute, and other requests wait for them."""
+"""Python's switch interval: how long the thread of an upload may keep the GIL while other requests wait."""
 
 
 def serve(settings: Settings, fd: int | None) -> None:
-    """Serve until SIGTERM or SIGINT; on the listening socket `fd` when there is one. Raises SetupError."""
+    """Serve until SIGTERM or SIGINT, on the inherited listening socket `fd` if it is given. Raises SetupError."""
     share_heaps()
     require_platform()
     for number in (signal.SIGINT, signal.SIGTERM):
-        # uvicorn raises the signal again when its last request is served: that is an end, and no crash
+        # uvicorn raises the signal again after the last request. Without this handler, the process would end with the
+        # status of a signal, which looks like a crash.
         signal.signal(number, lambda *_: sys.exit(0))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     addresses = Addresses(settings, Home(settings.data_dir))
@@ -132,7 +133,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
             redact=redactor(operator_names(addresses, bindings)),
             manages_users=addresses.manages_kafka_users,
         ),
-        metrics=PipelineMetrics(
+        metrics=DeploymentMetrics(
             RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)),
             _lag(bindings, broker),
             utc_now,
@@ -159,7 +160,10 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
 
 
 def _lag(bindings: Bindings, broker: ClusterAdmin) -> Callable[[Source, str], int | None]:
-    """The lag of a group on the cluster that its stream is on; None when nobody tells."""
+    """Return a function that reads the lag of a consumer group from the cluster of its stream.
+
+    The lag is None for Pub/Sub and for unbound streams.
+    """
     clusters: dict[KafkaAccess, ClusterAdmin] = {access: KafkaClusterAdmin(access, 1) for access in bindings.clusters()}
 
     def lag(source: Source, group: str) -> int | None:
@@ -181,7 +185,7 @@ def _limits(addresses: Addresses) -> RateLimits | None:
 
 
 def _endpoint(addresses: Addresses) -> KafkaEndpoint:
-    """Where and how users log in to Kafka: part of each deploy answer."""
+    """Return how readers connect to Kafka, as the response of a deploy shows it."""
     readers = addresses.reader_kafka()
     return KafkaEndpoint(
         readers.bootstrap_servers,
@@ -198,9 +202,11 @@ def _has_leader(leases: Leases) -> bool:
 def _require_leader(leases: Leases) -> None:
     leader = leases.leader(CONTROLLER_LEASE)
     if leader is None:
-        raise OrchestratorUnavailable("No controller runs, so deployments don't change. Start `headwater controller`.")
+        raise OrchestratorUnavailable(
+            "No controller is running, so deployments do not change. Start `headwater controller`."
+        )
     if leader.failing:
-        raise OrchestratorUnavailable(f"The controller does not do all of its work: {leader.failing}")
+        raise OrchestratorUnavailable(f"Part of the controller's work fails: {leader.failing} See its log.")
 
 
 def _metrics_dir() -> Path | None:

@@ -1,7 +1,7 @@
-"""Backup and restore of the database, the secret key and the set store. Kafka's data is not part of a backup.
+"""Backs up and restores the database, the secret key and the set store. Kafka's data is not part of a backup.
 
-The database is read as of one moment, and the set store after that: so every set that the database names is in the
-backup, which may also have writes that were made during the backup.
+The database is read from a snapshot, and the set store after that. So the backup contains every set that the database
+references; it may also contain writes that were made during the backup.
 """
 
 import base64
@@ -28,15 +28,15 @@ from headwater.stores.sql.encryption import Sealer, decode_secret_key
 
 DATABASE, SET_STORE, SECRET_KEY = "database.jsonl", "set-store.jsonl", "secret-key"
 FILES = ("api-key", "tokens.json", "abis.json")
-"""Further files of the data directory that only this installation has."""
+"""Further files of the data directory that belong into a backup."""
 ANSWER_TIMEOUT_S = 60.0
 READY_WITHIN_S = 60.0
 
 
 def backup(settings: Settings, path: Path, *, with_key: bool = True) -> dict[str, Any]:
-    """Write a backup of the installation, which may run. Returns the manifest. Raises SetupError, Unavailable.
+    """Write a backup of the installation, which may be running. Returns the manifest. Raises SetupError, Unavailable.
 
-    No restore into the data directory can begin meanwhile, nor a backup while one is under way.
+    The data directory is locked meanwhile: no restore can start during a backup, and no backup during a restore.
     """
     addresses = _addresses(settings)
     path = path.expanduser().absolute()
@@ -74,17 +74,19 @@ def _kind(entry: set_backup.Entry) -> str:
 
 
 def verify(path: Path) -> dict[str, Any]:
-    """Read a backup as a whole. Returns its manifest. Raises SetupError when it is damaged."""
+    """Read and check a whole backup. Returns its manifest. Raises SetupError when the backup is damaged."""
     with reading(path) as archive:
         archive.verify()
         return archive.manifest
 
 
 def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[str, Any]:
-    """Put a backup in place of what is there. Returns the manifest. Raises SetupError, Unavailable.
+    """Replace the data of an installation by a backup. Returns the manifest. Raises SetupError, Unavailable.
 
-    replace: Restore also when the installation holds data; the old database file, secret key and set store are kept
-    beside the new ones. After an interrupted restore, nothing starts on the data directory until one has succeeded.
+    replace: also restore into an installation that holds data. Its database file, secret key and set store are renamed
+    and kept.
+
+    After an interrupted restore, no process starts on the data directory until a restore has succeeded.
     """
     addresses = Addresses(settings, Home(settings.data_dir))
     home = addresses.home
@@ -118,7 +120,7 @@ def _addresses(settings: Settings) -> Addresses:
 
 @contextmanager
 def _without_restore(home: Home) -> Iterator[None]:
-    """Keep restores out of a data directory. Raises SetupError when one is under way or was cut off."""
+    """Lock a data directory against restores. Raises SetupError when a restore is in progress or was interrupted."""
     with home.using_database() if home.path.exists() else nullcontext():
         home.require_restored()
         yield
@@ -129,7 +131,10 @@ def _key_text(key: bytes) -> bytes:
 
 
 def _key(addresses: Addresses, archive: Archive) -> bytes:
-    """The secret key of the backup; without one in it, that of the installation. Raises SetupError."""
+    """Return the secret key of the backup or, when the backup has none, that of the installation.
+
+    Raises SetupError.
+    """
     given = addresses.settings.secret_key.get_secret_value()
     if not archive.has(SECRET_KEY):
         if not given and not addresses.home.secret_key.exists():
@@ -149,18 +154,22 @@ def _has_external_database(addresses: Addresses) -> bool:
 
 
 def _require_stopped(addresses: Addresses) -> None:
-    """Raise SetupError when a controller leads. The locks of the data directory exclude processes of this machine."""
+    """Raise SetupError when a controller leads.
+
+    Processes on this machine are already excluded by the locks of the data directory.
+    """
     if not _has_external_database(addresses) and not addresses.home.database.exists():
         return
     url = addresses.database_url()
     if not database_backup.is_empty(url) and database_backup.has_leader(url, CONTROLLER_LEASE):
         raise SetupError(
-            "A controller leads on this database. Stop all processes of Headwater; after a kill, wait for 10 s."
+            "A controller holds the lease of this database. Stop all processes of Headwater. If a controller was "
+            "killed, wait 10 s until its lease has expired."
         )
 
 
 def _require_empty(addresses: Addresses) -> None:
-    """Raise SetupError when something is there that a restore would replace."""
+    """Raise SetupError when the installation has data that a restore would replace."""
     own = _has_external_database(addresses)
     if (own and not database_backup.is_empty(addresses.database_url())) or (
         not own and addresses.home.database.exists()
@@ -178,19 +187,19 @@ def _require_empty(addresses: Addresses) -> None:
 
 
 def _load(url: str, archive: Archive, key: bytes, fencing: int = 0) -> None:
-    """Write the rows of a backup into a database, and check that the key opens it."""
+    """Write the rows of a backup into a database, and check that the secret key fits."""
     rows = ((str(name), values) for name, values in archive.lines(DATABASE))
     _check_counts(database_backup.load(url, str(archive.manifest["schema"]), rows, fencing), archive)
     open_database(url, Sealer(key)).close()
 
 
 def _load_database(addresses: Addresses, archive: Archive, key: bytes) -> None:
-    """Replace what a database server holds."""
+    """Load the backup into a database server, in place of its data."""
     _load(addresses.database_url(), archive, key)
 
 
 def _draft_database(addresses: Addresses, archive: Archive, key: bytes) -> Path:
-    """Write a database file beside the one that is there, which stays as it is when that fails."""
+    """Write the backup into a new database file. The current one is not changed, so an error loses nothing."""
     final = addresses.home.database
     draft = final.with_name(f"{final.name}.restoring")
     _remove(draft)
@@ -200,7 +209,7 @@ def _draft_database(addresses: Addresses, archive: Archive, key: bytes) -> Path:
 
 
 def _place_database(addresses: Addresses, draft: Path, stamp: str) -> None:
-    """Put a database file in the place of the one that is there, which is kept beside it."""
+    """Replace the current database file by the new one. The current one is renamed and kept."""
     final = addresses.home.database
     for suffix in ("", "-wal", "-shm"):
         if (old := final.with_name(final.name + suffix)).exists():
@@ -218,7 +227,8 @@ def _check_counts(written: Counter[str], archive: Archive) -> None:
     expected = archive.manifest["members"][DATABASE]["lines"]
     if dict(written) != expected:
         raise SetupError(
-            f"The database took {dict(written)} rows of {expected}. Restore again, or take another backup."
+            f"Only {dict(written)} of {expected} rows were restored into the database. Restore again, or use another "
+            "backup."
         )
 
 
@@ -230,7 +240,10 @@ def _restore_set_store(addresses: Addresses, archive: Archive, stamp: str) -> No
         loaded = set_backup.load(client, _entries(archive))
     expected = archive.manifest["members"][SET_STORE]["lines"]
     if (loaded.sets, loaded.keys + loaded.unreadable) != (expected.get("sets", 0), expected.get("keys", 0)):
-        raise SetupError(f"The set store took {loaded} of {expected}. Restore again, or take another backup.")
+        raise SetupError(
+            f"Only {loaded} of {expected} entries were restored into the set store. Restore again, or use another "
+            "backup."
+        )
     archive.manifest["unreadable_keys"] = loaded.unreadable
 
 
@@ -251,7 +264,10 @@ def _restore_files(addresses: Addresses, archive: Archive, stamp: str) -> None:
 
 @contextmanager
 def _set_store(addresses: Addresses, *, locked: bool = False) -> Iterator[Client]:
-    """A client of the set store. The embedded one is started when no `up` runs it. locked: nobody else can run it."""
+    """Open a client of the set store. The embedded set store is started when `headwater up` does not run.
+
+    locked: whether this process holds the lock of `up`, so that no other process can run the embedded set store.
+    """
     if not addresses.embeds_valkey or (not locked and addresses.home.is_locked("up")):
         client = connect(addresses.redis_url(), answer_timeout_s=ANSWER_TIMEOUT_S)
         try:

@@ -1,4 +1,4 @@
-"""Composition of the control stores: the database of configurations, deployments, keys and datasets."""
+"""Opens the SQL database of configurations, deployments, keys and datasets."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -24,9 +24,12 @@ LOCAL_OWNER = "local"
 
 @contextmanager
 def open_control(addresses: Addresses, *, check_key: bool = True) -> Iterator[Database]:
-    """The database, migrated. Raises SetupError (a newer one, a wrong secret key, half a restore), StoreUnavailable.
+    """Open the database and apply its migrations.
 
-    check_key: False to look at a database whatever its secrets were sealed with.
+    check_key: False opens a database even when its secrets were encrypted with another key.
+
+    Raises SetupError when a newer version has migrated the database, when the secret key is wrong, or when a restore
+    was interrupted, and StoreUnavailable.
     """
     with _in_use(addresses):
         addresses.home.require_restored()
@@ -40,13 +43,13 @@ def open_control(addresses: Addresses, *, check_key: bool = True) -> Iterator[Da
 
 
 def _in_use(addresses: Addresses) -> AbstractContextManager[None]:
-    """Keep a restore from replacing the data directory's database meanwhile; a server's tells by itself who uses it."""
+    """Lock the data directory's database against a restore. A database server needs no lock from us."""
     return nullcontext() if addresses.settings.database_url.get_secret_value() else addresses.home.using_database()
 
 
 @contextmanager
 def control_of(settings: Settings, *, check_key: bool = True) -> Iterator[Database]:
-    """The database of the installation that the settings name. Raises SetupError when there is none."""
+    """Open the database of the installation in the settings. Raises SetupError when there is no installation."""
     addresses = Addresses(settings, Home(settings.data_dir))
     if not settings.database_url.get_secret_value():
         addresses.require_home("HEADWATER_DATABASE_URL")
@@ -56,29 +59,29 @@ def control_of(settings: Settings, *, check_key: bool = True) -> Iterator[Databa
 
 @contextmanager
 def keys_of(settings: Settings) -> Iterator[Keys]:
-    """The API keys of the installation that the settings name. Raises SetupError when there is none."""
+    """Open the API keys of the installation in the settings. Raises SetupError when there is no installation."""
     with control_of(settings) as database:
         yield Keys(database.keys, utc_now, time.monotonic)
 
 
 @contextmanager
 def audit_of(settings: Settings) -> Iterator[AuditLog]:
-    """The audit log of the installation that the settings name. Raises SetupError when there is none."""
+    """Open the audit log of the installation in the settings. Raises SetupError when there is no installation."""
     with control_of(settings) as database:
         yield database.audit
 
 
 @contextmanager
 def quotas_of(settings: Settings) -> Iterator[QuotaStore]:
-    """The owners' quotas of the installation that the settings name. Raises SetupError when there is none."""
+    """Open the owners' quotas of the installation in the settings. Raises SetupError when there is no installation."""
     with control_of(settings) as database:
         yield database.quotas
 
 
 def limits_of(settings: Settings, owner: str) -> tuple[Sequence[Limit], Collection[QuotaName]]:
-    """What an owner has and may have, and which quotas are its own; the settings give the other quotas.
+    """Return the usage and the limits of an owner, and the names of the quotas that were set for this owner.
 
-    Raises SetupError, StoreUnavailable, SetStoreUnavailable.
+    The other limits come from the settings. Raises SetupError, StoreUnavailable, SetStoreUnavailable.
     """
     addresses = Addresses(settings, Home(settings.data_dir))
     with control_of(settings) as database:
@@ -87,7 +90,7 @@ def limits_of(settings: Settings, owner: str) -> tuple[Sequence[Limit], Collecti
 
 
 def quota_defaults(settings: Settings) -> QuotaDefaults:
-    """The quotas in the settings; 0 is none."""
+    """Return the default quotas in the settings. A setting of 0 means no quota."""
     per_owner = {name: getattr(settings, f"quota_{name}") for name in QUOTA_NAMES}
     total = {name: getattr(settings, f"quota_total_{name}") for name in QUOTA_NAMES}
     return QuotaDefaults(_without_zeros(per_owner), _without_zeros(total))
@@ -98,7 +101,7 @@ def _without_zeros(numbers: dict[QuotaName, int]) -> dict[QuotaName, int]:
 
 
 def provide_local_key(addresses: Addresses) -> None:
-    """On the first start, make a key for the owner `local` and write it to `<data dir>/api-key`."""
+    """On the first start, create a key for the owner `local` and write it to `<data dir>/api-key`."""
     home = addresses.home
     with open_control(addresses) as database:
         if not home.api_key.exists():

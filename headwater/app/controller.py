@@ -1,4 +1,4 @@
-"""Composition of the controller process."""
+"""Builds the controller and runs it."""
 
 import signal
 import threading
@@ -48,11 +48,11 @@ from headwater.stores.sql.database import Database
 from headwater.wait_log import WaitLog
 
 METRICS_ANSWER_TIMEOUT_S = 2.0
-"""How long a teardown waits at most for the metrics to go."""
+"""The time-out for the removal of a deployment's metrics during a teardown."""
 
 
 def run(settings: Settings) -> None:
-    """Run until SIGTERM or SIGINT. Raises SetupError, also where the sandbox's lock is not fully in force."""
+    """Run until SIGTERM or SIGINT. Raises SetupError, also when the sandbox can't be fully locked down here."""
     share_heaps()
     require_platform()
     check_sandbox(jit=settings.v8_jit)
@@ -118,12 +118,12 @@ def run(settings: Settings) -> None:
 
 
 def boot_time_s() -> float:
-    """Seconds since the machine was started, those in which it slept included."""
+    """Return the seconds since the machine was booted, including the time in which it slept."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _purges(database: Database, sets: SetStore, settings: Settings) -> list[Callable[[], None]]:
-    """Steps that remove what is too old."""
+    """Return the steps of the sweeper that remove expired audit entries, stored responses and filter values."""
 
     def purge_audit() -> None:
         if settings.audit_days:
@@ -140,7 +140,7 @@ def _purges(database: Database, sets: SetStore, settings: Settings) -> list[Call
 
 
 def sources_of(bindings: Bindings, broker: ClusterAdmin, deployments: DeploymentStore) -> Sources:
-    """Where the streams of these bindings are."""
+    """Return the sources of these bindings, with clients for their Kafka clusters and Pub/Sub projects."""
     clusters = {access: KafkaClusterAdmin(access, 1) for access in bindings.clusters()}
     return Sources(bindings, broker, deployments.unfinished, clusters, _projects(bindings.pubsub()))
 
@@ -154,18 +154,18 @@ def _projects(accesses: Collection[PubSubAccess]) -> dict[PubSubAccess, Subscrip
 
 
 def stream_topics(bindings: Bindings) -> tuple[TopicSpec, ...]:
-    """The streams' topics as they are made on the embedded broker."""
+    """Return the topics of the streams, as they are created on the embedded broker."""
     return tuple(TopicSpec(topic, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for _, topic in bindings)
 
 
 def create_topics(broker: ClusterAdmin, topics: tuple[TopicSpec, ...], stop: threading.Event) -> None:
-    """Make topics that are missing; waits while the broker is away."""
+    """Create missing topics, and wait until the broker knows all of them. Waits while the broker is unavailable."""
     backoff, wait_log = Backoff(0.1, 2.0), WaitLog("the start waits for Kafka")
     while not stop.is_set():
         try:
             broker.ensure(DeploymentResources(topics, (), (), ()))
             missing = [topic.name for topic in topics if not broker.partitions(topic.name)]
-            if not missing:  # consumers take a missing one for an error
+            if not missing:  # consumers would treat a missing topic as an error
                 return
             wait_log.log_if_due(reason="Kafka does not have all topics yet.", missing=missing)
         except BrokerUnavailable as error:

@@ -27,11 +27,14 @@ from headwater.stores.protocols.deployments import DeploymentStore
 
 POLL_S = 1.0
 REMOVED_WITHIN_S = 180.0
-"""The controller sweeps every 30 s, and removes a topic once it has seen it in two rounds."""
+"""The controller sweeps every 30 s, and removes a topic when it was left over in two sweeps."""
 
 
 class Sweep:
-    """The unknown resources on the broker, as listed when this was made, and their confirmation by an operator."""
+    """The unknown resources on the broker, as listed when this object was created.
+
+    An operator can record them as ended, so that the controller removes them.
+    """
 
     def __init__(self, broker: ClusterAdmin, sources: Sources, deployments: DeploymentStore) -> None:
         self._broker = broker
@@ -44,12 +47,12 @@ class Sweep:
 
     @property
     def unknown(self) -> ResourceNames:
-        """The resources that the database does not know."""
+        """The resources that the database does not record."""
         return classify(self._found, recorded_state(self._deployments, self._found)).unknown
 
     @property
     def active_unknown(self) -> frozenset[str]:
-        """Deployments among them whose workers read now."""
+        """The unknown deployments whose workers run now, probably those of another installation."""
         return active_unknown_deployments(self._found, self.unknown)
 
     def require_listed(self, ids: Sequence[str]) -> None:
@@ -57,15 +60,15 @@ class Sweep:
         unknown = self.unknown
         if strange := set(ids) - unknown.deployments - unknown.flows:
             raise SetupError(
-                f"{', '.join(sorted(strange))} is none of the ids that `headwater sweep` lists. Take them from its "
-                "columns `deployment` and `configuration`."
+                f"`headwater sweep` does not list {', '.join(sorted(strange))}. Take ids from its columns `deployment` "
+                "and `configuration`."
             )
 
     def record_as_ended(self, ids: Sequence[str]) -> frozenset[str]:
         """Record these deployments and configurations, or all unknown ones, as ended. Returns what was recorded.
 
-        Raises SetupError for an id that is not among the unknown ones; and when none is named while the workers of
-        some of them run.
+        Raises SetupError for an id that is not listed, and when no ids are given although workers of some of the
+        unknown deployments run.
         """
         self.require_listed(ids)
         unknown = self.unknown
@@ -79,7 +82,7 @@ class Sweep:
         return recorded
 
     def wait_until_removed(self, ids: frozenset[str]) -> bool:
-        """Wait for the controller to remove what was given up. False when that takes too long."""
+        """Wait until the controller has removed the resources. Returns False when that takes too long."""
         deadline = time.monotonic() + REMOVED_WITHIN_S
         while time.monotonic() < deadline:
             left = self._list_resources().names
@@ -91,7 +94,7 @@ class Sweep:
 
 @contextmanager
 def sweep_of(settings: Settings) -> Iterator[Sweep]:
-    """A look at the installation that the settings name. Raises SetupError, BrokerUnavailable, StoreUnavailable."""
+    """Open a Sweep of the installation in the settings. Raises SetupError, BrokerUnavailable, StoreUnavailable."""
     addresses = Addresses(settings, Home(settings.data_dir))
     if not settings.database_url.get_secret_value():
         addresses.require_home("HEADWATER_DATABASE_URL")

@@ -1,4 +1,4 @@
-"""`headwater up`: everything on this machine, as children of one parent."""
+"""Implements `headwater up`: runs everything on this machine, as child processes of one parent."""
 
 import signal
 import socket
@@ -19,8 +19,9 @@ from headwater.app.environments import API, CONTROLLER, INGEST, PRICES, child_en
 from headwater.app.home import Home, require_platform
 from headwater.app.ingests import load_ingests, variables_of
 from headwater.app.streams import load_bindings
-from headwater.children import Child, Service, Supervisor, spawn
+from headwater.children import Child, spawn
 from headwater.errors import SetupError
+from headwater.process_manager import ManagedProcess, ProcessManager
 from headwater.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -31,12 +32,12 @@ VALKEY_READY_WITHIN_S = 30.0
 SERVING_WITHIN_S = 60.0
 LISTEN_BACKLOG = 1024
 REFUSED = 2
-"""The exit status of a command that can't start as it is set up; starting it again would not help."""
+"""The exit status of a command that can't start with its settings. Restarting it would not help."""
 LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 
 
 def up(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Run until SIGINT or SIGTERM. announce gets the lines that tell a user where things are. Raises SetupError."""
+    """Run until SIGINT or SIGTERM. announce: called with each line of the greeting. Raises SetupError."""
     require_platform()
     home = Home(settings.data_dir)
     home.create()
@@ -44,7 +45,7 @@ def up(settings: Settings, announce: Callable[[str], None]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     addresses = Addresses(settings, home)
-    addresses.require_kafka_settings()  # a mistake in them ends the start, and not the API alone
+    addresses.require_kafka_settings()  # a mistake must stop the start, not only the API
     syncing = addresses.embedded_valkey().syncing() if addresses.embeds_valkey else nullcontext()
     with (
         home.locked("up"),
@@ -58,13 +59,13 @@ def up(settings: Settings, announce: Callable[[str], None]) -> None:
             for line in greeting(settings, home):
                 announce(line)
         while not stop.wait(TICK_S):
-            supervisor.tick()
+            supervisor.restart_ended()
 
 
 @contextmanager
-def supervised() -> Iterator[Supervisor]:
-    """A supervisor whose services are stopped in order, whatever happens."""
-    supervisor = Supervisor()
+def supervised() -> Iterator[ProcessManager]:
+    """Yield a supervisor whose services are stopped in order at the end, even after an error."""
+    supervisor = ProcessManager()
     try:
         yield supervisor
     finally:
@@ -73,7 +74,8 @@ def supervised() -> Iterator[Supervisor]:
 
 @contextmanager
 def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """The API's listening socket: the parent holds it, so that the port stays ours while an API process restarts."""
+    """Open the API's listening socket. The parent holds it, so that no other program takes the port during a restart.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=LISTEN_BACKLOG)
@@ -86,8 +88,11 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def start_services(supervisor: Supervisor, addresses: Addresses, listener: socket.socket) -> None:
-    """Stores and broker first, side by side, then controller and API. Raises SetupError when one does not come up."""
+def start_services(supervisor: ProcessManager, addresses: Addresses, listener: socket.socket) -> None:
+    """Start the embedded services in parallel, then the controller, the prices worker, the ingests and the API.
+
+    Raises SetupError when an embedded service does not start.
+    """
     with ThreadPoolExecutor(2) as pool:
         starting = [pool.submit(start) for start in _parts(supervisor, addresses)]
         for part in starting:
@@ -95,28 +100,30 @@ def start_services(supervisor: Supervisor, addresses: Addresses, listener: socke
     settings, environment = addresses.settings, partial(child_environment, addresses.settings, addresses.home)
     bindings = load_bindings(settings)
     controller, prices = environment(CONTROLLER, bindings), environment(PRICES)
-    supervisor.add(Service("controller", lambda: _command(controller, "controller"), grace_s=20.0))
-    supervisor.add(Service("prices", lambda: _command(prices, "prices", "worker"), grace_s=20.0))
+    supervisor.add(ManagedProcess("controller", lambda: _command(controller, "controller"), grace_s=20.0))
+    supervisor.add(ManagedProcess("prices", lambda: _command(prices, "prices", "worker"), grace_s=20.0))
     for name in load_ingests(settings.ingests):
-        own = environment(INGEST.also(*variables_of(settings.ingests, name)))
-        start = partial(_command, own, "ingest", "run", name)
-        supervisor.add(Service(f"ingest {name}", start, grace_s=20.0, essential=False))
+        variables = environment(INGEST.also(*variables_of(settings.ingests, name)))
+        start = partial(_command, variables, "ingest", "run", name)
+        supervisor.add(ManagedProcess(f"ingest {name}", start, grace_s=20.0, essential=False))
     api = environment(API, bindings) | metrics_environment(addresses.home.fresh_metrics_dir())
     for number in range(settings.api_processes):
-        supervisor.add(Service(f"api-{number}", lambda: _api(api, listener)))
+        supervisor.add(ManagedProcess(f"api-{number}", lambda: _api(api, listener)))
 
 
-def _parts(supervisor: Supervisor, addresses: Addresses) -> list[Callable[[], None]]:
+def _parts(supervisor: ProcessManager, addresses: Addresses) -> list[Callable[[], None]]:
     parts: list[Callable[[], None]] = []
     if addresses.embeds_valkey:
         valkey = addresses.embedded_valkey()
-        parts.append(lambda: valkey.wait_ready(supervisor.add(Service("valkey", valkey.start)), VALKEY_READY_WITHIN_S))
+        parts.append(
+            lambda: valkey.wait_ready(supervisor.add(ManagedProcess("valkey", valkey.start)), VALKEY_READY_WITHIN_S)
+        )
     if addresses.embeds_kafka:
         kafka = addresses.embedded_kafka()
 
         def start_kafka() -> None:
             kafka.prepare()
-            service = Service("kafka", kafka.start, grace_s=30.0)
+            service = ManagedProcess("kafka", kafka.start, grace_s=30.0)
             kafka.wait_ready(supervisor.add(service), KAFKA_READY_WITHIN_S)
 
         parts.append(start_kafka)
@@ -131,15 +138,15 @@ def _api(environment: dict[str, str], listener: socket.socket) -> Child:
     return _command(environment, "api", "--fd", str(listener.fileno()), pass_fds=(listener.fileno(),))
 
 
-def wait_until_serving(settings: Settings, supervisor: Supervisor, stop: threading.Event) -> bool:
-    """Wait for /readyz; False when a signal came first. Raises SetupError with what is not ready."""
+def wait_until_serving(settings: Settings, supervisor: ProcessManager, stop: threading.Event) -> bool:
+    """Wait until /readyz succeeds. Returns False when a signal came first. Raises SetupError with what is not ready."""
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104  # compared, not bound
     deadline, last = time.monotonic() + SERVING_WITHIN_S, "no answer"
     with httpx.Client(base_url=f"http://{host}:{settings.port}", timeout=5) as client:
         while not stop.wait(TICK_S):
-            supervisor.tick()
+            supervisor.restart_ended()
             if refused := supervisor.essential_ended_with(REFUSED):
-                raise SetupError(f"The {refused[0]} process can't start; it says why above.")
+                raise SetupError(f"The {refused[0]} process can't start. Its message above says why.")
             try:
                 answer = client.get("/readyz")
             except httpx.TransportError as error:
@@ -154,7 +161,7 @@ def wait_until_serving(settings: Settings, supervisor: Supervisor, stop: threadi
 
 
 def greeting(settings: Settings, home: Home) -> list[str]:
-    """What a user needs to begin."""
+    """Return the lines that are printed when everything is ready."""
     lines = [
         f"Headwater is ready:  http://{settings.host}:{settings.port}  (API, reference at /docs)",
         f"API key in:          {home.api_key}",

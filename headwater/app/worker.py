@@ -1,4 +1,4 @@
-"""Composition of one worker: from its spec to a running loop."""
+"""Builds a worker from its spec file and runs it."""
 
 import argparse
 import os
@@ -48,22 +48,26 @@ log = structlog.get_logger(__name__)
 
 FAILED = 1
 METRICS_ANSWER_TIMEOUT_S = 1.0
-"""How long a write of metrics may hold up the records, once in a while when the store is away. A machine without CPU to
-give takes long too: counts that wait for the next try are lost when the worker is killed before it.
+"""The time-out of a write of metrics, which delays the records while the store is unavailable.
+
+It is not shorter, because a busy machine responds slowly too. Counts that wait for the next write are lost when the
+worker is killed before it.
 """
 HUNG = (
-    f"Kafka's client has not come back from a transaction for {HANGS_AFTER_S} s. The next worker reads again what "
-    "was in it."
+    f"A transaction call of the Kafka client has not returned for {HANGS_AFTER_S} s. The next worker reads the records "
+    "of the transaction again."
 )
 MAX_LOOKUP_TIMES = 100_000
 SWITCH_INTERVAL_S = 0.0005
-"""How long the engine's thread may compute while another one has an answer of the set store in hand."""
+"""Python's switch interval: how long the engine's thread may keep the GIL while another thread has received a response
+of the set store.
+"""
 
 
 def command(spec: Path, slot: int, probe_fd: int, plan: ReadingPlan = READ_ALL) -> list[str]:
-    """The command line by which the process orchestrator starts a worker.
+    """Return the command line with which the process orchestrator starts a worker.
 
-    It enters a module of its own instead of the command line's: that spares each worker 0.25 s of imports.
+    The command runs `headwater.app.worker_main` instead of the CLI, which saves each worker 0.25 s of imports.
     """
     options = ["--spec", str(spec), "--slot", str(slot), "--probe-fd", str(probe_fd)]
     options += ["--read-alone"] if plan.read_alone else []
@@ -72,9 +76,9 @@ def command(spec: Path, slot: int, probe_fd: int, plan: ReadingPlan = READ_ALL) 
 
 
 def run_file(spec: Path, slot: int, probe_fd: int | None, plan: ReadingPlan = READ_ALL) -> int:
-    """Run the worker of a spec file; its name tells the hash of what is in it. Returns the exit status.
+    """Run the worker of a spec file, whose name contains the hash of its content. Returns the exit status.
 
-    Raises SetupError when the file is no spec.
+    Raises SetupError when the file is not a valid spec.
     """
     document = _read(spec)
     reporter = HeartbeatReporter(SupervisorChannel(probe_fd), spec_hash=spec.stem.removeprefix("spec-"))
@@ -94,13 +98,14 @@ def _read(spec: Path) -> WorkerSpec:
         place = ".".join(map(str, first["loc"])) or "the document"
         raise SetupError(
             f"The spec {spec} is not valid: {place}: {first['msg']}. Name a file that the controller wrote."
-        ) from None  # the error repeats the values, passwords too
+        ) from None  # the cause would show values, among them passwords
 
 
 def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: ReadingPlan = READ_ALL) -> int:
-    """Run until SIGTERM or SIGINT; the exit status is 0 when all that was read is delivered and committed.
+    """Run until SIGTERM or SIGINT. The exit status is 0 when all records that were read are delivered and committed.
 
-    An error ends the worker with status 1, or FENCED_STATUS, after its sentence went to the log and to the supervisor.
+    After an error, the worker logs and reports the reason and exits with status 1, or with FENCED_STATUS when another
+    worker has fenced it.
     """
     reporter.report("starting")
     try:
@@ -120,7 +125,8 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
 
 @contextmanager
 def _observer(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -> Iterator[PipelineMetrics]:
-    """What counts the records. It has a connection of its own, which it waits for only briefly."""
+    """Open the observer that records the metrics. It uses its own connection to the set store, with a short time-out.
+    """
     group = f"{spec.source_group}/{slot}" if isinstance(spec.source, PubSubPull) else spec.source_group
     with closing(connect(spec.redis_url, answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as client:
         metrics_writer = MetricsWriter(RedisMetrics(client), spec.deployment_id, group, secrets.token_hex(8))
@@ -129,7 +135,7 @@ def _observer(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -> Iterat
 
 @contextmanager
 def _resources(spec: WorkerSpec, reporter: HeartbeatReporter, lookup_times: deque[float]) -> Iterator[TransformContext]:
-    """What the transforms are built with; a sandbox only when a script needs one."""
+    """Open the resources that transforms use. The sandbox is started only when there is a script."""
     with closing(connect(spec.redis_url)) as client, closing(RedisSetLookup(client)) as sets:
         names = RedisDatasetNames(client)
         timed = TimedLookup(sets, lookup_times)
@@ -153,7 +159,7 @@ def _worker(
     is_queue = isinstance(spec.source, PubSubPull)
     source = SOURCES["pubsub" if is_queue else "kafka"](spec, slot)
     delivery = _delivery(spec, slot, source.source_ids, reporter)
-    plan = READ_ALL if is_queue else plan  # the partitions of a queue share its messages
+    plan = READ_ALL if is_queue else plan  # a queue spreads its messages over all partitions
     return Worker(source, transforms, delivery, metrics, reporter=reporter, plan=plan)
 
 
@@ -183,7 +189,7 @@ def _delivery(spec: WorkerSpec, slot: int, source_ids: SourceIds, reporter: Hear
 
 
 def _end_hung(reporter: HeartbeatReporter) -> None:
-    """The engine's thread does not come back from a call of Kafka's client: nothing else can end this process."""
+    """End the process at once. The engine's thread hangs in a call of the Kafka client, so it can't stop normally."""
     try:
         log.error("the worker ends", reason=HUNG)
         reporter.report("failed", HUNG)
@@ -192,13 +198,13 @@ def _end_hung(reporter: HeartbeatReporter) -> None:
 
 
 def main() -> int:
-    """Run the worker that the arguments name. Returns the exit status."""
+    """Run the worker that the arguments describe. Returns the exit status."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--spec", type=Path, required=True)
     parser.add_argument("--slot", type=int, default=0)
     parser.add_argument("--probe-fd", type=int)
     parser.add_argument("--read-alone", action="store_true")
     parser.add_argument("--quarantined", type=PartitionPosition.parse, action="append", default=[])
-    given = parser.parse_args()
-    plan = ReadingPlan(given.read_alone, tuple(given.quarantined))
-    return run_file(given.spec, given.slot, given.probe_fd, plan)
+    arguments = parser.parse_args()
+    plan = ReadingPlan(arguments.read_alone, tuple(arguments.quarantined))
+    return run_file(arguments.spec, arguments.slot, arguments.probe_fd, plan)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from headwater.model.record import Failure, RecordBatch
 from headwater.model.transform import Transform as TransformConfig
 from headwater.model.transform import output_to_script
-from headwater.transforms.base import Pending, TransformContext, Transform
+from headwater.transforms.base import PendingBatch, Transform, TransformContext
 
 
 def build_transforms(
@@ -70,7 +70,7 @@ class InFlightBatch:
         self.failed_records: list[FailedRecord] = []
         self.logs: list[str] = []
         self._transforms = transforms
-        self._pending: Pending | None = None
+        self._pending: PendingBatch | None = None
         self._dropped: set[int] = set()
         self._end_offsets = dict(batch.next_offsets)
         self._start()

@@ -1,37 +1,40 @@
-"""The prices worker: the engine's loop with a transform that folds ticks and a delivery that writes price states."""
+"""The prices worker: the engine's loop with a transform that folds ticks and a delivery that writes price states.
+
+Positions are stored together with the price states. They are also committed to Kafka, but only for its consumer lag.
+"""
 
 import time
 from collections.abc import Callable, Iterable
 
-from headwater.engine.chain import InFlightBatch
-from headwater.engine.delivery import ANY_NUMBER
-from headwater.engine.metrics.observer import Observer
+from headwater.engine.delivery import UNLIMITED
+from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
+from headwater.engine.pipeline import InFlightBatch
 from headwater.engine.worker import Worker
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.prices.fold import PriceFold
 from headwater.sources.base import Positions, Source
-from headwater.transforms.base import Pending
+from headwater.transforms.base import PendingBatch
 
 CHECKPOINT_S = 0.5
-"""How far the prices lag behind the ticks, about; further when a write takes long."""
-SHARE_OF_WRITING = 2
-"""The pause after a write is this many times as long as the write, unless many ticks come sooner: the more ticks of a
-token are written together, the less each costs."""
+"""Seconds between writes. A price is about this old when a reader asks for it, or older when writes are slow."""
+PAUSE_PER_WRITE = 2
+"""The pause after a write, as a multiple of the write's duration: ticks of a token are cheaper when written together.
+The pause ends early when FLUSH_AT_TICKS are in memory."""
 IDLE_POLL_S = 0.1
-"""How long a write that is due waits for records at most."""
-MANY_HELD = 250_000
-"""With this many ticks in memory they are written at once."""
+"""The timeout of a poll of the source. A write that is due waits for it at most."""
+FLUSH_AT_TICKS = 250_000
+"""A write is due when this number of ticks is in memory."""
 
 
 class FoldTransform:
-    """Implements Transform: folds a batch, and lets nothing of it pass."""
+    """Implements Transform: folds the ticks of a batch. Its output is empty."""
 
     uid = "prices"
 
     def __init__(self, fold: PriceFold) -> None:
         self._fold = fold
 
-    def start(self, batch: RecordBatch) -> Pending:
+    def start(self, batch: RecordBatch) -> PendingBatch:
         """See Transform."""
         return _Folding(self._fold, batch)
 
@@ -40,56 +43,56 @@ class FoldTransform:
 
 
 class _Folding:
-    """A batch whose ticks are folded when its result is taken."""
+    """A batch whose ticks are folded by `result`."""
 
     def __init__(self, fold: PriceFold, batch: RecordBatch) -> None:
         self._fold = fold
         self._batch = batch
 
     def done(self) -> bool:
-        """What is left is computing, and at most a round trip."""
+        """Return True: `result` blocks for computation only."""
         return True
 
     def wait(self, timeout_s: float) -> None:
-        """See Pending."""
+        """See PendingBatch."""
 
     def result(self) -> Outcome:
-        """See Pending."""
+        """See PendingBatch."""
         self._fold.fold(self._batch)
         return Outcome(RecordBatch.empty(self._batch.topic))
 
 
 class PriceDelivery:
-    """Implements Delivery: positions go to the price store, with the states that they belong to."""
+    """Implements Delivery: writes positions to the price store, together with the states that include their ticks."""
 
     def __init__(self, fold: PriceFold, clock: Callable[[], float] = time.monotonic) -> None:
         self.checkpoint_s = CHECKPOINT_S
         self._fold = fold
         self._clock = clock
-        self._is_away = False
+        self._has_failed = False
 
     def connect(self, timeout_s: float) -> None:
-        """Nothing to connect to: Kafka is the source's, and the store is asked when there are ticks."""
+        """Do nothing: the source connects to Kafka, and the first write connects to the store."""
 
     def begin(self, timeout_s: float) -> None:
-        """Nothing to take over: partitions are taken one by one."""
+        """Do nothing: the source claims each partition when it is assigned."""
 
     def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
-        """It is folded already."""
-        in_flight.settle()
+        """Do nothing: FoldTransform has folded the ticks already."""
+        in_flight.exclude_dropped()
         return 0, []
 
-    def push(self) -> None:
-        """Nothing waits."""
+    def send_lingering(self) -> None:
+        """Do nothing: no records linger."""
 
-    def room(self) -> int:
-        """A store that did not take the last write is asked again when that is due by time."""
-        return ANY_NUMBER if self._is_away else max(0, MANY_HELD - self._fold.held)
+    def capacity(self) -> int:
+        """Return how many ticks may be read before a write; unlimited after a failure, which `checkpoint_s` retries."""
+        return UNLIMITED if self._has_failed else max(0, FLUSH_AT_TICKS - self._fold.ticks_in_memory)
 
-    def saturated(self) -> bool:
+    def is_queue_full(self) -> bool:
         return False
 
-    def unacknowledged(self, timeout_s: float) -> int:  # noqa: ARG002 - nothing is on its way between two commits
+    def flush(self, timeout_s: float) -> int:  # noqa: ARG002 - no records wait for acknowledgements
         return 0
 
     def outstanding(self) -> int:
@@ -100,27 +103,27 @@ class PriceDelivery:
 
     def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:
         """See Delivery."""
-        began, self._is_away = self._clock(), True
+        began, self._has_failed = self._clock(), True
         self._fold.store(positions)
-        self._is_away = False
+        self._has_failed = False
         if positions:
             source.commit(positions, wait=wait)
-        self.checkpoint_s = max(CHECKPOINT_S, SHARE_OF_WRITING * (self._clock() - began))
+        self.checkpoint_s = max(CHECKPOINT_S, PAUSE_PER_WRITE * (self._clock() - began))
 
-    def end_commit(self, *, wait: bool) -> bool:  # noqa: ARG002 - nothing goes on beside the worker
+    def end_commit(self, *, wait: bool) -> bool:  # noqa: ARG002 - `commit` has written already
         """See Delivery."""
         return True
 
-    def recover(self, source: Source) -> Positions:  # noqa: ARG002 - Kafka refuses nothing
+    def recover(self, source: Source) -> Positions:  # noqa: ARG002 - no record is sent to Kafka, so none is rejected
         return {}
 
     def forget(self, partitions: Iterable[int]) -> None:
         self._fold.forget(partitions)
 
     def close(self) -> None:
-        """Nothing to free."""
+        """Do nothing: the caller closes the store."""
 
 
-def prices_worker(source: Source, fold: PriceFold, observer: Observer) -> Worker:
+def prices_worker(source: Source, fold: PriceFold, metrics: PipelineMetrics) -> Worker:
     """Return a worker that folds the ticks of a source."""
-    return Worker(source, [FoldTransform(fold)], PriceDelivery(fold), observer, idle_poll_s=IDLE_POLL_S)
+    return Worker(source, [FoldTransform(fold)], PriceDelivery(fold), metrics, idle_poll_s=IDLE_POLL_S)

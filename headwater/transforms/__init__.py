@@ -1,4 +1,4 @@
-"""Kinds of transforms, by the `type` that users write."""
+"""The registry of transforms: by the `type` in a configuration, the function that builds the transform."""
 
 from collections.abc import Callable
 from typing import Any

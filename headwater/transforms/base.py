@@ -1,4 +1,4 @@
-"""Protocol of a transform: what turns one batch into another."""
+"""The protocol of a transform, which maps one batch of records to another."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,10 +11,17 @@ from headwater.stores.protocols.sets import DatasetNames, SetLookup
 
 @dataclass(frozen=True, slots=True)
 class TransformContext:
-    """What a worker gives its transforms to be built with. log takes lines of `console.log`.
+    """What the functions that build the transforms of a pipeline need.
 
-    sandbox: the worker's one sandbox, shared by its v8 transforms; not needed by others.
-    output_to_script: a script follows this transform further down the chain.
+    Attributes:
+        config_id: The id of the configuration.
+        owner: The owner of the configuration.
+        sets: Looks up values in sets.
+        names: Resolves the names of datasets.
+        jit: Whether V8 compiles scripts to machine code.
+        log: Receives the lines that scripts write with `console.log`.
+        sandbox: The sandbox that the v8 transforms of the worker share; None if there are none.
+        output_to_script: Whether a later transform of the pipeline is a script.
     """
 
     config_id: str
@@ -27,32 +34,35 @@ class TransformContext:
     output_to_script: bool = False
 
 
-class Pending(Protocol):
-    """A batch in work. The engine keeps some batches in flight, so that the V8 child and Python work side by side."""
+class PendingBatch(Protocol):
+    """A batch that a transform is processing, like a future.
+
+    The engine keeps several batches in flight, so that Python and the child process with V8 work in parallel.
+    """
 
     def done(self) -> bool:
-        """True when `result` will not block. Moves the work on as far as it goes without waiting."""
+        """Return whether `result` will not block. Also advances the work as far as possible without blocking."""
 
     def wait(self, timeout_s: float) -> None:
-        """Return when it is done, or after about `timeout_s`."""
+        """Wait until the batch is done, or for about `timeout_s`."""
 
     def result(self) -> Outcome:
-        """Wait for the outcome, at most some seconds.
+        """Wait for the outcome, which takes some seconds at most. Errors of single records are in the outcome.
 
-        Raises SetStoreUnavailable when sets can't be read: the batch is kept, call `result` again later.
-        Raises SandboxFailed when the V8 child can't be brought back. Record errors are in the outcome.
+        Raises SetStoreUnavailable when sets can't be read. The batch is kept then, and `result` can be called again.
+        Raises SandboxFailed when the child process with V8 can't be restarted.
         """
 
 
 class Transform(Protocol):
-    """One step of a pipeline; implementations are in transforms/, one file per `type`. Used by the engine's thread."""
+    """One step of a pipeline. Each `type` has an implementation in transforms/. Only the engine's thread uses it."""
 
     @property
     def uid(self) -> str:
-        """The transform's uid, named in dead letters."""
+        """The uid of the transform, which dead letters contain."""
 
-    def start(self, batch: RecordBatch) -> Pending:
-        """Take a batch into work. Batches end in the order in which they were started. The batch is not changed."""
+    def start(self, batch: RecordBatch) -> PendingBatch:
+        """Start to process a batch, which is not modified. Batches complete in the order in which they are started."""
 
     def close(self) -> None:
-        """Free what the transform holds."""
+        """Free the resources of the transform."""

@@ -1,20 +1,20 @@
-"""Filter expressions: they select the tested value of a record (bloblang/grammar.py has their form).
+"""Filter expressions, which select the value of a record that is looked up in a set. See bloblang/parser.py.
 
-What an expression gives, record by record:
+The result of an expression for one record:
 
-* A member that is missing, a member of something that is no object, an index out of an array's range: null. Of members
-  with equal names the last one counts.
-* A method that a value does not have, as `.lowercase()` of a number or null, is an error; one in an array or in
-  `map_each()` is an error of the whole. Null, `deleted()` and an error are in no set, and no error of the record; `|`
-  and `.or()` take the next value in their place.
-* A string is tested in lower case, not trimmed: a set holds no value with blanks around it. Strings that no set can
-  hold (empty, or longer than MAX_VALUE_CHARS) are in no set.
-* Numbers and booleans are tested by their JSON text, in lower case: `1.0` is not `1`, `1E5` is `1e5`.
-* An array passes when any member does, its arrays' members included. An object is never in the set.
+* A missing member, a member of a value that is not an object, and an index outside of an array are null. If several
+  members of an object have the same name, the last one counts.
+* A method of a value that does not have this method, such as `.lowercase()` of a number or null, is an error. An error
+  inside of an array or `map_each()` makes the whole result an error. Null, `deleted()` and errors never match a set,
+  and do not make the record fail. `|` and `.or()` replace them by the next value.
+* A string is looked up in lower case, but not trimmed, because the values of sets have no white space at their ends.
+  Empty strings and strings longer than MAX_VALUE_CHARS never match, because no set can contain them.
+* Numbers and booleans are looked up by their JSON text in lower case: `1.0` is not `1`, and `1E5` is `1e5`.
+* An array matches when any of its elements does, also the elements of arrays in it. An object never matches.
 
-The whole record must be JSON in UTF-8 and an object, whatever is selected; an escape of half a surrogate pair is read
-as U+FFFD. Records nested deeper than Python's recursion limit are refused. Only the selected parts become Python
-objects: for 850 bytes this takes a fifth of the time of parsing the record.
+The whole record must be JSON in UTF-8 and an object, whatever is selected. The escape of a lone surrogate is read as
+U+FFFD. Records that are nested deeper than Python's recursion limit are invalid. Only the selected parts become Python
+objects: for a record of 850 bytes this takes a fifth of the time of parsing it.
 """
 
 import json
@@ -27,30 +27,30 @@ import msgspec
 
 from headwater.model.value_sets import MAX_VALUE_CHARS
 from headwater.native import BytesColumn, JsonFieldValues, read_json_field
-from headwater.transforms.bloblang import grammar
-from headwater.transforms.bloblang.compiler import Compiler, Select, path_of_record, single_member
+from headwater.transforms.bloblang import parser
+from headwater.transforms.bloblang.compiler import CompiledQuery, Compiler, path_of_record, single_member
 from headwater.transforms.bloblang.json_values import (
     FAILED,
     NULL,
     SMALL_BYTES,
     Raw,
     Value,
-    begin_record,
-    members,
-    spend,
-    spend_on,
+    check_syntax,
+    consume_budget,
+    consume_budget_for,
+    decode_object,
+    replace_lone_surrogates,
+    reset_budget,
     string_or_null,
-    syntax,
-    whole_characters,
 )
-from headwater.transforms.bloblang.nodes import Each, Method, Node, Variable, parts
+from headwater.transforms.bloblang.nodes import MapEach, Method, Node, Variable, walk
 
 MAX_TEXTS = 250_000
-"""An array of more texts is in no set."""
+"""An array with more texts than this never matches."""
 
 
 class InvalidRecord(Exception):
-    """A record that an expression can't be applied to. error: "InvalidJSON" or "NotAnObject"."""
+    """A record to which an expression can't be applied. error: "InvalidJSON" or "NotAnObject"."""
 
     def __init__(self, error: str, message: str) -> None:
         super().__init__(message)
@@ -66,22 +66,23 @@ class Expression:
         self._decode, field = _reader(node)
         self._select = Compiler(field).select(node, 0)
         self._member, self._strings_only = single_member(node)
-        self._counts_work = any(isinstance(part, Each | Method) for part in parts(node))
+        self._needs_budget = any(isinstance(part, MapEach | Method) for part in walk(node))
 
     def select(self, value: bytes | None) -> list[str]:
-        """The texts to look up: the record passes when any is in the set. Raises InvalidRecord."""
+        """Return the texts to look up; the record passes when any is in the set. Raises InvalidRecord."""
         record = self._read(value)
-        if self._counts_work or (value and len(value) > SMALL_BYTES):
-            begin_record(value or b"")
+        if self._needs_budget or (value and len(value) > SMALL_BYTES):
+            reset_budget(value or b"")
         try:
             return _texts(self._select(record))
-        except RecursionError:  # of JSON in a text, or of many stars
+        except RecursionError:  # by parse_json() of deeply nested JSON, or by a path with many stars
             return []
 
-    def select_single(self, values: BytesColumn) -> JsonFieldValues:
-        """The text to look up of each record, "" for none; the doubtful rows are for `select`.
+    def select_fast(self, values: BytesColumn) -> JsonFieldValues:
+        """Return the text to look up of each record ("" for none), and the rows for which `select` must be called.
 
-        Where the expression is a member this takes a third of its time; else all rows are doubtful.
+        For an expression that is a plain member this takes a third of the time of `select`. For any other expression it
+        returns all rows as rows for `select`.
         """
         if self._member is None:
             return JsonFieldValues([""] * len(values), [*range(len(values))])
@@ -95,19 +96,22 @@ class Expression:
             raise InvalidRecord("InvalidJSON", "The record is empty; a filter needs a JSON object.")
         try:
             if not value.isascii():
-                value.decode()  # the decoder skips strings without a look at their encoding
+                value.decode()  # the decoder does not check the encoding of the strings that it skips
             return self._decode(value)
         except UnicodeDecodeError as error:
             raise InvalidRecord("InvalidJSON", f"The record is not UTF-8 (byte {error.start}).") from None
         except msgspec.DecodeError:
-            return self._read_again(whole_characters(value))
+            return self._read_with_surrogates_replaced(replace_lone_surrogates(value))
         except RecursionError:
             raise InvalidRecord("InvalidJSON", "The record is nested too deeply.") from None
 
-    def _read_again(self, value: bytes) -> Any:
-        """Read what the decoder refused for half surrogate pairs alone, and tell what is wrong with anything else."""
+    def _read_with_surrogates_replaced(self, value: bytes) -> Any:
+        """Decode a record again after its lone surrogates were replaced, which the decoder rejects.
+
+        Raises InvalidRecord with the reason when the record is still invalid.
+        """
         try:
-            syntax(value)
+            check_syntax(value)
             return self._decode(value)
         except msgspec.ValidationError:
             raise InvalidRecord("NotAnObject", "A filter needs a record that is a JSON object.") from None
@@ -116,19 +120,19 @@ class Expression:
 
 
 def parse(text: str) -> Expression:
-    """Parse an expression. Raises ExpressionRefused with the column of the fault."""
-    return Expression(grammar.parse(text))
+    """Parse an expression. Raises ExpressionRefused with the column of the error."""
+    return Expression(parser.parse(text))
 
 
 _PLAIN = json.JSONDecoder(parse_int=str, parse_float=str, object_hook=lambda _: None).decode
-_UNNAMEABLE = re.compile(r'["\\\x00-\x1f]')
+_NOT_A_FIELD_NAME = re.compile(r'["\\\x00-\x1f]')
 
 
-def _reader(node: Node) -> tuple[Callable[[bytes], Any], Callable[[str], Select]]:
-    """A decoder of records, and what makes the selector of a member from its name."""
+def _reader(node: Node) -> tuple[Callable[[bytes], Any], Callable[[str], CompiledQuery]]:
+    """Return a decoder of records, and a function that returns the getter of a member by the name of the member."""
     whole, names = _members_of_record(node)
-    if whole or any(map(_UNNAMEABLE.search, names)):  # msgspec has no such field names
-        return members, lambda name: lambda record: record.get(name)
+    if whole or any(map(_NOT_A_FIELD_NAME.search, names)):  # msgspec does not allow such field names
+        return decode_object, lambda name: lambda record: record.get(name)
     slots = {name: f"f{number}" for number, name in enumerate(names)}
     fields: list[tuple[str, type, Any]] = [(slot, Raw, NULL) for slot in slots.values()]
     record_type = msgspec.defstruct("Record", fields, rename={slot: name for name, slot in slots.items()}, gc=False)
@@ -136,8 +140,8 @@ def _reader(node: Node) -> tuple[Callable[[bytes], Any], Callable[[str], Select]
 
 
 def _members_of_record(node: Node) -> tuple[bool, list[str]]:
-    """Whether an expression reads the record as a value, and the members that it reads."""
-    found = [*parts(node)]
+    """Return whether an expression uses the whole record as a value, and the names of the members that it reads."""
+    found = [*walk(node)]
     names = [path.names[0] for part in found if (path := path_of_record(part))]
     return found.count(Variable(0)) > len(names), list(dict.fromkeys(names))
 
@@ -150,7 +154,7 @@ def _is_utf_8(text: bytes) -> bool:
 
 
 def _texts(value: Value) -> list[str]:
-    """The texts in a value, without those that no set can hold."""
+    """Return the texts in a value, without those that no set can contain."""
     plain = _plain(value) if type(value) is Raw else value
     if type(plain) is str:  # the usual case
         text = plain.lower()
@@ -166,7 +170,7 @@ def _texts(value: Value) -> list[str]:
                 texts.append(plain.lower())
         elif isinstance(plain, bool):
             texts.append(str(plain).lower())
-        elif plain is FAILED or not spend_on(plain):
+        elif plain is FAILED or not consume_budget_for(plain):
             return []
         elif isinstance(plain, list):
             todo += plain
@@ -175,7 +179,7 @@ def _texts(value: Value) -> list[str]:
 
 
 def _plain(value: Raw) -> Value:
-    """A string, the text of a number or boolean, an array as a whole, and None of what is in no set."""
+    """Decode a value to a string, the JSON text of a number or boolean, a whole array, or None for null and objects."""
     try:
         return string_or_null(value)  # the usual case, and fast
     except msgspec.ValidationError:
@@ -184,4 +188,4 @@ def _plain(value: Raw) -> Value:
         return None
     if text[0] != "[":
         return text
-    return _PLAIN(text) if len(text) <= SMALL_BYTES or spend(len(text)) else FAILED
+    return _PLAIN(text) if len(text) <= SMALL_BYTES or consume_budget(len(text)) else FAILED

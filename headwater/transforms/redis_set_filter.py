@@ -1,32 +1,32 @@
-"""The transform `redis_set_filter`: keeps a record when its selected value is in the transform's set."""
+"""The transform `redis_set_filter`: passes a record when its selected value is in the set of the transform."""
 
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, compress
 
-from headwater.model.value_sets import SetId, filter_set
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.model.transform import RedisSetFilterTransform
+from headwater.model.value_sets import SetId, filter_set
 from headwater.native import JsonFieldValues
 from headwater.sandbox.bigint_marks import any_marked, remove_marks
 from headwater.stores.protocols.sets import SetLookup
-from headwater.transforms.base import Pending, TransformContext
+from headwater.transforms.base import PendingBatch, TransformContext
 from headwater.transforms.expression import Expression, InvalidRecord, parse
 
 _MARKED_NUMBER = re.compile("-?[0-9]+e0")
 Contains = Callable[[Sequence[str]], list[bool]]
-"""Which values are members."""
+"""Returns for each value whether it is a member of the set."""
 
 
-def build(config: RedisSetFilterTransform, resources: TransformContext) -> "RedisSetFilter":
-    """The transform of one worker. Raises ExpressionRefused."""
-    target = filter_set(resources.config_id, config.uid)
-    return RedisSetFilter(config.uid, parse(config.filter_expr), resources.sets, target)
+def build(config: RedisSetFilterTransform, context: TransformContext) -> "RedisSetFilter":
+    """Build the transform of a worker. Raises ExpressionRefused."""
+    target = filter_set(context.config_id, config.uid)
+    return RedisSetFilter(config.uid, parse(config.filter_expr), context.sets, target)
 
 
 class RedisSetFilter:
-    """See Transform. Records that stay are the same bytes."""
+    """Implements Transform. Records that pass are forwarded byte for byte."""
 
     def __init__(self, uid: str, expression: Expression, sets: SetLookup, target: SetId) -> None:
         self.uid = uid
@@ -34,64 +34,73 @@ class RedisSetFilter:
         self._sets = sets
         self._target = target
 
-    def start(self, batch: RecordBatch) -> Pending:
-        """See Transform. Selects the values; the set is asked when the result is taken."""
-        singles, doubtful = self._selected(batch)
-        lists: dict[int, list[str]] = {}
+    def start(self, batch: RecordBatch) -> PendingBatch:
+        """See Transform. Selects the values; the lookup in the set happens in `result`."""
+        texts, unread_rows = self._select(batch)
+        texts_by_row: dict[int, list[str]] = {}
         failures: list[Failure] = []
-        for row in doubtful:
+        for row in unread_rows:
+            value = batch.values[row]
             try:
-                value = batch.values[row]
-                lists[row] = self._expression.select(remove_marks(value) if value and batch.for_script else value)
-            except InvalidRecord as refused:
-                failures.append(Failure(row, refused.error, refused.message, self.uid))
-        return _Lookup(self._sets, self._target, batch, _Selected(singles, lists), failures)
+                texts_by_row[row] = self._expression.select(
+                    remove_marks(value) if value and batch.for_script else value
+                )
+            except InvalidRecord as error:
+                failures.append(Failure(row, error.error, error.message, self.uid))
+        return _PendingLookup(self._sets, self._target, batch, _LookupTexts(texts, texts_by_row), failures)
 
-    def _selected(self, batch: RecordBatch) -> JsonFieldValues:
-        """The text of each record. Between scripts, texts that may be a marked number are doubtful too."""
-        singles, doubtful = self._expression.select_single(batch.values)
+    def _select(self, batch: RecordBatch) -> JsonFieldValues:
+        """Select a text of each record by the fast path, as far as it can.
+
+        Between scripts, a text may also be a number with a mark (see sandbox/bigint_marks.py). Such rows are left to
+        the slow path.
+        """
+        texts, unread_rows = self._expression.select_fast(batch.values)
         if batch.for_script and any_marked(batch.values.buffer):
-            marked = [row for row, text in enumerate(singles) if _MARKED_NUMBER.fullmatch(text)]
+            marked = [row for row, text in enumerate(texts) if _MARKED_NUMBER.fullmatch(text)]
             for row in marked:
-                singles[row] = ""
-            doubtful = sorted([*doubtful, *marked])
-        return JsonFieldValues(singles, doubtful)
+                texts[row] = ""
+            unread_rows = sorted([*unread_rows, *marked])
+        return JsonFieldValues(texts, unread_rows)
 
     def close(self) -> None:
         """See Transform."""
 
 
-class _Selected:
-    """The selected texts of a batch.
+class _LookupTexts:
+    """The texts to look up for the records of a batch."""
 
-    singles: one text per row, "" for none. lists: for some rows, any number of texts in place of that one.
-    """
+    def __init__(self, texts: list[str], texts_by_row: dict[int, list[str]]) -> None:
+        """Create the texts of a batch.
 
-    def __init__(self, singles: list[str], lists: dict[int, list[str]]) -> None:
-        self._singles = singles
-        self._lists = lists
+        Args:
+            texts: A text per row, "" for none.
+            texts_by_row: The texts of rows with any number of texts. They replace the text of the row in `texts`.
+        """
+        self._texts = texts
+        self._texts_by_row = texts_by_row
 
     def keep(self, contains: Contains) -> list[bool]:
-        """Which rows stay: one of their texts is a member."""
-        single = self._singles if all(self._singles) else [*filter(None, self._singles)]
-        of_lists = [*{*chain.from_iterable(self._lists.values())}]
-        asked = [*single, *of_lists] if of_lists else single
-        answers = contains(asked) if asked else []
-        if asked is self._singles:
+        """Return for each row whether any of its texts is a member of the set."""
+        single = self._texts if all(self._texts) else [*filter(None, self._texts)]
+        multiple = [*{*chain.from_iterable(self._texts_by_row.values())}]
+        looked_up = [*single, *multiple] if multiple else single
+        answers = contains(looked_up) if looked_up else []
+        if looked_up is self._texts:
             return answers
         found = iter(answers)
-        keep = [text != "" and next(found) for text in self._singles]
-        members = {*compress(of_lists, found)}
-        for row, texts in self._lists.items():
+        keep = [text != "" and next(found) for text in self._texts]
+        members = {*compress(multiple, found)}
+        for row, texts in self._texts_by_row.items():
             keep[row] = not members.isdisjoint(texts)
         return keep
 
 
-class _Lookup:
-    """A batch whose values are selected."""
+class _PendingLookup:
+    """A batch whose values are selected, but not looked up yet."""
 
     def __init__(
-        self, sets: SetLookup, target: SetId, batch: RecordBatch, texts: _Selected, failures: list[Failure]
+        self, sets: SetLookup, target: SetId, batch: RecordBatch, texts: _LookupTexts, failures: list[Failure]
     ) -> None:
         self._sets = sets
         self._target = target
@@ -100,13 +109,13 @@ class _Lookup:
         self._failures = failures
 
     def done(self) -> bool:
-        """True: what is left is one round trip."""
+        """Return True always, because `result` needs only one round trip."""
         return True
 
     def wait(self, timeout_s: float) -> None:
-        """See Pending."""
+        """See PendingBatch."""
 
     def result(self) -> Outcome:
-        """See Pending. One round trip; asks again each time it is called."""
+        """See PendingBatch. Each call looks up the values again."""
         keep = self._texts.keep(partial(self._sets.contains_many, self._target))
         return Outcome(self._batch.select(keep), list(self._failures))

@@ -1,7 +1,7 @@
-"""Runs the user's JavaScript function `process` over records, in the worker's sandbox.
+"""The transform `v8`: runs the user's JavaScript function `process` over records, in the sandbox of the worker.
 
-The outputs of a record are numbered, see `output_index`. An output's number depends on nothing but the places of the
-outputs, so a repeat has the same.
+The outputs of a record are numbered, see `output_index`. The number of an output depends only on its position among the
+outputs of the record, so processing a record again gives the same numbers.
 """
 
 import time
@@ -11,18 +11,18 @@ from itertools import chain
 from typing import cast
 
 from headwater.errors import SandboxFailed
-from headwater.model.value_sets import MAX_VALUE_CHARS, dataset_set
 from headwater.model.record import Failure, Int64Column, Outcome, RecordBatch, RowIndexes
 from headwater.model.transform import V8Transform, output_index
+from headwater.model.value_sets import MAX_VALUE_CHARS, dataset_set
 from headwater.native import BytesColumn
 from headwater.sandbox.sandbox import MembershipQuery, MembershipResult, Sandbox
 from headwater.sandbox.script_batch import ScriptBatch
 from headwater.stores.protocols.sets import DatasetNames, SetLookup
-from headwater.transforms.base import Pending, TransformContext
+from headwater.transforms.base import PendingBatch, TransformContext
 
 
 class DatasetLookup:
-    """Answers `flow.contains` for one owner. Runs on a thread of the sandbox; the stores are thread-safe."""
+    """Answers `flow.contains` for one owner. It is called on a thread of the sandbox; the stores are thread-safe."""
 
     def __init__(self, owner: str, names: DatasetNames, sets: SetLookup) -> None:
         self._owner = owner
@@ -30,7 +30,10 @@ class DatasetLookup:
         self._sets = sets
 
     def __call__(self, question: MembershipQuery) -> MembershipResult:
-        """Membership per name and value, None for a name that is no dataset's. Raises SetStoreUnavailable."""
+        """Return for each dataset whether it contains the values; None for an unknown name of a dataset.
+
+        Raises SetStoreUnavailable.
+        """
         ids = self._names.resolve(self._owner, [name for name, _ in question])
         return [
             None if dataset_id is None else self._contains(dataset_id, values)
@@ -47,7 +50,7 @@ class DatasetLookup:
 
 
 def _lowered(values: list[str]) -> list[str]:
-    """Values in lower case. A list in ASCII is lowered as one text, which takes a third of the time."""
+    """Return the values in lower case. ASCII values are converted as one text, which takes a third of the time."""
     lines = "\n".join(values)
     if lines.isascii():
         lowered = lines.lower().split("\n")
@@ -56,12 +59,13 @@ def _lowered(values: list[str]) -> list[str]:
     return [value.lower() for value in values]
 
 
-class V8:
-    """One script of a pipeline. output_to_script: another script follows further down the chain."""
+class V8Script:
+    """One script of a pipeline."""
 
     def __init__(
         self, uid: str, script: str, sandbox: Sandbox, lookup: DatasetLookup, *, output_to_script: bool = False
     ) -> None:
+        """Load a script. output_to_script: Whether a later transform of the pipeline is a script."""
         self._uid = uid
         self._output_to_script = output_to_script
         self._sandbox = sandbox
@@ -71,25 +75,25 @@ class V8:
     def uid(self) -> str:
         return self._uid
 
-    def start(self, batch: RecordBatch) -> Pending:
-        job = self._sandbox.submit(self._number, batch, output_to_script=self._output_to_script)
-        return _Running(self._uid, self._sandbox, job)
+    def start(self, batch: RecordBatch) -> PendingBatch:
+        script_batch = self._sandbox.submit(self._number, batch, output_to_script=self._output_to_script)
+        return _PendingScriptBatch(self._uid, self._sandbox, script_batch)
 
     def close(self) -> None:
-        """Nothing to free: the script goes with the sandbox, which belongs to the worker."""
+        """Do nothing: the script is unloaded with the sandbox, which the worker owns."""
 
 
-class _Running:
-    """A batch in the sandbox."""
+class _PendingScriptBatch:
+    """A batch that a script is processing in the sandbox."""
 
-    def __init__(self, uid: str, sandbox: Sandbox, job: ScriptBatch) -> None:
+    def __init__(self, uid: str, sandbox: Sandbox, script_batch: ScriptBatch) -> None:
         self._uid = uid
         self._sandbox = sandbox
-        self._job = job
+        self._script_batch = script_batch
 
     def done(self) -> bool:
         self._sandbox.step()
-        return self._job.finished or self._sandbox.has_failed()
+        return self._script_batch.finished or self._sandbox.has_failed()
 
     def wait(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
@@ -97,43 +101,45 @@ class _Running:
             self._sandbox.pause(left_s)
 
     def result(self) -> Outcome:
-        self._sandbox.wait(self._job)
-        return _outcome(self._job, self._uid)
+        self._sandbox.wait(self._script_batch)
+        return _outcome(self._script_batch, self._uid)
 
 
-def _outcome(job: ScriptBatch, uid: str) -> Outcome:
-    failures = [Failure(row, e.error, e.message, uid, e.line, e.column, e.attempts) for row, e in job.errors.items()]
-    failures.sort()
-    return Outcome(_several(job) if job.has_multiple_outputs else _single(job), failures, job.logs)
+def _outcome(script_batch: ScriptBatch, uid: str) -> Outcome:
+    failures = sorted(
+        Failure(row, e.error, e.message, uid, e.line, e.column, e.attempts) for row, e in script_batch.errors.items()
+    )
+    to_batch = _batch_with_multiple_outputs if script_batch.has_multiple_outputs else _batch_with_single_outputs
+    return Outcome(to_batch(script_batch), failures, script_batch.logs)
 
 
-def _single(job: ScriptBatch) -> RecordBatch:
-    """The outputs when no record has more than one."""
-    batch, outputs = job.batch, job.outputs
+def _batch_with_single_outputs(script_batch: ScriptBatch) -> RecordBatch:
+    """Return the outputs as a batch, when no record has more than one output."""
+    batch, outputs = script_batch.batch, script_batch.outputs
     indexes = batch.indexes
     if any(indexes):
         indexes = Int64Column("q", [output_index(index, 0) for index in indexes])
-    passed = replace(batch, values=outputs, indexes=indexes, for_script=job.output_to_script)
+    passed = replace(batch, values=outputs, indexes=indexes, for_script=script_batch.output_to_script)
     filled = outputs.non_empty_rows()
     return passed if len(filled) == len(batch) else passed.take(filled)
 
 
-def _several(job: ScriptBatch) -> RecordBatch:
-    lines = cast("Iterable[bytes]", job.outputs)
+def _batch_with_multiple_outputs(script_batch: ScriptBatch) -> RecordBatch:
+    lines = cast("Iterable[bytes]", script_batch.outputs)
     outputs = [line.split(b"\t") if line else [] for line in lines]
     rows = RowIndexes("i", [row for row, values in enumerate(outputs) for _ in values])
     numbers = [number for values in outputs for number in range(len(values))]
-    batch = job.batch.take(rows)
+    batch = script_batch.batch.take(rows)
     indexes = Int64Column("q", map(output_index, batch.indexes, numbers))
     values = BytesColumn.of(chain.from_iterable(outputs))
-    return replace(batch, values=values, indexes=indexes, for_script=job.output_to_script)
+    return replace(batch, values=values, indexes=indexes, for_script=script_batch.output_to_script)
 
 
-def build(config: V8Transform, resources: TransformContext) -> V8:
-    """The transform of a worker. Blocks while the script loads. Raises ScriptRefused, SandboxFailed."""
-    if resources.sandbox is None:
-        raise SandboxFailed("A worker with v8 transforms needs a sandbox: put one into TransformContext.")
-    lookup = DatasetLookup(resources.owner, resources.names, resources.sets)
-    return V8(
-        config.uid, config.runnable_script, resources.sandbox, lookup, output_to_script=resources.output_to_script
+def build(config: V8Transform, context: TransformContext) -> V8Script:
+    """Build the transform of a worker. Blocks while the script loads. Raises ScriptRefused and SandboxFailed."""
+    if context.sandbox is None:
+        raise SandboxFailed("TransformContext.sandbox is None, but the pipeline has a v8 transform.")
+    lookup = DatasetLookup(context.owner, context.names, context.sets)
+    return V8Script(
+        config.uid, config.runnable_script, context.sandbox, lookup, output_to_script=context.output_to_script
     )

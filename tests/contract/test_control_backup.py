@@ -1,4 +1,4 @@
-"""A snapshot of the database into another one, of the same kind and of the other, at each schema that there was."""
+"""Backups of a database are restored into another one, of the same kind and of the other kind."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

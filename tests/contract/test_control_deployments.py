@@ -28,7 +28,7 @@ from tests.support.sql import (
 
 @pytest.fixture
 def stores(stores: ControlStores) -> ControlStores:
-    """With one configuration."""
+    """Return the stores with one configuration."""
     stores.flows.create(a_flow())
     return stores
 
@@ -37,7 +37,7 @@ def worker(name: str, reason: str = "") -> WorkerStatus:
     return WorkerStatus(name=name, status=Status.RUNNING, is_ready=True, start_time=T0, reason=reason)
 
 
-class TestDesireRunning:
+class TestRequestDeploy:
     def test_first_time_inserts_and_rings(self, stores: ControlStores) -> None:
         assert deploy(stores) == a_deployment()
         assert stores.deployments.active("f1") == a_deployment()
@@ -177,7 +177,7 @@ class TestLogs:
         assert list(stores.deployments.read_logs("d1", 3)) == []
 
 
-class TestDesireRunningAgain:
+class TestRequestRedeploy:
     """Without a deployment to insert."""
 
     def test_undeployed_stays_so(self, stores: ControlStores) -> None:
@@ -200,7 +200,7 @@ class TestDesireRunningAgain:
             stores.deployments.request_deploy(OWNER, "f1", None)
 
 
-class TestDesireAbsent:
+class TestRequestTeardown:
     def test_without_a_deployment(self, stores: ControlStores) -> None:
         assert stores.deployments.request_teardown("f1") is None
         assert stores.deployments.request_teardown("unknown") is None
@@ -290,7 +290,7 @@ class TestReportWorkers:
         assert stores.deployments.active("f1") == a_deployment()
 
 
-class TestUndeployed:
+class TestUndeployedAmong:
     def test_flows_that_had_deployments(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow("f2"))
         stores.flows.create(a_flow("f3"))
@@ -301,7 +301,7 @@ class TestUndeployed:
         assert list(stores.deployments.undeployed_among(["f1"])) == []
 
 
-class TestGivenUp:
+class TestRecordAsEnded:
     def test_what_the_database_does_not_know_is_recorded_as_ended(self, stores: ControlStores) -> None:
         assert list(stores.deployments.ended_among(["d7"])) == []
         stores.deployments.record_as_ended(["d7", "f7"], at(0))
@@ -318,7 +318,7 @@ class TestGivenUp:
         assert list(stores.deployments.undeployed_among(["f1"])) == []
 
 
-class TestTornDown:
+class TestObsoleteTopics:
     """The topics that ended deployments wrote."""
 
     TOPICS: ClassVar = {
@@ -348,7 +348,7 @@ class TestTornDown:
         assert stores.deployments.obsolete_topics({}) == frozenset()
 
 
-class TestForgetEnded:
+class TestDeleteEnded:
     def test_old_ones_go_and_those_of_which_something_is_left_stay(self, stores: ControlStores) -> None:
         for number in range(1, 5):
             stores.flows.create(a_flow(f"g{number}"))
@@ -368,8 +368,8 @@ class TestForgetEnded:
         assert stores.deployments.active("g4") is not None
 
 
-class TestMarkers:
-    def test_equal_markers_mean_an_equal_deployment(self, stores: ControlStores) -> None:
+class TestVersions:
+    def test_equal_versions_mean_an_equal_deployment(self, stores: ControlStores) -> None:
         made = deploy(stores)
         assert stores.deployments.versions() == [DeploymentVersion.of(made)]
         steps: list[Callable[[], object]] = [

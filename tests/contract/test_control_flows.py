@@ -59,7 +59,7 @@ class TestList:
         assert list(stores.flows.list(OWNER)) == [saved]
 
 
-class TestPlaces:
+class TestListPositions:
     def test_of_the_owner_newest_first(self, stores: ControlStores) -> None:
         for flow_id, created_s in (("f1", 0), ("f4", 1), ("f2", 1), ("f3", 1), ("f5", 2)):
             stores.flows.create(a_flow(flow_id, created_s=created_s))
@@ -72,7 +72,7 @@ class TestPlaces:
         for number, place in enumerate(places):
             assert stores.flows.list_positions(OWNER, place, 2) == places[number + 1 : number + 3]
 
-    def test_a_place_needs_no_configuration(self, stores: ControlStores) -> None:
+    def test_a_position_needs_no_configuration(self, stores: ControlStores) -> None:
         for flow_id in ("f1", "f2", "f3"):
             stores.flows.create(a_flow(flow_id))
         [_, middle, last] = stores.flows.list_positions(OWNER, None, 3)

@@ -2,10 +2,10 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from headwater.model.idempotency import Answered
+from headwater.model.idempotency import StoredResponse
 from tests.support.sql import ControlStores, at
 
-ANSWERED = Answered("0" * 64, 201, {"location": "/api/v1/flow/f1"}, b'{"name": "Gr\xc3\xb6\xc3\x9fe\0"}')
+ANSWERED = StoredResponse("0" * 64, 201, {"location": "/api/v1/flow/f1"}, b'{"name": "Gr\xc3\xb6\xc3\x9fe\0"}')
 
 
 def test_held_by_one_until_it_expires(stores: ControlStores) -> None:

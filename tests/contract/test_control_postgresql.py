@@ -1,4 +1,4 @@
-"""What holds for PostgreSQL itself: several writers, locks, outages, and no secret in its tables."""
+"""PostgreSQL alone: several writers, locks, outages, and no secret in its tables."""
 
 import threading
 from collections.abc import Iterator

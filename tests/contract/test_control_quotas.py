@@ -53,7 +53,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
         stores.close()
 
 
-class TestUsed:
+class TestUsage:
     def test_nothing_yet(self, stores: ControlStores) -> None:
         assert set(stores.quotas.usage(OWNER).values()) == {0}
         assert stores.quotas.allowed(OWNER) == dict.fromkeys(QUOTA_NAMES)
@@ -102,7 +102,7 @@ class TestUsed:
         assert set(stores.quotas.usage(OWNER).values()) == {0}
 
 
-class TestOwn:
+class TestOverrides:
     def test_replace_those_of_the_settings(self, opened: Open) -> None:
         stores = opened(QuotaDefaults({"workers": 5, "datasets": 2}))
         stores.quotas.set_limits(OWNER, {"workers": 9, "datasets": None, "configurations": 0}, [])

@@ -1,4 +1,4 @@
-"""What every DeploymentStore keeps of the revisions that a deployment was asked to run."""
+"""The rollouts that every DeploymentStore records: the revisions that a deployment was asked to run."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.support.sql import ControlStores, a_config, a_flow, seen
 
 @pytest.fixture
 def stores(stores: ControlStores) -> ControlStores:
-    """With one configuration."""
+    """Return the stores with one configuration."""
     stores.flows.create(a_flow())
     return stores
 

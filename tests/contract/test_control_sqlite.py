@@ -1,4 +1,4 @@
-"""What holds for the SQLite file itself: several processes, locks, and no secret in its bytes."""
+"""SQLite alone: several processes, locks, and no secret in the file."""
 
 import multiprocessing
 import sqlite3

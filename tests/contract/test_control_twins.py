@@ -1,4 +1,4 @@
-"""Whatever is called in whatever order: SQLite and PostgreSQL answer alike."""
+"""SQLite and PostgreSQL return the same for random sequences of calls."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Damaged rows of a database fail for themselves only, and each can be mended or removed."""
+"""A damaged row of a database does not affect other rows, and it can be repaired or removed."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

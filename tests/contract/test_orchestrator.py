@@ -15,11 +15,11 @@ import pytest
 
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.deployment import Status, WorkerStatus
-from headwater.model.worker import KafkaAccess, ReadingPlan, WorkerSet, WorkerSpec
+from headwater.model.worker_spec import KafkaAccess, ReadingPlan, WorkerSet, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
 from headwater.orchestrators.cgroups import WorkerGroups
 from headwater.orchestrators.process import ProcessOrchestrator
-from headwater.orchestrators.running import QUIET_AFTER_S, STUCK_AFTER_S
+from headwater.orchestrators.worker_process import QUIET_AFTER_S, STUCK_AFTER_S
 from tests.support.memory.orchestrator import MemoryOrchestrator
 
 MEMORY_LIMIT = 128 << 20
@@ -124,9 +124,9 @@ class TestEveryOrchestrator:
         orchestrator.ensure(worker_set(slots=2))
         until(ready(orchestrator, "hash1", 2))
         assert {w.status for w in orchestrator.status("d1")} == {Status.RUNNING}
-        assert orchestrator.running() == {"d1"}
-        pulses = sorted(orchestrator.pulses(), key=lambda pulse: pulse.worker)
-        assert [(p.worker, p.spec.config_id, p.heartbeat and p.heartbeat.state) for p in pulses] == [
+        assert orchestrator.running_deployments() == {"d1"}
+        worker_snapshots = sorted(orchestrator.worker_snapshots(), key=lambda pulse: pulse.worker)
+        assert [(p.worker, p.spec.config_id, p.heartbeat and p.heartbeat.state) for p in worker_snapshots] == [
             (f"d1-{slot}", "c1", "ready") for slot in range(2)
         ]
 
@@ -150,22 +150,22 @@ class TestEveryOrchestrator:
 
     def test_drop_while_starting_and_twice(self, orchestrator: Orchestrator) -> None:
         orchestrator.ensure(worker_set(slots=2))
-        until(lambda: orchestrator.drop("d1"))
-        assert orchestrator.drop("d1")
+        until(lambda: orchestrator.stop_workers("d1"))
+        assert orchestrator.stop_workers("d1")
         assert list(orchestrator.status("d1")) == []
-        assert orchestrator.running() == frozenset()
-        assert orchestrator.pulses() == []
+        assert orchestrator.running_deployments() == frozenset()
+        assert orchestrator.worker_snapshots() == []
 
     def test_ensure_again_while_stopping(self, orchestrator: Orchestrator) -> None:
         orchestrator.ensure(worker_set())
         until(ready(orchestrator, "hash1"))
-        orchestrator.drop("d1")
+        orchestrator.stop_workers("d1")
         orchestrator.ensure(worker_set())
         until(ready(orchestrator, "hash1"))
 
     def test_unknown_deployments(self, orchestrator: Orchestrator) -> None:
         assert list(orchestrator.status("nobody")) == []
-        assert orchestrator.drop("nobody")
+        assert orchestrator.stop_workers("nobody")
 
     def test_a_closed_one_says_so_instead_of_answering_empty(self, orchestrator: Orchestrator) -> None:
         orchestrator.close()
@@ -349,8 +349,8 @@ class TestProcesses:
         processes.ensure(worker_set())
         until(ready(processes, "hash1"))
         processes.ensure(worker_set(revision=777))
-        until(lambda: processes.drop("d1"))
-        assert processes.running() == frozenset()
+        until(lambda: processes.stop_workers("d1"))
+        assert processes.running_deployments() == frozenset()
 
     def test_lines_of_scripts_and_deaths(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
         processes.ensure(worker_set())
@@ -384,7 +384,7 @@ class TestProcesses:
         spec = tmp_path / "workers" / "d1" / "spec-hash1.json"
         assert spec.stat().st_mode & 0o077 == 0
         assert json.loads(spec.read_text())["kafka"]["password"] == "secret"
-        until(lambda: processes.drop("d1"))
+        until(lambda: processes.stop_workers("d1"))
         assert not spec.exists()
 
     def test_specs_of_revisions_that_are_gone_go(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
@@ -397,14 +397,14 @@ class TestProcesses:
     def test_the_lines_of_a_worker_that_is_given_up_are_kept(self, processes: ProcessOrchestrator) -> None:
         processes.ensure(worker_set(revision=666))
         until(lambda: self.worker(processes).is_crash_looping)
-        until(lambda: processes.drop("d1"))
+        until(lambda: processes.stop_workers("d1"))
         assert "the script does not compile" in processes.take_logs()["d1"][-1].message
         assert processes.take_logs() == {}
 
     def test_a_worker_that_does_not_run_has_a_pulse_that_is_not_ready(self, processes: ProcessOrchestrator) -> None:
         processes.ensure(worker_set(revision=666))
         until(lambda: self.worker(processes).is_crash_looping)
-        (pulse,) = processes.pulses()
+        (pulse,) = processes.worker_snapshots()
         assert (pulse.worker, pulse.heartbeat, pulse.is_ready) == ("d1-0", None, False)
 
     def test_close_ends_every_worker(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What every UnsavedSets does."""
+"""One suite for every implementation of UnsavedSets."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

@@ -15,7 +15,7 @@ from headwater.sandbox import Sandbox
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.sets.set_store import RedisSetStore
-from headwater.transforms.base import Pending, TransformContext
+from headwater.transforms.base import PendingBatch, TransformContext
 from headwater.transforms.v8 import build
 from tests.support.columns import plain
 from tests.support.sandbox import TIME_MS, batch, lines
@@ -382,7 +382,7 @@ class TestContains:
 class TestProtocol:
     SCRIPT = "function process(d) { return { n: d.n, m: flow.contains('wallets', [d.v]) } }"
 
-    def started(self, bench: Bench, count: int) -> list[Pending]:
+    def started(self, bench: Bench, count: int) -> list[PendingBatch]:
         transform = bench.transform(self.SCRIPT)
         return [transform.start(batch(lines(*({"n": n, "v": f"v{k}"} for n in range(200))))) for k in range(count)]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.model.record import Outcome
-from headwater.transforms.base import Pending
+from headwater.transforms.base import PendingBatch
 from tests.support.sandbox import batch, lines
 from tests.support.v8 import Bench
 
@@ -56,7 +56,7 @@ def expected(record: Record) -> tuple[list[Record], str]:
 
 
 def check(outcome: Outcome, sent: list[Record]) -> None:
-    made = [json.loads(value or b"") for value in outcome.kept.values]
+    made = [json.loads(value or b"") for value in outcome.output.values]
     failed = {failure.row: failure.error for failure in outcome.failures}
     assert made == [out for record in sent for out in expected(record)[0]]
     assert failed == {row: error for row, record in enumerate(sent) if (error := expected(record)[1])}
@@ -67,7 +67,7 @@ def test_batches_at_random(bench: Bench, seed: int) -> None:
     draw, transform = random.Random(seed), bench.transform(SCRIPT)
     for name, values in SETS.items():
         bench.fill(name, [*values])
-    pending: deque[tuple[Pending, list[Record]]] = deque()
+    pending: deque[tuple[PendingBatch, list[Record]]] = deque()
     for _ in range(BATCHES):
         sent = records(draw)
         pending.append((transform.start(batch(lines(*sent))), sent))

@@ -16,11 +16,12 @@ from pathlib import Path
 import redis
 
 from headwater.app.controller import create_topics, stream_topics
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.brokers.embedded import EmbeddedKafka
-from headwater.brokers.kafka import KafkaBroker
-from headwater.children import Child, Service, Supervisor, spawn
+from headwater.children import Child, spawn
 from headwater.model.binding import Bindings
-from headwater.stores import embedded
+from headwater.process_manager import ManagedProcess, ProcessManager
+from headwater.stores import embedded_valkey
 from tests.support.ports import free_port
 from tests.support.postgres_server import PostgresServer
 
@@ -51,7 +52,7 @@ class TcpValkey:
         }
         words = [word for option in options.items() for word in option]
         with (self._directory / "log").open("ab") as log:
-            return spawn([str(embedded.find_binary()), *words], stdout=log, stderr=log)
+            return spawn([str(embedded_valkey.find_binary()), *words], stdout=log, stderr=log)
 
     def wait_ready(self, stop: threading.Event) -> None:
         """Return when it answers."""
@@ -71,13 +72,13 @@ def main(directory: Path, advertised_host: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     threading.Thread(target=_stop_with_the_input, args=(stop,), daemon=True).start()
-    supervisor, postgres = Supervisor(), PostgresServer()
+    supervisor, postgres = ProcessManager(), PostgresServer()
     try:
         directory.mkdir(parents=True)
         kafka = EmbeddedKafka(directory, CACHE_DIR, advertised_host=advertised_host)
         print(json.dumps(_start(directory, kafka, supervisor, postgres, stop)), flush=True)
         while not stop.wait(TICK_S):
-            supervisor.tick()
+            supervisor.restart_ended()
     finally:
         supervisor.stop()
         postgres.remove()
@@ -89,17 +90,17 @@ def _stop_with_the_input(stop: threading.Event) -> None:
 
 
 def _start(
-    directory: Path, kafka: EmbeddedKafka, supervisor: Supervisor, postgres: PostgresServer, stop: threading.Event
+    directory: Path, kafka: EmbeddedKafka, supervisor: ProcessManager, postgres: PostgresServer, stop: threading.Event
 ) -> dict[str, str]:
     valkey = TcpValkey(directory / "tcp-valkey")
     kafka.prepare()
-    child = supervisor.add(Service("kafka", kafka.start, grace_s=30.0))
-    supervisor.add(Service("valkey", valkey.start))
+    child = supervisor.add(ManagedProcess("kafka", kafka.start, grace_s=30.0))
+    supervisor.add(ManagedProcess("valkey", valkey.start))
     postgres.start()
     valkey.wait_ready(stop)
     kafka.wait_ready(child, READY_WITHIN_S)
     access = kafka.access()
-    create_topics(KafkaBroker(access, 1), stream_topics(Bindings()), stop)
+    create_topics(KafkaClusterAdmin(access, 1), stream_topics(Bindings()), stop)
     return {
         "HEADWATER_DATABASE_URL": postgres.url(),
         "HEADWATER_REDIS_URL": valkey.url,

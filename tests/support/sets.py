@@ -1,4 +1,4 @@
-"""Every implementation of a SetStore, and what tests of sets share."""
+"""Every implementation of a SetStore, and helpers of the tests of sets."""
 
 from collections.abc import Iterator, Sequence
 
@@ -30,7 +30,7 @@ VALUES = [
 
 
 class LooksUp(RedisSetStore):
-    """A RedisSetStore whose lookups go by a worker's RedisSetLookup, which has a filter whenever it may have one."""
+    """A RedisSetStore whose lookups use a worker's RedisSetLookup, with a filter whenever it can have one."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
@@ -38,7 +38,7 @@ class LooksUp(RedisSetStore):
         self.lookup = RedisSetLookup(client, clock=lambda: self._now)
 
     def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
-        """Provoke a filter, then ask."""
+        """Make the lookup build a filter, then look up the values."""
         self._now += REBUILD_AFTER_S
         self.lookup.contains_many(target, [f"provoke {number}" for number in range(MIN_LOOKUPS_BEFORE_BUILD)])
         self.lookup.wait()
@@ -47,8 +47,9 @@ class LooksUp(RedisSetStore):
 
 @pytest.fixture(params=["memory", "set", "hash", "lookup", "cluster"])
 def store(request: pytest.FixtureRequest) -> Iterator[SetStore]:
-    """Every implementation; "hash" is how a server before Redis 7.2 is used, "lookup" how workers ask,
-    "cluster" three servers.
+    """Return each implementation.
+
+    "hash" is used with servers before Redis 7.2, "lookup" is that of workers, and "cluster" uses three servers.
     """
     if request.param == "memory":
         yield MemorySetStore()
@@ -65,12 +66,12 @@ def store(request: pytest.FixtureRequest) -> Iterator[SetStore]:
 
 
 def numbers(first: int, last: int) -> list[str]:
-    """Addresses that stand for numbers."""
+    """Return addresses whose values are consecutive numbers."""
     return [f"0x{number:040x}" for number in range(first, last)]
 
 
 def listing(store: SetStore, target: SetId, count: int) -> list[list[str]]:
-    """All pages."""
+    """Return all pages of a listing."""
     pages: list[list[str]] = []
     cursor = None
     while True:
@@ -82,5 +83,5 @@ def listing(store: SetStore, target: SetId, count: int) -> list[list[str]]:
 
 
 def everything(store: SetStore, target: SetId, count: int = 1000) -> list[str]:
-    """All values by listing."""
+    """Return all values, by listing them."""
     return [value for page in listing(store, target, count) for value in page]

@@ -1,4 +1,4 @@
-"""Control stores for tests: each implementation, and the values that they keep."""
+"""The stores of the control plane for tests, and examples of what they store."""
 
 import shutil
 import tempfile
@@ -27,7 +27,7 @@ T0 = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
 class ControlStores(Protocol):
-    """What every implementation offers."""
+    """The stores of a database."""
 
     @property
     def flows(self) -> FlowStore: ...
@@ -63,7 +63,7 @@ class ControlStores(Protocol):
 
 
 class FreshDatabases:
-    """Makes empty SQLite databases as copies of a migrated one, and closes and deletes them."""
+    """Makes empty SQLite databases as copies of a migrated database, and closes and deletes them."""
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="headwater-databases-")
@@ -94,22 +94,22 @@ fresh_database = FRESH_DATABASES.open
 
 
 def open_sqlite(path: Path, key: bytes = SECRET_KEY) -> Database:
-    """The database in a file."""
+    """Open the SQLite database in a file."""
     return open_database(f"sqlite:///{path}", Sealer(key))
 
 
 def open_postgres(url: str, key: bytes = SECRET_KEY) -> Database:
-    """The database at a URL."""
+    """Open the PostgreSQL database at a URL."""
     return open_database(url, Sealer(key))
 
 
 def at(seconds: float) -> datetime:
-    """A time after T0."""
+    """Return the time `seconds` after T0."""
     return T0 + timedelta(seconds=seconds)
 
 
 def a_config(chain: str = "base", entity: str = "log", **members: Any) -> PipelineConfig:
-    """A configuration as a user writes it."""
+    """Return a configuration as a user writes it."""
     body = {
         "source": {"type": "pubsub", "chain": chain, "entity": entity},
         "transforms": [{"uid": "t1", "type": "v8", "script": "function process(record) { return record }"}],
@@ -119,19 +119,19 @@ def a_config(chain: str = "base", entity: str = "log", **members: Any) -> Pipeli
 
 
 def a_flow(flow_id: str = "f1", owner: str = OWNER, created_s: float = 0, **fields: Any) -> Flow:
-    """A configuration at revision 1."""
+    """Return a configuration at revision 1."""
     created = at(created_s)
     values: dict[str, Any] = {"name": "Größe", "description": "", "tags": ("a", "b"), "pipeline_config": a_config()}
     return Flow(id=flow_id, owner=owner, revision=1, created_at=created, updated_at=created, **(values | fields))
 
 
 def next_revision(flow: Flow, **fields: Any) -> Flow:
-    """The flow as a PUT saves it."""
+    """Return the next revision of a configuration, as a PUT saves it."""
     return replace(flow, revision=flow.revision + 1, updated_at=flow.updated_at + timedelta(seconds=1), **fields)
 
 
 def a_deployment(deployment_id: str = "d1", **fields: Any) -> Deployment:
-    """A deployment as the service hands it to `request_deploy`."""
+    """Return a deployment as the service passes it to `request_deploy`."""
     values: dict[str, Any] = {
         "flow_id": "f1",
         "owner": OWNER,
@@ -147,7 +147,7 @@ def a_deployment(deployment_id: str = "d1", **fields: Any) -> Deployment:
 
 
 def seen(deployment: Deployment, phase: Phase = Phase.RUNNING, **fields: Any) -> Observation:
-    """What the controller writes when a round over this deployment has ended."""
+    """Return the observation that the controller writes after a round over this deployment."""
     running = phase is Phase.RUNNING
     values: dict[str, Any] = {
         "observed_revision": deployment.desired_revision if running else deployment.observed_revision,
@@ -158,16 +158,16 @@ def seen(deployment: Deployment, phase: Phase = Phase.RUNNING, **fields: Any) ->
 
 
 def a_line(number: int = 1) -> LogLine:
-    """A line that a worker wrote."""
+    """Return a log line of a worker."""
     return LogLine(time=at(number), worker="d1-0", source="script", message=f"größe {number}")
 
 
 def a_key(key_id: str = "k1", created_s: float = 0, **fields: Any) -> ApiKey:
-    """A stored key."""
+    """Return a stored API key."""
     values: dict[str, Any] = {"owner": OWNER, "digest": bytes(range(32)), "scopes": DEFAULT_SCOPES}
     return ApiKey(id=key_id, created_at=at(created_s), **(values | fields))
 
 
 def a_dataset(dataset_id: str = "s1", name: str = "wallets", owner: str = OWNER, created_s: float = 0) -> Dataset:
-    """A dataset as the service hands it to `create`."""
+    """Return a dataset as the service passes it to `create`."""
     return Dataset(dataset_id, owner, name, "pending", at(created_s), at(created_s))

@@ -12,8 +12,8 @@ from headwater.sandbox import deno_command, results, script_batch
 from headwater.services import keys, prices, trials
 from headwater.services.recipes.pools import MAX_POOLS
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
-from headwater.transforms.bloblang.grammar import MAX_NESTING
-from headwater.transforms.bloblang.json_values import MAX_WORK_BYTES
+from headwater.transforms.bloblang.parser import MAX_NESTING
+from headwater.transforms.bloblang.json_values import WORK_BUDGET_BYTES
 from headwater.transforms.expression import MAX_TEXTS
 
 HEAD = ("What", "Limit")
@@ -108,7 +108,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("texts that a filter expression selects; of more, none is in the set", f"{MAX_TEXTS:,}"),
             (
                 "JSON and elements that it looks into for one record; of more, none is in the set",
-                f"{_bytes(MAX_WORK_BYTES)} and four times the record",
+                f"{_bytes(WORK_BUDGET_BYTES)} and four times the record",
             ),
             ("outputs of one record", f"0 to {transform.MAX_OUTPUTS_PER_RECORD:,}"),
             ("bytes of one output", f"{transform.MAX_OUTPUT_BYTES:,}"),

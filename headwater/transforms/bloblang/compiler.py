@@ -1,64 +1,67 @@
-"""Compiles the syntax tree of a filter expression to a function of a record."""
+"""Compiles the syntax tree of a filter expression to a Python function of a record."""
 
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from headwater.transforms.bloblang.json_values import (
+    COST_PER_ELEMENT,
     DELETED,
     FAILED,
     MISSING,
-    WORK_PER_ELEMENT,
-    Special,
+    NonJson,
     Value,
-    is_nothing,
-    opened,
-    spend,
-    spend_on,
+    consume_budget,
+    consume_budget_for,
+    decode_one_level,
+    is_null_or_error,
 )
 from headwater.transforms.bloblang.methods import METHODS, element_or_byte
 from headwater.transforms.bloblang.nodes import (
     Array,
     Catch,
-    Chain,
     Coalesce,
     Deleted,
-    Each,
     Element,
-    Members,
+    MapEach,
+    MapQuery,
     Method,
+    MethodChain,
     Node,
     Or,
+    Path,
     Step,
     Text,
     Variable,
-    Within,
-    parts,
+    walk,
 )
 
-Select = Callable[[Any], Value]
-"""A compiled query. It takes a scope: the record itself, or for an inner scope the pair (outer scope, value)."""
-Apply = Callable[[Value, Any], Value]
-"""A compiled step: it takes a value and the scope, and gives the next value."""
+CompiledQuery = Callable[[Any], Value]
+"""A compiled query, a function of a scope: the record, or for an inner scope the pair (outer scope, value)."""
+CompiledStep = Callable[[Value, Any], Value]
+"""A compiled step, a function that maps a value and the scope to the next value."""
 
 _INDEX = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _EVERY = "*"
 
 
-def path_of_record(part: Node | Step) -> Members | None:
-    """The path that a chain begins with, if it begins at the record."""
+def path_of_record(part: Node | Step) -> Path | None:
+    """Return the path with which a chain begins at the record; None if it does not begin so."""
     match part:
-        case Chain(Variable(0), (Members() as path, *_)):
+        case MethodChain(Variable(0), (Path() as path, *_)):
             return path
     return None
 
 
 def single_member(node: Node) -> tuple[bytes | None, bool]:
-    """The name of the member that an expression selects, None when it does more; and whether only strings count."""
+    """Return the name of the member of the record that an expression selects, and whether only strings may match.
+
+    The name is None for an expression that is not a single member. Only strings may match when `.lowercase()` follows.
+    """
     path = path_of_record(node)
     if path is None or len(path.names) > 1:
         return None, False
-    assert isinstance(node, Chain)
+    assert isinstance(node, MethodChain)
     methods = node.steps[1:]
     if any(method != Method("lowercase") for method in methods):
         return None, False
@@ -66,22 +69,23 @@ def single_member(node: Node) -> tuple[bytes | None, bool]:
 
 
 def _is_member(node: Node) -> bool:
-    """Whether a query is a member of the record, as it is."""
+    """Return whether a query is a member of the record without methods."""
     name, in_lower_case = single_member(node)
     return name is not None and not in_lower_case
 
 
 class Compiler:
-    """Compiles nodes. depth, an argument of its methods, is the number of the scope that a query is in.
+    """Compiles nodes of the syntax tree.
 
-    field: compiles the selection of a member of the record.
+    The argument `depth` of its methods is the number of the scope in which a query is.
     """
 
-    def __init__(self, field: Callable[[str], Select]) -> None:
+    def __init__(self, field: Callable[[str], CompiledQuery]) -> None:
+        """field: Returns the function that gets a member of the record, by the name of the member."""
         self._field = field
 
-    def select(self, node: Node, depth: int) -> Select:
-        """The function of a query."""
+    def select(self, node: Node, depth: int) -> CompiledQuery:
+        """Compile a query."""
         match node:
             case Text(text):
                 return lambda _: text
@@ -94,56 +98,56 @@ class Compiler:
                 return _array(selects, not all(_is_member(item) for item in items))
             case Coalesce(options):
                 return _coalesce([self.select(option, depth) for option in options])
-            case Chain():
+            case MethodChain():
                 return self._chain(node, depth)
 
-    def _chain(self, node: Chain, depth: int) -> Select:
+    def _chain(self, node: MethodChain, depth: int) -> CompiledQuery:
         path = path_of_record(node)
         if path is None:
-            return _stepping(self.select(node.source, depth), self._steps(node.steps, depth))
+            return _with_steps(self.select(node.source, depth), self._steps(node.steps, depth))
         first, *names = path.names
-        steps = [Members(tuple(names)), *node.steps[1:]]
-        return _stepping(self._member_of_record(first, depth), self._steps(steps, depth))
+        steps = [Path(tuple(names)), *node.steps[1:]]
+        return _with_steps(self._member_of_record(first, depth), self._steps(steps, depth))
 
-    def _steps(self, steps: Sequence[Step], depth: int) -> list[Apply]:
-        made: list[Apply] = []
+    def _steps(self, steps: Sequence[Step], depth: int) -> list[CompiledStep]:
+        made: list[CompiledStep] = []
         for step in steps:
-            if isinstance(step, Members):
+            if isinstance(step, Path):
                 made += _path(step.names)
             else:
                 made.append(self._step(step, depth))
         return made
 
-    def _member_of_record(self, name: str, depth: int) -> Select:
+    def _member_of_record(self, name: str, depth: int) -> CompiledQuery:
         field = self._field(name)
         if not depth:
             return field
         record = _variable(0, depth)
         return lambda scope: field(record(scope))
 
-    def _step(self, step: Element | Method | Or | Catch | Within | Each, depth: int) -> Apply:
+    def _step(self, step: Element | Method | Or | Catch | MapQuery | MapEach, depth: int) -> CompiledStep:
         match step:
             case Element(position):
                 return _method(element_or_byte(position))
             case Method(name, arguments):
-                make = METHODS[name].make
+                make = METHODS[name].compile
                 assert make
                 return _method(make(*arguments))
             case Or(query):
                 otherwise = self.select(query, depth)
-                return lambda value, scope: otherwise(scope) if is_nothing(value) else value
+                return lambda value, scope: otherwise(scope) if is_null_or_error(value) else value
             case Catch(query):
                 caught = self.select(query, depth)
                 return lambda value, scope: caught(scope) if value is FAILED else value
-            case Within(query):
+            case MapQuery(query):
                 inner = self.select(query, depth + 1)
                 return lambda value, scope: FAILED if value is FAILED else inner((scope, value))
-            case Each(query):
-                return _each(self.select(query, depth + 1), WORK_PER_ELEMENT * sum(1 for _ in parts(query)))
+            case MapEach(query):
+                return _each(self.select(query, depth + 1), COST_PER_ELEMENT * sum(1 for _ in walk(query)))
 
 
-def _variable(scope: int, depth: int) -> Select:
-    """The value of a scope, for a query in the scope of this depth."""
+def _variable(scope: int, depth: int) -> CompiledQuery:
+    """Compile a query for the value of `scope`, inside of a query whose scope is `depth`."""
     outwards = depth - scope
 
     def select(at: Any) -> Value:
@@ -154,7 +158,7 @@ def _variable(scope: int, depth: int) -> Select:
     return select
 
 
-def _stepping(source: Select, steps: Sequence[Apply]) -> Select:
+def _with_steps(source: CompiledQuery, steps: Sequence[CompiledStep]) -> CompiledQuery:
     if not steps:
         return source
 
@@ -167,54 +171,59 @@ def _stepping(source: Select, steps: Sequence[Apply]) -> Select:
     return select
 
 
-def _array(items: Sequence[Select], may_be_special: bool) -> Select:
-    """An array literal. may_be_special: an item may be deleted or an error."""
-    if not may_be_special:
+def _array(items: Sequence[CompiledQuery], may_be_non_json: bool) -> CompiledQuery:
+    """Compile an array literal. may_be_non_json: Whether an item may be `deleted()` or an error."""
+    if not may_be_non_json:
         return lambda scope: [item(scope) for item in items]
 
     def select(scope: Any) -> Value:
         values = [item(scope) for item in items]
-        return _without_deleted(values) if Special in map(type, values) else values
+        return _without_deleted(values) if NonJson in map(type, values) else values
 
     return select
 
 
 def _without_deleted(values: list[Value]) -> Value:
-    """The elements of an array; an error when one is an error."""
+    """Return the elements of an array without deleted ones, or FAILED when an element is an error."""
     return FAILED if FAILED in values else [value for value in values if value is not DELETED]
 
 
-def _coalesce(options: Sequence[Select]) -> Select:
+def _coalesce(options: Sequence[CompiledQuery]) -> CompiledQuery:
     *tried, last = options
 
     def select(scope: Any) -> Value:
         for option in tried:
             value = option(scope)
-            if not is_nothing(value):
+            if not is_null_or_error(value):
                 return value
         return last(scope)
 
     return select
 
 
-def _method(apply: Callable[[Value], Value]) -> Apply:
+def _method(apply: Callable[[Value], Value]) -> CompiledStep:
     def step(value: Value, _: Any) -> Value:
-        value = opened(value)
-        return apply(value) if spend_on(value) else FAILED
+        value = decode_one_level(value)
+        return apply(value) if consume_budget_for(value) else FAILED
 
     return step
 
 
-def _each(query: Select, work: int) -> Apply:
-    """`.map_each( )` of an array, or of an object by names and values. work: what each element costs."""
+def _each(query: CompiledQuery, work: int) -> CompiledStep:
+    """Compile `.map_each( )`. In an object, the elements are objects with the members `key` and `value`.
+
+    Args:
+        query: The query of an element.
+        work: How much of the work budget each element consumes.
+    """
 
     def apply(value: Value, scope: Any) -> Value:
-        value = opened(value)
+        value = decode_one_level(value)
         if isinstance(value, list):
-            if not spend(work * len(value)):
+            if not consume_budget(work * len(value)):
                 return FAILED
             return _without_deleted([query((scope, item)) for item in value])
-        if not isinstance(value, dict) or not spend(work * len(value)):
+        if not isinstance(value, dict) or not consume_budget(work * len(value)):
             return FAILED
         by_name = {name: query((scope, {"key": name, "value": item})) for name, item in value.items()}
         if FAILED in by_name.values():
@@ -224,17 +233,20 @@ def _each(query: Select, work: int) -> Apply:
     return apply
 
 
-def _path(names: Sequence[str]) -> list[Apply]:
-    """Members from a value on; null where one is missing."""
-    return [lambda value, _: _found(value, names)] if _EVERY in names else [_child(name) for name in names]
+def _path(names: Sequence[str]) -> list[CompiledStep]:
+    """Compile a path; its value is null when a member is missing."""
+    return [lambda value, _: _find_or_none(value, names)] if _EVERY in names else [_member(name) for name in names]
 
 
-def _child(name: str) -> Apply:
-    """A member of an object or, by its number, of an array; null of anything else, but an error of an error."""
+def _member(name: str) -> CompiledStep:
+    """Compile a name in a path: a member of an object, or an element of an array by its number.
+
+    It is null for any other value, but an error for an error.
+    """
     number = _position(name)
 
     def apply(value: Value, _: Any) -> Value:
-        value = opened(value)
+        value = decode_one_level(value)
         if type(value) is dict:
             return value.get(name)
         if type(value) is list:
@@ -245,19 +257,22 @@ def _child(name: str) -> Apply:
 
 
 def _position(name: str) -> int:
-    """The array index that a name denotes; -1 when the name is not a number."""
+    """Return the index of an array that a name means; -1 when the name is not a number."""
     return int(name) if _INDEX.fullmatch(name) else -1
 
 
-def _found(value: Value, names: Sequence[str]) -> Value:
+def _find_or_none(value: Value, names: Sequence[str]) -> Value:
     found = _find(value, names)
     return None if found is MISSING else found
 
 
 def _find(value: Value, names: Sequence[str]) -> Value:
-    """What a path leads to, or MISSING. A star stands for every element of an array that has the rest of the path."""
+    """Return the value at the end of a path, or MISSING.
+
+    For a star, return an array with the values of all elements of an array in which the rest of the path exists.
+    """
     for at, name in enumerate(names):
-        value = opened(value)
+        value = decode_one_level(value)
         if isinstance(value, list) and name == _EVERY:
             return _find_each(value, names[at + 1 :])
         if isinstance(value, dict):
@@ -272,7 +287,7 @@ def _find(value: Value, names: Sequence[str]) -> Value:
 
 
 def _find_each(values: list[Value], names: Sequence[str]) -> Value:
-    if not spend_on(values):
+    if not consume_budget_for(values):
         return FAILED
     found = [result for value in values if (result := _find(value, names)) is not MISSING]
     return FAILED if FAILED in found else found or MISSING

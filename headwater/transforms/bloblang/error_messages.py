@@ -1,24 +1,24 @@
-"""The sentences of refusals: what is wrong with an expression, and the way out."""
+"""The error messages of the parser: what is wrong with an expression, and what to write instead."""
 
 import re
 
 FORM = "`root = this.<field>`"
 CONDITIONS = (
-    "Conditions are no part of filter expressions: select a field here, and put conditions into a v8 transform."
+    "Conditions are not supported in filter expressions: select a field here, and write conditions in a v8 transform."
 )
 COMPARISONS = (
-    "There are no comparisons here: the field's value is tested against the filter's set. Select the field, put the "
-    "values into the set, and leave other comparisons to a v8 transform."
+    "Comparisons are not supported: the value of the field is looked up in the filter's set. Select the field, put the "
+    "values into the set, and write other comparisons in a v8 transform."
 )
-ARITHMETIC = "There is no arithmetic here: compute the value in a v8 transform before the filter, and select it here."
+ARITHMETIC = "Arithmetic is not supported: compute the value in a v8 transform before the filter, and select it here."
 HEADERS = "A filter sees the record, not its key or headers: select a field of the record, as in `this.<field>`."
 OUTSIDE = "A filter sees the record and nothing else: select a field, or write the value as a text in double quotes."
-VARIABLES = "There are no variables here: write the field where its value is used, as in `this.<field>`."
+VARIABLES = "Variables are not supported: write the field where its value is used, as in `this.<field>`."
 NOT_A_TEXT = (
     "The only literals are texts in double quotes; a number, true or false in a record is compared by its JSON text."
 )
 QUOTES = 'Texts and odd names are in double quotes: this."odd name".'
-MAPS = "An expression stands alone: nothing is imported or declared. Write the fields out, or use a v8 transform."
+NO_IMPORTS = "Imports and named maps are not supported: write the fields in the expression, or use a v8 transform."
 ONE_ASSIGNMENT = (
     "An expression is one query: select several values with an array, as in `root = [this.<field>, this.<other>]`."
 )
@@ -30,14 +30,14 @@ NO_METHOD_OF_RECORD = "Expected a field before the method, as in `this.<field>.{
 NO_CLOSING = "Expected `)`."
 NO_CLOSING_OF_ARRAY = "Expected `,` or `]` in the array."
 NO_ELEMENT = (
-    "Brackets behind a value hold one whole number, as in `this.<field>[0]`; a range is `.slice(0, 2)`, a name "
-    '`."odd name"`, and every element `."*"`.'
+    "Brackets after a value contain one whole number, as in `this.<field>[0]`. For a range write `.slice(0, 2)`, for a "
+    'name `."odd name"`, and for every element `."*"`.'
 )
 NO_BLANKS_AT_ARROW = "Write blanks around `->`, as in `map_each(item -> item.<field>)`."
 BAD_NAME_OF_ELEMENT = (
     "`{name}` can't name an element here: use another name before `->`, as in `map_each(item -> item.<field>)`."
 )
-NO_ARROW = "Names before `->` belong into `map_each(item -> item.<field>)`."
+NO_ARROW = "A name before `->` is only allowed in map_each(), as in `map_each(item -> item.<field>)`."
 MESSAGE_OF_ERROR = (
     "Inside catch(), `this` is the error's message and not the record: use `.or(this.<field>)` or "
     "`| this.<field>` for another value in place of an error."
@@ -63,20 +63,20 @@ _ARGUMENTS = {
     "map_each": "map_each() takes one query, as in `.map_each(item -> item.<field>)`.",
 }
 
-_NULLS = "None is needed: null, a missing member and an error are in no set."
-_NUMBERS = "None is needed: a number is compared by its JSON text, which `.string()` gives."
-_TEXTS = "None is needed: a text is compared as it is, but in lower case."
-_ORDER = "None is needed: an array passes when any of its elements is in the set."
-_ARRAYS = "Write an array, as in `[this.<field>, this.<other>]`; arrays in it are looked into."
-_TESTS = "The value is tested against the filter's set; leave other tests to a v8 transform."
+_NULLS = "It is not needed: null, a missing member and an error never match a set."
+_NUMBERS = "It is not needed: a number is compared by its JSON text, which `.string()` gives."
+_TEXTS = "It is not needed: a text is compared as it is, but in lower case."
+_ORDER = "It is not needed: an array matches when any of its elements is in the set."
+_ARRAYS = "Write an array, as in `[this.<field>, this.<other>]`; the elements of arrays in it count too."
+_TESTS = "The value is looked up in the filter's set; write other tests in a v8 transform."
 _ELSEWHERE = "Compute the value in a v8 transform before the filter."
-_WAYS_OUT = {
+_ALTERNATIVES = {
     "first": "Use `.index(0)`.",
     "last": "Use `.index(-1)`.",
     "map": "Use `.( )`, as in `this.token.(symbol | name)`.",
     "keys": "Use `.map_each(item -> item.key).values()`.",
-    "bool": "None is needed: true and false are compared by their JSON text.",
-    "not_empty": "None is needed: null, an empty text, an empty array and an error are in no set.",
+    "bool": "It is not needed: true and false are compared by their JSON text.",
+    "not_empty": "It is not needed: null, an empty text, an empty array and an error never match a set.",
     **dict.fromkeys(("not_null", "exists"), _NULLS),
     **dict.fromkeys(("number", "int64", "int32", "uint64", "uint32", "float64"), _NUMBERS),
     **dict.fromkeys(("bytes", "format"), _TEXTS),
@@ -108,7 +108,7 @@ _STATEMENTS = {
     "match": CONDITIONS,
     "let": VARIABLES,
     "meta": "A filter passes records on as they are, and sets no headers: " + FORM + ".",
-    **dict.fromkeys(("import", "from", "map"), MAPS),
+    **dict.fromkeys(("import", "from", "map"), NO_IMPORTS),
 }
 _SYMBOLS = (
     ("||", DEFAULTS.format(operator="||")),
@@ -133,12 +133,12 @@ _RESERVED = re.compile(r"(?:true|false|null|[0-9]).*|this|root|if|match", re.ASC
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a bare name would be read as something else; Bloblang takes `true`, `null` or a digit for a literal."""
+    """Return whether a bare name has another meaning: Bloblang reads `true`, `null` or a digit as a literal."""
     return _RESERVED.fullmatch(name) is not None
 
 
-def statement(text: str, at: int) -> str:
-    """What is wrong with the beginning of an expression that does not begin with `root`; empty: nothing is known."""
+def statement_error(text: str, at: int) -> str:
+    """Return the error message for an expression that does not begin with `root`; "" if its beginning may be valid."""
     word = _word(text, at)
     if found := _ASSIGNMENT.match(text, at):
         return f"Expected `root`, found `{found[1]}`: the value is assigned to root as a whole, with {FORM}."
@@ -146,8 +146,8 @@ def statement(text: str, at: int) -> str:
     return _STATEMENTS.get(word, "") if behind in (" ", "\t") else ""
 
 
-def source(text: str, at: int, in_catch: bool) -> str:
-    """What is wrong where a value should begin."""
+def source_error(text: str, at: int, in_catch: bool) -> str:
+    """Return the error message for a text at which a value was expected."""
     word = _word(text, at)
     behind = text[at + len(word) :]
     if word and behind.startswith("("):
@@ -164,11 +164,11 @@ def source(text: str, at: int, in_catch: bool) -> str:
     if word:
         name = "<field>" if word == "root" else word
         return f"Expected `this`, found `{word}`. Select a field with `this.{name}`; assign with {FORM}."
-    return symbol(text, at) or f"Expected `this.<field>`, an array `[…]` or a text; assign with {FORM}."
+    return symbol_error(text, at) or f"Expected `this.<field>`, an array `[…]` or a text; assign with {FORM}."
 
 
-def no_field(text: str, at: int) -> str:
-    """What is wrong where a field should follow a dot."""
+def field_error(text: str, at: int) -> str:
+    """Return the error message for a text at which a field was expected, after a dot."""
     if text.startswith("*", at):
         return EVERY_ELEMENT
     if text.startswith("'", at):
@@ -176,21 +176,27 @@ def no_field(text: str, at: int) -> str:
     return NO_ELEMENT if text.startswith("[", at) else NO_FIELD
 
 
-def method(name: str) -> str:
-    """What is wrong with a method that is not there."""
-    return f"There is no method {name}() here. {_WAYS_OUT.get(name, _ELSEWHERE)}"
+def method_error(name: str) -> str:
+    """Return the error message for a method that does not exist."""
+    return f"There is no method {name}() here. {_ALTERNATIVES.get(name, _ELSEWHERE)}"
 
 
-def arguments(name: str) -> str:
-    """What stands in the brackets of a method."""
+def arguments_error(name: str) -> str:
+    """Return the error message that says which arguments a method takes."""
     return _ARGUMENTS.get(name, f"Expected `)`: {name}() takes no arguments.")
 
 
-def rest(text: str, end: int, at: int) -> str:
-    """What is wrong behind a whole query that ends at `end`; the first character that is no space is at `at`."""
+def trailing_error(text: str, end: int, at: int) -> str:
+    """Return the error message for text after a whole query.
+
+    Args:
+        text: The expression.
+        end: Where the query ends.
+        at: Where the first character that is not white space follows.
+    """
     found = text[at]
-    if sentence := symbol(text, at) or _OPERATORS.get(_word(text, at), ""):
-        return sentence
+    if message := symbol_error(text, at) or _OPERATORS.get(_word(text, at), ""):
+        return message
     on_another_line = "\n" in text[end:at]
     if found == "|":
         return BAR_ON_ITS_LINE
@@ -204,9 +210,9 @@ def rest(text: str, end: int, at: int) -> str:
     return f"Expected the end, `.` or `|`, found `{found}`.{hint}"
 
 
-def symbol(text: str, at: int) -> str:
-    """What is wrong with an operator or another sign that there is not; empty: none is known."""
-    return next((sentence for signs, sentence in _SYMBOLS if text.startswith(signs, at)), "")
+def symbol_error(text: str, at: int) -> str:
+    """Return the error message for an operator or another sign that is not supported; "" for any other text."""
+    return next((message for signs, message in _SYMBOLS if text.startswith(signs, at)), "")
 
 
 def _word(text: str, at: int) -> str:

@@ -1,7 +1,7 @@
-"""Values of records, looked into no further than an expression needs.
+"""Lazily decoded JSON values: only what an expression reads is decoded.
 
-A value is a Raw (JSON that is not looked into yet, or a number), str, bool, None, list, dict or a Special. Numbers stay
-the JSON text that they are in the record, so that no digit changes.
+A value is a Raw (JSON that is not decoded yet, or a number), str, bool, None, list, dict or a NonJson. Numbers remain
+JSON text as in the record, so that no digit changes.
 """
 
 import json
@@ -16,20 +16,20 @@ Raw = msgspec.Raw
 Value = Any
 
 
-class Special(Enum):
-    """Results that are no JSON values."""
+class NonJson(Enum):
+    """Results of a query that are not JSON values."""
 
     DELETED = "deleted"
-    FAILED = "failed"  # an error, as of a method that a value does not have
+    FAILED = "failed"  # an error, such as that of a method that a value does not have
     MISSING = "missing"
 
 
-DELETED, FAILED, MISSING = Special.DELETED, Special.FAILED, Special.MISSING
+DELETED, FAILED, MISSING = NonJson.DELETED, NonJson.FAILED, NonJson.MISSING
 NULL = Raw(b"null")
 
-syntax = msgspec.json.Decoder(Raw).decode
-members = msgspec.json.Decoder(dict[str, Raw]).decode
-elements = msgspec.json.Decoder(list[Raw]).decode
+check_syntax = msgspec.json.Decoder(Raw).decode
+decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
+decode_array = msgspec.json.Decoder(list[Raw]).decode
 string_or_null = msgspec.json.Decoder(str | None).decode
 _ENCODE = msgspec.json.Encoder().encode
 _ENCODE_SORTED = msgspec.json.Encoder(order="sorted").encode
@@ -39,42 +39,45 @@ _QUOTE, _BRACE, _BRACKET = b'"{['
 _LITERALS = {ord("t"): True, ord("f"): False, ord("n"): None}
 
 SMALL_BYTES = 4096
-"""The size of JSON, and the length of strings and arrays, up to which looking into them costs nothing."""
-MAX_WORK_BYTES = 8 << 20
-"""The work for one record, in bytes of JSON, beside four times its size. What goes beyond is an error."""
-WORK_PER_ELEMENT = 16
-"""What an element of an array costs."""
+"""Decoding JSON of up to this size, or processing a string or array of up to this length, is not counted as work."""
+WORK_BUDGET_BYTES = 8 << 20
+"""The work budget for one record, in bytes of JSON, is this plus four times the size of the record.
+
+A query that exceeds the budget results in an error, which never matches a set.
+"""
+COST_PER_ELEMENT = 16
+"""The work for an element of an array, in bytes."""
 
 
-class _Work(threading.local):
-    """The work that is left for the record of this thread, in bytes of JSON."""
+class _Budget(threading.local):
+    """The remaining work budget for the record that this thread processes, in bytes of JSON."""
 
-    left = 0
-
-
-_WORK = _Work()
+    remaining = 0
 
 
-def begin_record(record: bytes) -> None:
-    """Begin to count the work for a record."""
-    _WORK.left = MAX_WORK_BYTES + 4 * len(record)
+_BUDGET = _Budget()
 
 
-def spend(size: int) -> bool:
-    """Spend work. False when there was too much of it for this record."""
-    _WORK.left -= size
-    return _WORK.left >= 0
+def reset_budget(record: bytes) -> None:
+    """Set the work budget to that of a record."""
+    _BUDGET.remaining = WORK_BUDGET_BYTES + 4 * len(record)
 
 
-def spend_on(value: Value) -> bool:
-    """Spend the work of looking into an opened value, if it is large. False when there was too much."""
+def consume_budget(size: int) -> bool:
+    """Consume work from the budget; return whether the budget was sufficient."""
+    _BUDGET.remaining -= size
+    return _BUDGET.remaining >= 0
+
+
+def consume_budget_for(value: Value) -> bool:
+    """Consume the work of processing a decoded value, if it is large; return whether the budget was sufficient."""
     if not isinstance(value, str | list | dict) or len(value) <= SMALL_BYTES:
         return True
-    return spend(len(value) if isinstance(value, str) else WORK_PER_ELEMENT * len(value))
+    return consume_budget(len(value) if isinstance(value, str) else COST_PER_ELEMENT * len(value))
 
 
-def opened(value: Value) -> Value:
-    """A value with its members or elements at hand, which may be Raw themselves."""
+def decode_one_level(value: Value) -> Value:
+    """Decode one level of a value. Its members or elements may still be Raw."""
     if type(value) is not Raw:
         return value
     view = memoryview(value)
@@ -83,28 +86,28 @@ def opened(value: Value) -> Value:
         return string_or_null(value)
     if first != _BRACE and first != _BRACKET:
         return _LITERALS.get(first, value)
-    if view.nbytes > SMALL_BYTES and not spend(view.nbytes):
+    if view.nbytes > SMALL_BYTES and not consume_budget(view.nbytes):
         return FAILED
-    return members(value) if first == _BRACE else elements(value)
+    return decode_object(value) if first == _BRACE else decode_array(value)
 
 
-def is_nothing(value: Value) -> bool:
-    """Whether `|` and `.or()` take another value: for null, a deleted value and an error."""
+def is_null_or_error(value: Value) -> bool:
+    """Return whether `|` and `.or()` replace a value: null, a deleted value, or an error."""
     if type(value) is Raw:
         return bytes(value) == b"null"
-    return value is None or type(value) is Special
+    return value is None or type(value) is NonJson
 
 
-def string_of(value: Value) -> Value:
-    """The text of a value: JSON without space and with sorted names, where it is no string."""
-    match value := opened(value):
-        case Special.FAILED:
+def to_string(value: Value) -> Value:
+    """Return a string as it is, and any other value as JSON text without spaces and with sorted names."""
+    match value := decode_one_level(value):
+        case NonJson.FAILED:
             return FAILED
         case str():
             return value
         case bool():
             return "true" if value else "false"
-        case None | Special.DELETED:
+        case None | NonJson.DELETED:
             return "null"
         case list() | dict():
             return _json(value)
@@ -112,20 +115,20 @@ def string_of(value: Value) -> Value:
 
 
 def _json(value: Value) -> Value:
-    if not _spend_on_all_of(value):
+    if not _consume_budget_for_all_of(value):
         return FAILED
     text = _ENCODE_SORTED(_WITH_NUMBERS(_ENCODE(value).decode()))
     return _HTML.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text.decode())
 
 
-def _spend_on_all_of(value: Value) -> bool:
-    """Spend the work of looking into a value and all that is in it. False when there was too much."""
+def _consume_budget_for_all_of(value: Value) -> bool:
+    """Consume the work of processing a value and all values in it; return whether the budget was sufficient."""
     todo = [value]
     while todo:
         value = todo.pop()
-        if not spend(memoryview(value).nbytes if type(value) is Raw else WORK_PER_ELEMENT):
+        if not consume_budget(memoryview(value).nbytes if type(value) is Raw else COST_PER_ELEMENT):
             return False
-        if not spend_on(value):
+        if not consume_budget_for(value):
             return False
         if isinstance(value, list):
             todo += value
@@ -135,43 +138,43 @@ def _spend_on_all_of(value: Value) -> bool:
 
 
 _HTML = re.compile("[<>&\u2028\u2029]")
-# Group 1: escapes to keep. Else: one half of a pair without the other.
-_HALVES = re.compile(
+# Group 1 matches the escapes to keep. Any other match is a surrogate without the other one of its pair.
+_LONE_SURROGATES = re.compile(
     rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\[^u]|\\u[^dD]|\\u[dD][0-7])"
     rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}",
     re.DOTALL,
 )
 
 
-def whole_characters(text: bytes) -> bytes:
-    """JSON in which each escape of half a surrogate pair is replaced by one of U+FFFD."""
-    return _HALVES.sub(lambda escape: escape[0] if escape[1] else rb"\ufffd", text)
+def replace_lone_surrogates(text: bytes) -> bytes:
+    """Replace each escape of a lone surrogate in JSON by the escape of U+FFFD."""
+    return _LONE_SURROGATES.sub(lambda escape: escape[0] if escape[1] else rb"\ufffd", text)
 
 
-def parsed(text: str) -> Value:
-    """The JSON value that a text begins with; FAILED when there is none."""
-    if not spend(len(text)):
+def parse_json_prefix(text: str) -> Value:
+    """Return the JSON value with which a text begins; FAILED when there is none."""
+    if not consume_budget(len(text)):
         return FAILED
     data = text.encode()
     if b"\\u" in data:
-        data = whole_characters(data)
+        data = replace_lone_surrogates(data)
     try:
-        return syntax(data)
+        return check_syntax(data)
     except (msgspec.DecodeError, RecursionError):
         return _first_value(data.decode().lstrip(" \t\r\n"))
 
 
 def _first_value(text: str) -> Value:
-    """The JSON value that a text begins with, whatever follows."""
+    """Return the JSON value with which a text begins, whatever follows it."""
     try:
         _, end = _FIRST_VALUE(text)
-        return FAILED if _is_cut_number(text, end) else syntax(text[:end].encode())
+        return FAILED if _has_incomplete_number(text, end) else check_syntax(text[:end].encode())
     except (ValueError, msgspec.DecodeError, RecursionError):
         return FAILED
 
 
-def _is_cut_number(text: str, end: int) -> bool:
-    """Whether the number before `end` goes on, with a fraction or exponent that has no digits."""
+def _has_incomplete_number(text: str, end: int) -> bool:
+    """Return whether an incomplete fraction or exponent follows the number that ends at `end`, as in `1.` or `1e`."""
     if text[0] not in "-0123456789" or end == len(text):
         return False
     is_whole = text[:end].lstrip("-").isdigit()

@@ -1,4 +1,7 @@
-"""The methods of filter expressions, with Bloblang's meaning. A method that a value does not have gives FAILED."""
+"""The methods of filter expressions, with the meaning that they have in Bloblang.
+
+A method returns FAILED for a value of a type that it does not support.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,19 +10,19 @@ from typing import Literal
 from headwater.transforms.bloblang.json_values import (
     FAILED,
     Value,
-    opened,
-    parsed,
-    spend_on,
-    string_of,
+    consume_budget_for,
+    decode_one_level,
+    parse_json_prefix,
+    to_string,
 )
 
-Apply = Callable[[Value], Value]
-"""A compiled method: it takes an opened value."""
+CompiledMethod = Callable[[Value], Value]
+"""A compiled method, which maps a value to another. One level of the value is decoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A parameter of a method."""
+    """A parameter of a method: its type, and whether it is required."""
 
     type: type[str] | type[int] | Literal["query"]
     required: bool = True
@@ -30,35 +33,35 @@ class Signature:
     """A method.
 
     Attributes:
-        parameters: Its arguments.
-        make: Makes the method from its arguments; None where the method looks at more than the value.
-        fault: Says what is wrong with the arguments; empty when nothing is.
+        parameters: The parameters of the method.
+        compile: Compiles the method with its arguments; None if the syntax tree has a node of its own for the method.
+        argument_error: Returns the error message for invalid arguments; "" for valid ones.
     """
 
     parameters: tuple[Argument, ...] = ()
-    make: Callable[..., Apply] | None = None
-    fault: Callable[..., str] = lambda *_: ""
+    compile: Callable[..., CompiledMethod] | None = None
+    argument_error: Callable[..., str] = lambda *_: ""
 
 
-# What strings.TrimSpace of Go removes.
+# The characters that strings.TrimSpace of Go removes.
 _SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
     "\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 
 
-def of_string(change: Callable[[str], Value]) -> Apply:
-    """A method that only strings have."""
+def of_string(change: Callable[[str], Value]) -> CompiledMethod:
+    """Compile a method that only strings have."""
     return lambda value: change(value) if type(value) is str else FAILED
 
 
-def lowercase() -> Apply:
-    """The string in lower case."""
+def lowercase() -> CompiledMethod:
+    """Convert a string to lower case."""
     return of_string(str.lower)
 
 
-def uppercase() -> Apply:
-    """The string in upper case, letter by letter: `ß` stays."""
+def uppercase() -> CompiledMethod:
+    """Convert a string to upper case, letter by letter. A letter like `ß`, which would become two, is kept."""
     return of_string(lambda text: text.upper() if text.isascii() else "".join(map(_upper_letter, text)))
 
 
@@ -69,23 +72,23 @@ def _upper_letter(letter: str) -> str:
     return letter
 
 
-def trim(letters: str = _SPACE) -> Apply:
-    """The string without these letters at its ends."""
+def trim(letters: str = _SPACE) -> CompiledMethod:
+    """Remove these letters from both ends of a string."""
     return of_string(lambda text: text.strip(letters))
 
 
-def trim_prefix(prefix: str) -> Apply:
-    """The string without a beginning."""
+def trim_prefix(prefix: str) -> CompiledMethod:
+    """Remove a prefix from a string."""
     return of_string(lambda text: text.removeprefix(prefix))
 
 
-def trim_suffix(suffix: str) -> Apply:
-    """The string without an end."""
+def trim_suffix(suffix: str) -> CompiledMethod:
+    """Remove a suffix from a string."""
     return of_string(lambda text: text.removesuffix(suffix))
 
 
-def slice_(low: int, high: int | None = None) -> Apply:
-    """Elements of an array, or bytes of a string, from `low` to before `high`; negative ones count from the end."""
+def slice_(low: int, high: int | None = None) -> CompiledMethod:
+    """Return elements of an array, or bytes of a string, from `low` to before `high`; negatives count from the end."""
 
     def bounds(length: int) -> slice | None:
         end = length if high is None else high + length if high < 0 else high
@@ -106,13 +109,13 @@ def slice_(low: int, high: int | None = None) -> Apply:
     return cut
 
 
-def slice_fault(low: int, high: int | None = None) -> str:
-    """What is wrong with bounds that give nothing of any value; empty when nothing is."""
+def slice_argument_error(low: int, high: int | None = None) -> str:
+    """Return the error message for bounds whose slice is always empty; "" for other bounds."""
     return "The first bound of slice() must be below the second one." if high is not None and 0 < high <= low else ""
 
 
-def split(delimiter: str) -> Apply:
-    """The parts of a string, or of an array, between delimiters."""
+def split(delimiter: str) -> CompiledMethod:
+    """Split a string or an array at delimiters."""
 
     def parts(value: Value) -> Value:
         if type(value) is str:
@@ -125,15 +128,15 @@ def split(delimiter: str) -> Apply:
 def _parts_of_array(values: list[Value], delimiter: str) -> list[Value]:
     parts: list[list[Value]] = [[]]
     for value in values:
-        if opened(value) == delimiter:
+        if decode_one_level(value) == delimiter:
             parts.append([])
         else:
             parts[-1].append(value)
     return parts
 
 
-def index(position: int) -> Apply:
-    """An element of an array."""
+def index(position: int) -> CompiledMethod:
+    """Return an element of an array."""
 
     def element(value: Value) -> Value:
         if not isinstance(value, list) or not -len(value) <= position < len(value):
@@ -143,8 +146,8 @@ def index(position: int) -> Apply:
     return element
 
 
-def element_or_byte(position: int) -> Apply:
-    """An element of an array, or a byte of a string as a letter: what `[0]` gives."""
+def element_or_byte(position: int) -> CompiledMethod:
+    """Return an element of an array, or a byte of a string as a letter, as `[0]` does."""
     of_array = index(position)
 
     def element(value: Value) -> Value:
@@ -156,16 +159,16 @@ def element_or_byte(position: int) -> Apply:
     return element
 
 
-def flatten() -> Apply:
-    """An array with the elements of its arrays in their place."""
+def flatten() -> CompiledMethod:
+    """Replace the arrays in an array by their elements."""
 
     def flat(value: Value) -> Value:
         if not isinstance(value, list):
             return FAILED
         taken: list[Value] = []
-        for inner in map(opened, value):
+        for inner in map(decode_one_level, value):
             if isinstance(inner, list):
-                if not spend_on(inner):
+                if not consume_budget_for(inner):
                     return FAILED
                 taken += inner
             else:
@@ -175,39 +178,39 @@ def flatten() -> Apply:
     return flat
 
 
-def values() -> Apply:
-    """The values of an object."""
+def values() -> CompiledMethod:
+    """Return the values of an object as an array."""
     return lambda value: [*value.values()] if isinstance(value, dict) else FAILED
 
 
-def string() -> Apply:
-    """The JSON text of what is no string."""
-    return string_of
+def string() -> CompiledMethod:
+    """Convert a value that is not a string to JSON text."""
+    return to_string
 
 
-def parse_json() -> Apply:
-    """The JSON value that a string begins with."""
-    return of_string(parsed)
+def parse_json() -> CompiledMethod:
+    """Return the JSON value with which a string begins."""
+    return of_string(parse_json_prefix)
 
 
 _TEXT, _QUERY = Argument(str), Argument("query")
 METHODS: dict[str, Signature] = {
-    "lowercase": Signature(make=lowercase),
-    "uppercase": Signature(make=uppercase),
+    "lowercase": Signature(compile=lowercase),
+    "uppercase": Signature(compile=uppercase),
     "trim": Signature((Argument(str, required=False),), trim),
     "trim_prefix": Signature((_TEXT,), trim_prefix),
     "trim_suffix": Signature((_TEXT,), trim_suffix),
-    "slice": Signature((Argument(int), Argument(int, required=False)), slice_, slice_fault),
+    "slice": Signature((Argument(int), Argument(int, required=False)), slice_, slice_argument_error),
     "split": Signature((_TEXT,), split),
     "index": Signature((Argument(int),), index),
     "get": Signature((_TEXT,)),
-    "string": Signature(make=string),
+    "string": Signature(compile=string),
     "or": Signature((_QUERY,)),
     "catch": Signature((_QUERY,)),
-    "flatten": Signature(make=flatten),
-    "values": Signature(make=values),
-    "parse_json": Signature(make=parse_json),
+    "flatten": Signature(compile=flatten),
+    "values": Signature(compile=values),
+    "parse_json": Signature(compile=parse_json),
     "map_each": Signature((_QUERY,)),
 }
-OF_RECORDS = ("get", "string", "or", "catch", "values", "map_each")
-"""The methods that the whole record has."""
+ALLOWED_ON_RECORD = ("get", "string", "or", "catch", "values", "map_each")
+"""The methods that may be applied to the whole record."""

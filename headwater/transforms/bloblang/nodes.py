@@ -1,4 +1,4 @@
-"""The syntax tree of a filter expression."""
+"""The nodes of the syntax tree of a filter expression."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,12 +13,15 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """`deleted()`: a value that is in no set, and that arrays leave out."""
+    """`deleted()`: a value that never matches a set, and that is removed from arrays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """The value of a scope: 0 is the record, 1 what the outermost `.( )` or `map_each( )` looks at, and so on."""
+    """The current value of a scope.
+
+    Scope 0 is the record, scope 1 is the value of the outermost `.( )` or `map_each( )`, and so on.
+    """
 
     scope: int
 
@@ -32,21 +35,21 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Coalesce:
-    """The first option that gives a value."""
+    """`|`: the first option that is neither null nor an error."""
 
     options: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
-    """A path of members and array elements."""
+class Path:
+    """A path of names of members, indexes of arrays, and stars for every element of an array."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element of an array or a byte of a string, by its position; negative ones count from the end."""
+    """`[ ]`: an element of an array or a byte of a string. A negative position counts from the end."""
 
     position: int
 
@@ -61,46 +64,46 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """`.or( )`: another value in place of null or an error."""
+    """`.or( )`: replaces null or an error by another value."""
 
     otherwise: "Node"
 
 
 @dataclass(frozen=True, slots=True)
 class Catch:
-    """`.catch( )`: another value in place of an error."""
+    """`.catch( )`: replaces an error by another value."""
 
     otherwise: "Node"
 
 
 @dataclass(frozen=True, slots=True)
-class Each:
-    """`.map_each( )`: a query of every element, each of which is the value of the next scope."""
+class MapEach:
+    """`.map_each( )`: a query of every element. The element is the value of the next scope."""
 
     query: "Node"
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
-    """`.( )`: a query of a value, which is the value of the next scope."""
+class MapQuery:
+    """`.( )`: a query of a value. It is the value of the next scope."""
 
     query: "Node"
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """Steps from a value, from left to right."""
+class MethodChain:
+    """A source, and the steps that are applied to its value from left to right."""
 
     source: "Node"
     steps: tuple["Step", ...]
 
 
-Step = Members | Element | Method | Or | Catch | Each | Within
-Node = Text | Deleted | Variable | Array | Coalesce | Chain
+Step = Path | Element | Method | Or | Catch | MapEach | MapQuery
+Node = Text | Deleted | Variable | Array | Coalesce | MethodChain
 
 
-def parts(node: Node) -> Iterator[Node | Step]:
-    """A node and everything in it."""
+def walk(node: Node) -> Iterator[Node | Step]:
+    """Yield a node, and all nodes and steps in it."""
     todo: list[Node | Step] = [node]
     while todo:
         part = todo.pop()
@@ -108,7 +111,7 @@ def parts(node: Node) -> Iterator[Node | Step]:
         match part:
             case Array(inner) | Coalesce(inner):
                 todo += inner
-            case Chain(source, steps):
+            case MethodChain(source, steps):
                 todo += (source, *steps)
-            case Or(query) | Catch(query) | Each(query) | Within(query):
+            case Or(query) | Catch(query) | MapEach(query) | MapQuery(query):
                 todo.append(query)

@@ -9,9 +9,9 @@ import pytest
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.children import Child
 from headwater.engine.status import NO_PARTITIONS
-from headwater.model.value_sets import filter_set
 from headwater.model.flow import DeliveryMode
 from headwater.model.transform import RedisSetFilterTransform, V8Transform
+from headwater.model.value_sets import filter_set
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.integration.engine.harness import Pipeline, check_copy, headers, wait_for

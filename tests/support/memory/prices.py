@@ -1,4 +1,4 @@
-"""Price states in memory: the twin of stores/redis/prices.py. Nothing is removed by time."""
+"""Prices in memory. Nothing expires."""
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
@@ -14,11 +14,11 @@ class MemoryPrices:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._owners: dict[int, tuple[str, str]] = {}
-        self._ends: dict[int, tuple[str, int]] = {}
-        self._known: dict[tuple[str, int], tuple[str, int] | None] = {}
+        self._positions: dict[int, tuple[str, int]] = {}
+        self._position_seen_by_owner: dict[tuple[str, int], tuple[str, int] | None] = {}
         self._states: dict[tuple[int, bytes], bytes] = {}
         self._tails: dict[tuple[int, bytes], bytes] = {}
-        self._left: dict[ArchiveKey, bytes] = {}
+        self._archived: dict[ArchiveKey, bytes] = {}
         self._unsettled: dict[int, set[bytes]] = {}
         self._chains: set[str] = set()
 
@@ -26,8 +26,8 @@ class MemoryPrices:
         """See PriceStore."""
         with self._lock:
             self._owners.update(dict.fromkeys(partitions, (owner, topic_id)))
-            self._known.update({(owner, p): self._ends.get(p) for p in partitions})
-            ends = {p: self._ends[p] for p in partitions if p in self._ends}
+            self._position_seen_by_owner.update({(owner, p): self._positions.get(p) for p in partitions})
+            ends = {p: self._positions[p] for p in partitions if p in self._positions}
             return {p: end for p, (of, end) in ends.items() if of == topic_id}
 
     def read(self, partition: int, tokens: Sequence[bytes]) -> list[tuple[bytes | None, bytes | None]]:
@@ -38,15 +38,17 @@ class MemoryPrices:
     def read_archived(self, archive_keys: Sequence[ArchiveKey]) -> list[bytes | None]:
         """See PriceStore."""
         with self._lock:
-            return [self._left.get(one) for one in archive_keys]
+            return [self._archived.get(one) for one in archive_keys]
 
     def write(self, partition: int, owner: str, written: PriceWrite) -> Mapping[bytes, int] | None:
         """See PriceStore."""
         with self._lock:
-            took = self._owners.get(partition, ("", ""))
-            if took[0] != owner or self._known[owner, partition] != self._ends.get(partition):
+            ownership = self._owners.get(partition, ("", ""))
+            if ownership[0] != owner or self._position_seen_by_owner[owner, partition] != self._positions.get(
+                partition
+            ):
                 return None
-            self._left |= written.archived
+            self._archived |= written.archived
             self._unsettled.setdefault(partition, set()).update(written.unsettled)
             for token, state in written.states.items():
                 self._states[partition, token] = state
@@ -54,7 +56,7 @@ class MemoryPrices:
             for token, tail in written.tails.items():
                 self._tails[partition, token] = self._tails.get((partition, token), b"") + tail
             self._unsettled[partition].difference_update(written.settled)
-            self._ends[partition] = self._known[owner, partition] = took[1], written.end
+            self._positions[partition] = self._position_seen_by_owner[owner, partition] = ownership[1], written.end
             return {token: len(self._tails[partition, token]) for token in written.tails}
 
     def unsettled(self, partition: int) -> Collection[bytes]:

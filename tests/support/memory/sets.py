@@ -1,4 +1,4 @@
-"""Sets and dataset names in memory: the twin of stores/redis, with the same order of values and the same paging."""
+"""Sets, reservations and dataset names in memory, with the same order and paging of values as stores/redis."""
 
 import secrets
 import threading
@@ -15,7 +15,7 @@ from headwater.stores.redis.sets import value_encoding
 
 @dataclass(slots=True)
 class _Set:
-    """Values by position. hash_key and version outlive a replace."""
+    """A set: the position of each value. hash_key and version are kept when the values are replaced."""
 
     values: dict[str, int] = field(default_factory=dict)
     version: int = 0
@@ -95,7 +95,7 @@ class MemorySetStore:
             self._sets.pop(target, None)
 
     def sweep(self) -> None:
-        """Nothing to do: a replace that is cut off leaves nothing behind."""
+        """Do nothing: an interrupted replacement leaves nothing behind."""
 
 
 class MemoryUnsavedSets:

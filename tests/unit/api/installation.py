@@ -32,7 +32,7 @@ from headwater.services.flows import Flows, FlowStores
 from headwater.services.idempotency import IdempotencyService
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
-from headwater.services.metrics import PipelineMetrics
+from headwater.services.metrics import DeploymentMetrics
 from headwater.services.pipeline_checker import PipelineChecker, ValidateScript
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaSets, QuotaStores
@@ -299,7 +299,7 @@ class Installation:
                 new_id=new_id,
                 new_password=lambda: f"secret{next(numbers)}",
             ),
-            metrics=PipelineMetrics(self.metrics, lambda _, group: self.broker.lag([group]).get(group), self.clock),
+            metrics=DeploymentMetrics(self.metrics, lambda _, group: self.broker.lag([group]).get(group), self.clock),
             filters=Filters(flows, self.controller, audited),
             datasets=Datasets(
                 store=self.database.datasets, names=self.names, sets=audited, now=self.clock, new_id=new_id

@@ -88,7 +88,7 @@ class TestExpressions:
     @pytest.mark.parametrize(
         ("expression", "says"),
         [
-            ('root = if this.a == "foo" { deleted() }', "column 8: Conditions are no part of filter expressions"),
+            ('root = if this.a == "foo" { deleted() }', "column 8: Conditions are not supported in filter expressions"),
             ('root = this.a == "x"', "column 15: There are no comparisons here"),
             ("root = this.a.lower()", "column 15: There is no method lower() here"),
         ],

@@ -5,17 +5,17 @@ import json
 import time
 from dataclasses import replace
 
-from headwater.engine.chain import InFlightBatch
 from headwater.engine.delivery import MAX_MESSAGE_BYTES, AtLeastOnce, DeadLetters
+from headwater.engine.pipeline import InFlightBatch
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.sinks.kafka import KafkaSink
-from headwater.transforms.base import Pending
+from headwater.transforms.base import PendingBatch
 from tests.support.columns import numbers
 from tests.support.memory.sinks import MemoryProducer, MemoryTopics, Produced
 
 
 class Finished:
-    """A Pending whose outcome is known already."""
+    """A PendingBatch whose outcome is known already."""
 
     def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome
@@ -38,7 +38,7 @@ class Fixed:
     def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome
 
-    def start(self, batch: RecordBatch) -> Pending:
+    def start(self, batch: RecordBatch) -> PendingBatch:
         return Finished(self._outcome)
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ def deliver(source: RecordBatch, outcome: Outcome, sinks: tuple[str, ...] = ("ou
     in_flight = InFlightBatch(source, [Fixed(outcome)], 0.0)
     in_flight.step(wait=True)
     delivery.deliver(in_flight)
-    assert delivery.unacknowledged(0) == 0
+    assert delivery.flush(0) == 0
     return topics.records
 
 
@@ -132,7 +132,7 @@ class TestDroppedPartitions:
         in_flight.step(wait=True)
         in_flight.drop([1])
         assert delivery.deliver(in_flight) == (1, [])
-        delivery.unacknowledged(0)
+        delivery.flush(0)
         assert [r.value for r in topics.records["out"]] == [b"A"]
         assert topics.records["dead"] == []
-        assert in_flight.positions() == {0: 2}
+        assert in_flight.next_offsets() == {0: 2}

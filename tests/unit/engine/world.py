@@ -9,17 +9,17 @@ from typing import Any
 
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
 from headwater.engine.exactly_once import ExactlyOnce
-from headwater.engine.health import Probe, Reporter
-from headwater.engine.metrics.observer import Observer
-from headwater.engine.metrics.recorder import Recorder
+from headwater.engine.heartbeat import HeartbeatReporter, SupervisorChannel
+from headwater.engine.metrics.metrics_writer import MetricsWriter
+from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
 from headwater.errors import SetStoreUnavailable
 from headwater.model.metric import TIME_RANGES
-from headwater.model.record import Failure, Outcome, RecordBatch, SourceNames
-from headwater.model.worker import READ_ALL, ReadingPlan
+from headwater.model.record import Failure, Outcome, RecordBatch, SourceIds
+from headwater.model.worker_spec import READ_ALL, ReadingPlan
 from headwater.sinks.kafka import KafkaSink
 from headwater.sources.base import Gap
-from headwater.transforms.base import Pending
+from headwater.transforms.base import PendingBatch
 from tests.support.memory.message_queue import MemoryQueue, MemoryQueueSource
 from tests.support.memory.sinks import MemoryTopics, Produced
 from tests.support.memory.source import MemoryGroup, MemoryRecord, MemorySource, MemoryTopic
@@ -39,7 +39,7 @@ COPIES = {"pass": 1, "drop": 0, "twice": 2, "bad": 0}
 
 
 class PendingBatch:
-    """Implements Pending: done after `slowness` questions."""
+    """Implements PendingBatch: done after `slowness` questions."""
 
     def __init__(self, step: "StoryTransform", batch: RecordBatch, weather: Weather) -> None:
         self._step, self._batch, self._weather = step, batch, weather
@@ -70,7 +70,7 @@ class StoryTransform:
         self.closed = False
         self._weather = weather
 
-    def start(self, batch: RecordBatch) -> Pending:
+    def start(self, batch: RecordBatch) -> PendingBatch:
         pending = PendingBatch(self, batch, self._weather)
         self.started.append(pending)
         return pending
@@ -132,7 +132,7 @@ class World:
         self._exactly_once = exactly_once
 
     def member(
-        self, probe: Probe | None = None, *, start: bool = True, slot: int = 0, plan: ReadingPlan = READ_ALL
+        self, probe: SupervisorChannel | None = None, *, start: bool = True, slot: int = 0, plan: ReadingPlan = READ_ALL
     ) -> Member:
         """A worker that has started, and not yet made a step; with start=False, one for `run`."""
         producers: list[WeatherProducer | WeatherTransactionalProducer] = []
@@ -142,15 +142,15 @@ class World:
             StoryTransform("filter", self.weather, needs_store=True),
             StoryTransform("script", self.weather, needs_store=False),
         ]
-        delivery = self._delivery(producers, slot, source.names)
-        recorder = Recorder(self.metrics, DEPLOYMENT, "group", f"owner {next(self._owners)}", clock)
-        observer = Observer(recorder, now=clock)
+        delivery = self._delivery(producers, slot, source.source_ids)
+        metrics_writer = MetricsWriter(self.metrics, DEPLOYMENT, "group", f"owner {next(self._owners)}", clock)
+        metrics = PipelineMetrics(metrics_writer, now=clock)
         worker = Worker(
             source,
             transforms,
             delivery,
-            observer,
-            reporter=Reporter(probe),
+            metrics,
+            reporter=HeartbeatReporter(probe),
             clock=clock,
             sleep=clock.sleep,
             rng=lambda: 0.5,
@@ -164,14 +164,14 @@ class World:
         return WeatherSource(self.group, self.weather, self.told)
 
     def _delivery(
-        self, producers: list[WeatherProducer | WeatherTransactionalProducer], slot: int, names: SourceNames
+        self, producers: list[WeatherProducer | WeatherTransactionalProducer], slot: int, names: SourceIds
     ) -> Delivery:
-        def producer(is_single: bool) -> WeatherProducer:
+        def producer(one_record_per_batch: bool) -> WeatherProducer:
             made = WeatherProducer(self.topics, self.weather, self._max_queued)
             producers.append(made)
             return made
 
-        def transactional_producer(is_single: bool) -> WeatherTransactionalProducer:
+        def transactional_producer(one_record_per_batch: bool) -> WeatherTransactionalProducer:
             made = WeatherTransactionalProducer(self.topics, self.weather, f"slot-{slot}")
             producers.append(made)
             return made

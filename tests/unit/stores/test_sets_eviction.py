@@ -1,4 +1,4 @@
-"""What servers say of their policy, managed ones that say little too."""
+"""The check of a server's maxmemory-policy, also of managed servers that deny INFO."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from headwater.stores.redis.eviction import CHECK_INTERVAL_S, EvictionGuard, Evi
 
 
 class Server:
-    """Answers INFO with what a test says, and counts the questions."""
+    """A server that replies to INFO with a given answer, and counts the commands."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
@@ -32,7 +32,7 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    ("policy", "finding"),
+    ("policy", "risk"),
     [
         ("noeviction", "keeps"),
         ("allkeys-lru", "may evict anything"),
@@ -43,8 +43,8 @@ class Clock:
         (None, "does not say"),
     ],
 )
-def test_findings(policy: str | None, finding: EvictionRisk) -> None:
-    assert eviction_risk({} if policy is None else {"maxmemory_policy": policy}) == finding
+def test_risks(policy: str | None, risk: EvictionRisk) -> None:
+    assert eviction_risk({} if policy is None else {"maxmemory_policy": policy}) == risk
 
 
 @pytest.mark.parametrize(

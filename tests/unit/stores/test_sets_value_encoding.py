@@ -1,4 +1,4 @@
-"""The stored form of values."""
+"""The encoding of values."""
 
 import pytest
 from hypothesis import given

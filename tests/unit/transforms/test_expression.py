@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import ExpressionRefused
-from headwater.transforms.bloblang.grammar import MAX_NESTING
 from headwater.transforms.bloblang.nodes import (
     Array,
     Catch,
@@ -25,6 +24,7 @@ from headwater.transforms.bloblang.nodes import (
     Variable,
     Within,
 )
+from headwater.transforms.bloblang.parser import MAX_NESTING
 from headwater.transforms.expression import parse
 from tests.support.expressions import refusal, select
 

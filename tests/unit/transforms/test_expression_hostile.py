@@ -8,7 +8,7 @@ import pytest
 
 from headwater.errors import ExpressionRefused
 from headwater.model.transform import MAX_EXPRESSION_CHARS
-from headwater.transforms.bloblang.grammar import MAX_NESTING
+from headwater.transforms.bloblang.parser import MAX_NESTING
 from headwater.transforms.expression import MAX_TEXTS, Expression, InvalidRecord, parse
 from tests.support.expressions import select
 

@@ -1,7 +1,7 @@
-r"""The grammar of filter expressions, a subset of Bloblang.
+r"""The parser of filter expressions, which are a subset of Bloblang, with this grammar:
 
     mapping  = [ "root" "=" ] query
-    query    = term { "|" term }                    the first term that gives a value: neither null nor an error
+    query    = term { "|" term }                    the first term that is neither null nor an error
     term     = source { tail }
     source   = "this" | name | text | array | "(" query ")" | "deleted" "(" ")"
     tail     = "." field | "." method | "." "(" query ")" | "[" number "]"
@@ -12,9 +12,10 @@ r"""The grammar of filter expressions, a subset of Bloblang.
     text     = a JSON string | any characters between three double quotes
     number   = [ "-" ] digits
 
-White space and comments (from `#` to the end of the line) are free around `root`, behind `=`, `.`, `|` and `,`, and
-inside brackets; before `|` only blanks are. A bare `name` is a member of what `.( )` or `map_each( )` looks at, or the
-name before `->`. `this` alone is refused: the record is an object, and an object is never in a set.
+White space and comments (from `#` to the end of the line) may appear around `root`, after `=`, `.`, `|` and `,`, and
+inside of brackets. Before `|` only blanks and tabs may appear. A bare `name` is a member of the current value of `.( )`
+or `map_each( )`, or it is the name before `->`. `this` alone is an error: the record is an object, and an object is
+never in a set.
 """
 
 import json
@@ -27,30 +28,30 @@ from typing import NoReturn
 from headwater.errors import ExpressionRefused
 from headwater.model.transform import MAX_EXPRESSION_CHARS
 from headwater.transforms.bloblang import error_messages
-from headwater.transforms.bloblang.methods import METHODS, OF_RECORDS, Argument
+from headwater.transforms.bloblang.methods import ALLOWED_ON_RECORD, METHODS, Argument
 from headwater.transforms.bloblang.nodes import (
     Array,
     Catch,
-    Chain,
     Coalesce,
     Deleted,
-    Each,
     Element,
-    Members,
+    MapEach,
+    MapQuery,
     Method,
+    MethodChain,
     Node,
     Or,
+    Path,
     Step,
     Text,
     Variable,
-    Within,
 )
 
 MAX_NESTING = 32
 
 
 def parse(text: str) -> Node:
-    """Parse an expression. Raises ExpressionRefused with the column of the fault."""
+    """Parse an expression. Raises ExpressionRefused with the column of the error."""
     if len(text) > MAX_EXPRESSION_CHARS:
         raise ExpressionRefused(f"Use at most {MAX_EXPRESSION_CHARS:,} characters.", MAX_EXPRESSION_CHARS + 1)
     return _Parser(text).mapping()
@@ -68,35 +69,35 @@ _LARGEST_NUMBER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What names mean in a query. Scopes are numbered as in Variable: 0 is the record's.
+    """The meaning of names in a query. Scopes are numbered as in Variable: 0 is that of the record.
 
     Attributes:
         depth: The number of the innermost scope.
-        this: The number of the scope whose value is `this`; None in `catch( )`, where `this` is refused.
-        bare: Whether a bare name is a member of `this`.
-        names: By each name that stands before a `->`, the number of the scope whose value it is.
+        this: The number of the scope whose value is `this`; None in `catch( )`, where `this` is not allowed.
+        allows_bare_names: Whether a bare name is a member of `this`.
+        names: The number of the scope that each name before a `->` stands for.
     """
 
     depth: int = 0
     this: int | None = 0
-    bare: bool = False
+    allows_bare_names: bool = False
     names: Mapping[str, int] = field(default_factory=dict)
 
     def of_value(self) -> "_Scope":
-        """The scope of a query whose value is `this`."""
-        return replace(self, depth=self.depth + 1, this=self.depth + 1, bare=True)
+        """Return the scope of an inner query, in which `this` is the current value."""
+        return replace(self, depth=self.depth + 1, this=self.depth + 1, allows_bare_names=True)
 
     def named(self, name: str) -> "_Scope":
-        """The scope of a query whose value has a name, while `this` stays what it is."""
+        """Return the scope of an inner query, in which the current value has a name and `this` keeps its meaning."""
         return replace(self, depth=self.depth + 1, names={**self.names, name: self.depth + 1})
 
     def of_error(self) -> "_Scope":
-        """The scope of the query in `catch( )`, where Bloblang's `this` would be the message of the error."""
-        return replace(self, this=None, bare=False)
+        """Return the scope of the query in `catch( )`, where `this` would be the message of the error in Bloblang."""
+        return replace(self, this=None, allows_bare_names=False)
 
 
 class _Parser:
-    """Recursive descent over one text."""
+    """A recursive descent parser of one expression."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -110,13 +111,13 @@ class _Parser:
             self._assignment()
         else:
             self._at = start
-            if sentence := error_messages.statement(self._text, start):
-                self._refuse(sentence)
+            if message := error_messages.statement_error(self._text, start):
+                self._refuse(message)
         node = self._query(_Scope())
         end = self._at
         self._match(_SPACE)
         if self._at < len(self._text):
-            self._refuse(error_messages.rest(self._text, end, self._at))
+            self._refuse(error_messages.trailing_error(self._text, end, self._at))
         return node
 
     def _assignment(self) -> None:
@@ -152,7 +153,7 @@ class _Parser:
             elif tail == ".":
                 self._at += 1
                 self._match(_SPACE)
-                if inner := self._alias(source, steps, scope):
+                if inner := self._map_of_variable(source, steps, scope):
                     source = inner
                 else:
                     self._step(steps, scope, is_record)
@@ -160,7 +161,7 @@ class _Parser:
                 break
         if source == Variable(0) and not steps:
             self._refuse(error_messages.RECORD_ALONE)
-        return Chain(source, tuple(steps)) if steps else source
+        return MethodChain(source, tuple(steps)) if steps else source
 
     def _source(self, scope: _Scope) -> tuple[Node, list[Step]]:
         if self._text.startswith("(", self._at):
@@ -176,30 +177,30 @@ class _Parser:
             self._arguments("deleted", ())
             return Deleted(), []
         self._at, end = start, self._at
-        source = None if self._text.startswith("(", end) else self._named(word, scope)
+        source = None if self._text.startswith("(", end) else self._resolve_name(word, scope)
         if source is None:
-            self._refuse(error_messages.source(self._text, start, scope.this is None))
+            self._refuse(error_messages.source_error(self._text, start, scope.this is None))
         self._at = end
         return source
 
-    def _named(self, word: str, scope: _Scope) -> tuple[Node, list[Step]] | None:
-        """What a bare word stands for; None when it stands for nothing."""
+    def _resolve_name(self, word: str, scope: _Scope) -> tuple[Node, list[Step]] | None:
+        """Return the source and the steps that a bare word means; None for a word that is unknown in this scope."""
         if word in scope.names:
             return Variable(scope.names[word]), []
         if scope.this is None:
             return None
         if word == "this":
             return Variable(scope.this), []
-        if word and scope.bare and not error_messages.is_reserved(word):
-            return Variable(scope.this), [Members((word,))]
+        if word and scope.allows_bare_names and not error_messages.is_reserved(word):
+            return Variable(scope.this), [Path((word,))]
         return None
 
-    def _alias(self, source: Node, steps: list[Step], scope: _Scope) -> Node | None:
-        """The query of `this.( )`, whose `this` is what it was outside; None when something else follows."""
+    def _map_of_variable(self, source: Node, steps: list[Step], scope: _Scope) -> Node | None:
+        """Parse the query of `this.( )`, in which `this` keeps its meaning; return None when something else follows."""
         if not isinstance(source, Variable) or steps or not self._text.startswith("(", self._at):
             return None
         with self._brackets(")", error_messages.NO_CLOSING):
-            return self._query(replace(scope, this=source.scope, bare=True))
+            return self._query(replace(scope, this=source.scope, allows_bare_names=True))
 
     def _array(self, scope: _Scope) -> Array:
         items: list[Node] = []
@@ -217,10 +218,10 @@ class _Parser:
             return Element(self._whole_number(error_messages.NO_ELEMENT))
 
     def _step(self, steps: list[Step], scope: _Scope, is_record: bool) -> None:
-        """Take a member, which joins a path before it, a method or a query of the value."""
+        """Parse what follows a dot: a method, a query in brackets, or a member, which extends a path before it."""
         if self._text.startswith("(", self._at):
             with self._brackets(")", error_messages.NO_CLOSING):
-                steps.append(Within(self._query(scope.of_value())))
+                steps.append(MapQuery(self._query(scope.of_value())))
             return
         start = self._at
         if self._text.startswith('"', self._at):
@@ -229,14 +230,14 @@ class _Parser:
         word = self._match(_WORD)
         if not self._text.startswith("(", self._at):
             if not word:
-                self._refuse(error_messages.no_field(self._text, start))
+                self._refuse(error_messages.field_error(self._text, start))
             _join(steps, [word])
             return
         end = self._at
         self._at = start
         if word not in METHODS:
-            self._refuse(error_messages.method(word))
-        if is_record and word not in OF_RECORDS:
+            self._refuse(error_messages.method_error(word))
+        if is_record and word not in ALLOWED_ON_RECORD:
             self._refuse(error_messages.NO_METHOD_OF_RECORD.format(method=word))
         self._at = end
         self._method(word, steps, scope)
@@ -248,30 +249,33 @@ class _Parser:
             case "catch":
                 steps.append(Catch(self._argument_query(name, scope.of_error())))
             case "map_each":
-                steps.append(Each(self._argument_query(name, scope)))
+                steps.append(MapEach(self._argument_query(name, scope)))
             case "get":
                 [path] = self._arguments(name, METHODS[name].parameters)
                 _join(steps, [_unescaped(segment) for segment in str(path).split(".")])
             case _:
                 start = self._at
                 arguments = self._arguments(name, METHODS[name].parameters)
-                if sentence := METHODS[name].fault(*arguments):
+                if message := METHODS[name].argument_error(*arguments):
                     self._at = start
-                    self._refuse(sentence)
+                    self._refuse(message)
                 steps.append(Method(name, arguments))
 
     def _argument_query(self, name: str, scope: _Scope) -> Node:
-        """The one argument of a method that is a query."""
-        with self._brackets(")", error_messages.arguments(name)):
+        """Parse the only argument of a method, which is a query."""
+        with self._brackets(")", error_messages.arguments_error(name)):
             if self._text.startswith(")", self._at):
-                self._refuse(error_messages.arguments(name))
+                self._refuse(error_messages.arguments_error(name))
             query = self._query(self._arrow(scope) if name == "map_each" else scope)
             self._match(_SPACE)
             self._take(",")
         return query
 
     def _arrow(self, scope: _Scope) -> _Scope:
-        """The scope of `map_each( )`: with `name ->` the elements have that name, else they are `this`."""
+        """Parse an optional `name ->`, and return the scope of `map_each( )`.
+
+        With a name, the name means the element. Without one, `this` means the element.
+        """
         found = _ARROW.match(self._text, self._at)
         if found is None:
             return scope.of_value()
@@ -284,35 +288,35 @@ class _Parser:
         return scope.named(name)
 
     def _arguments(self, name: str, parameters: tuple[Argument, ...]) -> tuple[str | int, ...]:
-        """Literal arguments in brackets."""
+        """Parse literal arguments in brackets."""
         taken: list[str | int] = []
-        sentence = error_messages.arguments(name)
-        with self._brackets(")", sentence):
+        message = error_messages.arguments_error(name)
+        with self._brackets(")", message):
             for parameter in parameters:
                 if self._text.startswith(")", self._at):
                     if parameter.required:
-                        self._refuse(sentence)
+                        self._refuse(message)
                     break
-                taken.append(self._argument(parameter, sentence))
+                taken.append(self._argument(parameter, message))
                 self._match(_SPACE)
                 if not self._take(","):
                     break
                 self._match(_SPACE)
         return tuple(taken)
 
-    def _argument(self, parameter: Argument, sentence: str) -> str | int:
+    def _argument(self, parameter: Argument, message: str) -> str | int:
         if parameter.type is int:
-            return self._whole_number(sentence)
+            return self._whole_number(message)
         if not self._text.startswith('"', self._at):
-            self._refuse(sentence)
+            self._refuse(message)
         return self._literal()
 
-    def _whole_number(self, sentence: str) -> int:
+    def _whole_number(self, message: str) -> int:
         start = self._at
         digits = self._match(_NUMBER)
         if not digits or abs(int(digits)) > _LARGEST_NUMBER:
             self._at = start
-            self._refuse(sentence)
+            self._refuse(message)
         return int(digits)
 
     def _literal(self) -> str:
@@ -334,12 +338,17 @@ class _Parser:
             text.encode()
         except ValueError:
             self._at = start
-            self._refuse("What is in quotes here is no JSON string; check its escapes.")
+            self._refuse("The quoted text is not a valid JSON string: check its escapes.")
         return text
 
     @contextmanager
-    def _brackets(self, closing: str, sentence: str) -> Iterator[None]:
-        """Take brackets around what the `with` block takes. sentence: the error when the closing bracket is missing."""
+    def _brackets(self, closing: str, message: str) -> Iterator[None]:
+        """Consume an opening bracket, and after the `with` block the closing bracket.
+
+        Args:
+            closing: The closing bracket.
+            message: The error message when the closing bracket is missing.
+        """
         if self._nesting == MAX_NESTING:
             self._refuse(f"Brackets are nested more than {MAX_NESTING} deep.")
         self._nesting += 1
@@ -348,7 +357,7 @@ class _Parser:
         yield
         self._match(_SPACE)
         if not self._take(closing):
-            self._refuse(error_messages.symbol(self._text, self._at) or sentence)
+            self._refuse(error_messages.symbol_error(self._text, self._at) or message)
         self._nesting -= 1
 
     def _match(self, pattern: re.Pattern[str]) -> str:
@@ -363,22 +372,22 @@ class _Parser:
         self._at += taken
         return taken
 
-    def _refuse(self, sentence: str) -> NoReturn:
-        raise ExpressionRefused(sentence, self._at + 1)
+    def _refuse(self, message: str) -> NoReturn:
+        raise ExpressionRefused(message, self._at + 1)
 
 
 def _steps_of(node: Node) -> tuple[Node, list[Step]]:
-    return (node.source, [*node.steps]) if isinstance(node, Chain) else (node, [])
+    return (node.source, [*node.steps]) if isinstance(node, MethodChain) else (node, [])
 
 
 def _join(steps: list[Step], names: list[str]) -> None:
-    """Append members to the steps: to the path that is their last step, or as a new path."""
-    if steps and isinstance(path := steps[-1], Members):
-        steps[-1] = Members((*path.names, *names))
+    """Append names to the path that is the last step, or add a new path to the steps."""
+    if steps and isinstance(path := steps[-1], Path):
+        steps[-1] = Path((*path.names, *names))
     else:
-        steps.append(Members(tuple(names)))
+        steps.append(Path(tuple(names)))
 
 
 def _unescaped(segment: str) -> str:
-    """A segment of a dotted path, where `~1` stands for a dot and `~0` for `~`."""
+    """Unescape a segment of a dotted path, in which `~1` means a dot and `~0` means `~`."""
     return re.sub("~[01]", lambda escape: "." if escape[0] == "~1" else "~", segment)
