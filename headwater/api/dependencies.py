@@ -17,7 +17,7 @@ from headwater.services.filters import Filters
 from headwater.services.flows import Flows, IfMatch
 from headwater.services.idempotency import IdempotencyService
 from headwater.services.keys import Keys
-from headwater.services.metrics import PipelineMetrics
+from headwater.services.metrics import DeploymentMetrics
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaStores
 from headwater.services.rate_limits import RateLimits
@@ -49,7 +49,7 @@ class Services:
     flows: Flows
     trials: Trials
     deployments: Deployments
-    metrics: PipelineMetrics
+    metrics: DeploymentMetrics
     filters: Filters
     datasets: Datasets
     prices: Prices

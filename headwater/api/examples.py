@@ -1,4 +1,4 @@
-"""One installation's story, told by the examples of the API's description: a filtered stream of token transfers."""
+"""The examples of the OpenAPI description. All belong to one fictitious installation that filters token transfers."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ FILTER_UID = "01ke0a2x8rv5c3m7qd9t4jw6j0"
 SCRIPT_UID = "01ke0a2x8rv5c3m7qd9t4jw6j1"
 SINK_UID = "01ke0a2x8rv5c3m7qd9t4jw6j2"
 REQUEST_ID = "01ke0a5m2d7h1j4k8n6p9r3s5t"
-FIRST, LATER = "2026-01-02T03:04:05.678Z", "2026-01-02T03:05:01.234Z"
+CREATED_AT, STARTED_AT = "2026-01-02T03:04:05.678Z", "2026-01-02T03:05:01.234Z"
 READER = "dep-01ke0a3c6w2z4x8v9b1n5m7q0k"
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
@@ -43,8 +43,8 @@ FLOW_CONFIG: dict[str, Any] = {
     "id": CONFIG_ID,
     **{name: CREATE[name] for name in ("name", "description", "tags")},
     "owner_org_team_user_id": "local",
-    "created_at": FIRST,
-    "updated_at": FIRST,
+    "created_at": CREATED_AT,
+    "updated_at": CREATED_AT,
     "revision": 1,
     "pipeline_config": {
         "source": {
@@ -66,10 +66,10 @@ SAVED_TRANSFORMS = [
     {"uid": SCRIPT_UID, **SCRIPT},
 ]
 
-FILTER_ENDS = {
+FILTER_REMOVED_WARNING = {
     "pointer": "/0",
-    "detail": "is a new filter, and these filters end with this revision: 01ke0a2x8rv5c3m7qd9t4jw6hf "
-    "(root = this.pool) with 3 values. The new filter has none of their values. To change a filter and keep its "
+    "detail": "is a new filter, and this revision removes these filters: 01ke0a2x8rv5c3m7qd9t4jw6hf "
+    "(root = this.pool) with 3 values. The new filter does not get their values. To change a filter and keep its "
     "values, send it with its uid or its name.",
 }
 
@@ -116,19 +116,19 @@ STATS: dict[str, Any] = {
                 "is_crash_looping": False,
                 "is_oom_killed": False,
                 "restart_count": 0,
-                "start_time": LATER,
+                "start_time": STARTED_AT,
                 "reason": "",
             }
         ],
     },
     "lag": 12,
-    "last_progress_at": LATER,
+    "last_progress_at": STARTED_AT,
 }
 
 LOGS = {
     "lines": [
         {
-            "time": LATER,
+            "time": STARTED_AT,
             "worker": "01ke0a3c6w2z4x8v9b1n5m7q0k-0",
             "source": "script",
             "level": "info",
@@ -146,19 +146,19 @@ SERIES: dict[str, Any] = {
     ],
 }
 
-DATASET = {"id": DATASET_ID, "name": "watched", "type": "redis", "created_at": FIRST, "updated_at": FIRST}
+DATASET = {"id": DATASET_ID, "name": "watched", "type": "redis", "created_at": CREATED_AT, "updated_at": CREATED_AT}
 STREAM: dict[str, Any] = {
     "chain": "base",
     "entity": "log",
     "type": "pubsub",
     "has_zerolag": False,
     "event_time": "block_timestamp",
-    "description": "An event that a contract wrote, as it stands in the receipt.",
+    "description": "An event that a contract emitted, as in the transaction receipt.",
     "key": ["transaction_hash", "log_index"],
     "prices": ["uniswap-v2", "uniswap-v3"],
     "record_schema": {
         "type": "object",
-        "properties": {"address": {"type": "string", "description": "The contract that wrote it."}},
+        "properties": {"address": {"type": "string", "description": "The contract that emitted the event."}},
         "required": ["address"],
     },
     "example": {"address": CONTRACT, "block_timestamp": "2026-01-02T03:04:03Z"},
@@ -166,7 +166,7 @@ STREAM: dict[str, Any] = {
 
 TRANSFER = {"token_address": CONTRACT, "raw_amount": 123456789012345678901234567890}
 TRIAL: dict[str, Any] = {**CREATE, "records": [TRANSFER]}
-TRIED: dict[str, Any] = {
+TRIAL_RESULT: dict[str, Any] = {
     "warnings": [],
     "records": [
         {
@@ -200,7 +200,7 @@ PRICES: dict[str, Any] = {
         {
             "mint": CONTRACT,
             "chain": "base",
-            "timestamp": FIRST,
+            "timestamp": CREATED_AT,
             "latest_price": 99.0,
             "low_24h": 90.0,
             "high_24h": 100.0,
@@ -216,8 +216,8 @@ PRICES: dict[str, Any] = {
     "statuses": [{**TOKENS[0], "status": "ok"}, {**TOKENS[1], "status": "unknown_token"}],
 }
 
-OF_SCHEMAS: dict[str, Any] = {
-    "TrialBody": TRIED,
+BY_SCHEMA: dict[str, Any] = {
+    "TrialBody": TRIAL_RESULT,
     "PriceStats": PRICES,
     "FlowConfig": FLOW_CONFIG,
     "DeploymentBody": DEPLOYMENT,
@@ -242,10 +242,10 @@ OF_SCHEMAS: dict[str, Any] = {
 }
 """The example of each response body, by the name of its schema."""
 
-OF_OPERATIONS: dict[str, Any] = {
+BY_OPERATION: dict[str, Any] = {
     "getDeploymentMetrics": SERIES,
     "changeTransform": SAVED_TRANSFORMS[0],
-    "replaceTransforms": [{**SAVED_TRANSFORMS[0], "warnings": [FILTER_ENDS]}, SAVED_TRANSFORMS[1]],
+    "replaceTransforms": [{**SAVED_TRANSFORMS[0], "warnings": [FILTER_REMOVED_WARNING]}, SAVED_TRANSFORMS[1]],
     "getLimits": {"limits": [{"name": "configurations", "used": 12, "allowed": 100}]},
     "deleteConfiguration": {"message": f"Pipeline {CONFIG_ID} successfully deleted"},
 }

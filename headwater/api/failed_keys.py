@@ -1,14 +1,14 @@
-"""How many keys that are not valid one address may send: a token bucket for each address, in this process."""
+"""Limits how many invalid API keys one client address may send, with a token bucket per address in this process."""
 
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headwater.api.server.client_addresses import group_of
+from headwater.api.server.client_addresses import limit_key
 
 MAX_ADDRESSES = 10_000
-"""Addresses that are remembered; the one that was heard of least recently is forgotten first."""
+"""How many addresses have a bucket; the least recently used bucket is dropped first."""
 
 
 @dataclass(slots=True)
@@ -18,11 +18,11 @@ class _Bucket:
 
 
 class FailedKeys:
-    """Bounds the questions to the database that keys of unknown clients cause.
+    """Bounds the database queries that invalid keys of unknown clients can cause.
 
-    A check takes a token, and gives it back unless it finds that the key is not valid.
+    A check takes a token, and returns it unless it finds that the key is invalid.
 
-    per_minute: the size of a bucket, and how many tokens it gets back in a minute; 0 means no limit.
+    per_minute: The size of a bucket, and the number of tokens that are added in a minute; 0 means no limit.
     """
 
     def __init__(self, per_minute: int, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -31,19 +31,19 @@ class FailedKeys:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def take(self, address: str) -> int:
-        """Take a token for a check. 0 when there was one, else the seconds until there is."""
+        """Take a token for a check. Returns 0 when a token was available, otherwise the seconds until one is."""
         if not self._size:
             return 0
-        bucket = self._filled(group_of(address))
+        bucket = self._filled(limit_key(address))
         if bucket.tokens < 1:
             return 1 + int((1 - bucket.tokens) * 60 / self._size)
         bucket.tokens -= 1
         return 0
 
     def give_back(self, address: str) -> None:
-        """The key is valid, or could not be checked."""
+        """Return the token of a check that found the key valid, or that could not be made."""
         if self._size:
-            bucket = self._filled(group_of(address))
+            bucket = self._filled(limit_key(address))
             bucket.tokens = min(self._size, bucket.tokens + 1)
 
     def _filled(self, group: str) -> _Bucket:

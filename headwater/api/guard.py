@@ -1,4 +1,4 @@
-"""Key, scope, rate and size: checked before any byte of a body is read."""
+"""Guards the routes: checks the API key, its scope, its rate limit and the body's size before the body is read."""
 
 from collections.abc import Callable, Coroutine, Iterable
 from ipaddress import ip_address
@@ -18,118 +18,124 @@ from starlette.types import Message, Receive, Scope, Send
 
 from headwater.api import idempotency
 from headwater.api.failed_keys import FailedKeys
-from headwater.api.limits import Limiter
-from headwater.api.problems import NO_SUCH_ADDRESS
-from headwater.api.queries import refuse_unknown
+from headwater.api.openapi import SCOPE, SCOPE_WHEN_DEPLOYED, SCOPE_WITH_PRICES
+from headwater.api.parsing import refuse_unknown
+from headwater.api.problems import NO_SUCH_PATH
+from headwater.api.rate_limits import RateLimiter
 from headwater.api.schemas import DeploymentBody
 from headwater.errors import (
+    Fault,
     Forbidden,
     InvalidInput,
     MalformedRequest,
     NotFound,
-    Problem,
     RateLimited,
     StoreUnavailable,
     TooLarge,
     Unauthenticated,
     UnsupportedMediaType,
 )
-from headwater.model.audit import Actor, act_as
+from headwater.model.audit import Actor, set_actor
 from headwater.model.key import ApiKey, is_well_formed
-from headwater.model.sink import NewSink, Sink, feed_prices
+from headwater.model.sink import NewSink, Sink, has_prices_sink
 from headwater.services.keys import Keys
 
 MAX_BODY_BYTES = 32 << 20
-MAX_KEY_CHECKS_AT_ONCE = 8
-RESERVED_IDS = {
+MAX_CONCURRENT_KEY_CHECKS = 8
+RESERVED_PATH_SEGMENTS = {
     "config_id": frozenset({"datasets", "limits", "streams", "validate"}),
     "dataset_id": frozenset({"entries"}),
 }
-"""Names that stand where an id stands, by the id's parameter."""
+"""Path segments that are fixed names where another route has an id, by the name of the id's path parameter."""
 
 DEPLOY_SCOPE = "flow:deploy"
 PRICES_SCOPE = "prices:write"
-SCOPE, SCOPE_WHEN_DEPLOYED, STREAMED = "x-scope", "x-scope-when-deployed", "x-streamed"
-SCOPE_WITH_PRICES = "x-scope-with-prices-sink"
+STREAMED = "x-streamed"
+"""OpenAPI extension of a route that reads its body as a stream, with a limit of its own."""
 
 KEY_HEADER = APIKeyHeader(
     name="X-API-Key",
     scheme_name="ApiKeyAuth",
-    description="An API key, `hw_live_…`. `headwater keys create` makes one.",
+    description="An API key, `hw_live_…`. Create one with `headwater keys create`.",
     auto_error=False,
 )
-"""Tells OpenAPI of the header; GuardedRoute is what checks it."""
+"""Declares the header in the OpenAPI description. GuardedRoute checks the key."""
 
 
 def guarded_router(prefix: str, tag: str) -> APIRouter:
-    """A router whose routes need an API key, each with a scope: `openapi_extra=needs(…)`."""
+    """Return a router whose routes need an API key, each with a scope: `openapi_extra=required_scopes(…)`."""
     return APIRouter(prefix=prefix, route_class=GuardedRoute, tags=[tag], dependencies=[Depends(KEY_HEADER)])
 
 
-def needs(scope: str, *, when_deployed: str = "", when_feeding_prices: bool = False) -> dict[str, Any]:
-    """`openapi_extra` of a route: the scope that it needs, and one that it needs too while `config_id` is deployed.
+def required_scopes(scope: str, *, when_deployed: str = "", when_feeding_prices: bool = False) -> dict[str, Any]:
+    """Return the `openapi_extra` of a route: the scope that the API key must have, and further ones.
 
-    when_feeding_prices: it needs PRICES_SCOPE too where `config_id` has a prices sink.
+    when_deployed: A second scope that is required while `config_id` is deployed.
+    when_feeding_prices: Whether PRICES_SCOPE is also required when `config_id` has a prices sink.
     """
     deployed = {SCOPE_WHEN_DEPLOYED: when_deployed} if when_deployed else {}
     return {SCOPE: scope} | deployed | ({SCOPE_WITH_PRICES: PRICES_SCOPE} if when_feeding_prices else {})
 
 
 def require_prices_scope(key: ApiKey, sinks: Iterable[Sink | NewSink]) -> None:
-    """Raise Forbidden when one is a prices sink, and the key may not feed prices."""
-    if feed_prices(sinks) and PRICES_SCOPE not in key.scopes:
+    """Raise Forbidden when one of the sinks is a prices sink and the key lacks PRICES_SCOPE."""
+    if has_prices_sink(sinks) and PRICES_SCOPE not in key.scopes:
         raise Forbidden(PRICES_SCOPE)
 
 
 class JsonRequest(Request):
-    """Reads JSON as RFC 8259 has it: Python's own parser also takes NaN, lone surrogates and UTF-16."""
+    """Parses JSON strictly as RFC 8259 defines it; Python's own parser also accepts NaN, lone surrogates and UTF-16."""
 
     async def json(self) -> Any:
         try:
             value = pydantic_core.from_json(await self.body(), allow_inf_nan=False)
         except ValueError as error:
             raise MalformedRequest(f"The body is not valid JSON: {error}.") from error
-        if value is None:  # which FastAPI would take for no body at all
-            raise InvalidInput("The request was refused.", [Problem("", "must not be null")])
+        if value is None:  # FastAPI would treat null like a missing body
+            raise InvalidInput("The request was refused.", [Fault("", "must not be null")])
         return value
 
 
 class Authenticator:
-    """Finds the key that a request was sent with.
+    """Authenticates a request by its API key.
 
-    The store is asked on threads of its own, so that a check never waits behind the work of other requests. It is not
-    asked for a key whose check digits are wrong, nor for an unknown key from an address that has sent many of these.
+    Checks query the store on a separate pool of threads, so that a check never waits behind other requests. The store
+    is not queried for a key with wrong check digits, nor for an unknown key from a client address that has sent too
+    many invalid keys.
     """
 
     def __init__(self, keys: Keys, failed: FailedKeys) -> None:
         self._keys = keys
         self._failed = failed
-        self._threads = anyio.CapacityLimiter(MAX_KEY_CHECKS_AT_ONCE)
+        self._threads = anyio.CapacityLimiter(MAX_CONCURRENT_KEY_CHECKS)
 
     async def __call__(self, headers: Headers, address: str) -> ApiKey:
-        """Raises Unauthenticated, RateLimited, StoreUnavailable when the key could not be checked."""
+        """Return the key of a request. Raises Unauthenticated and RateLimited.
+
+        Raises StoreUnavailable when the key could not be checked.
+        """
         sent = headers.getlist("x-api-key")
         if len(sent) != 1:
             raise Unauthenticated
-        text = sent[0].strip(" \t")  # white space around a value is no part of it (RFC 9110, section 5.5)
-        if known := self._keys.recall(text):
-            return known
+        text = sent[0].strip(" \t")  # white space around a field value is not part of it (RFC 9110, section 5.5)
+        if cached := self._keys.authenticate_cached(text):
+            return cached
         if not is_well_formed(text):
             raise Unauthenticated
         if self._keys.was_valid(text):
-            return await self._ask(text)
+            return await self._authenticate(text)
         if wait_s := self._failed.take(address):
-            reason = "Your address has sent too many keys that are not valid."
+            reason = "Your address has sent too many invalid keys."
             raise RateLimited(f"{reason} Send a valid key after {wait_s} s.", wait_s)
         try:
-            found = await self._ask(text)
+            key = await self._authenticate(text)
         except StoreUnavailable:
             self._failed.give_back(address)
             raise
         self._failed.give_back(address)
-        return found
+        return key
 
-    async def _ask(self, text: str) -> ApiKey:
+    async def _authenticate(self, text: str) -> ApiKey:
         return await to_thread.run_sync(self._keys.authenticate, text, limiter=self._threads)
 
 
@@ -150,51 +156,59 @@ class GuardedRoute(APIRoute):
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         match, child = super().matches(scope)
-        if any(value in RESERVED_IDS.get(name, ()) for name, value in child.get("path_params", {}).items()):
+        if any(value in RESERVED_PATH_SEGMENTS.get(name, ()) for name, value in child.get("path_params", {}).items()):
             return Match.NONE, {}
         return match, child
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        address = _peer(scope)
+        address = _client_ip(scope)
         key = await scope["app"].state.authenticator(headers, address)
         scope["api_key"] = key
-        act_as(Actor(key.id, key.owner, address, scope.get("request_id", "")))
+        set_actor(Actor(key.id, key.owner, address, scope.get("request_id", "")))
         if scope["method"] in (self.methods or ()):
             self._check_scope(key)
-            await self._count(key, scope)
-            receive = self._check(scope, headers, receive)
+            await self._apply_rate_limit(key, scope)
+            receive = self._check_request(scope, headers, receive)
             await self._check_deployed(key, scope)
             await self._check_prices(key, scope)
-            if scope["method"] in idempotency.METHODS and (once := self._once(headers, scope)):
-                await once(super().handle, scope, receive, send)
+            if scope["method"] in idempotency.METHODS and (request := self._idempotent_request(headers, scope)):
+                await request(super().handle, scope, receive, send)
                 return
         await super().handle(scope, receive, send)
 
-    def _once(self, headers: Headers, scope: Scope) -> idempotency.Once | None:
-        """How to make a call with an Idempotency-Key; None without one."""
+    def _idempotent_request(self, headers: Headers, scope: Scope) -> idempotency.IdempotentRequest | None:
+        """Return the IdempotentRequest of a request with an Idempotency-Key; None without the header."""
         key = idempotency.key_of(headers)
         if key is None:
             return None
-        secret = self.response_model is DeploymentBody
-        again = f"{self.path_format.rpartition('/deploy')[0]}/deploy".format(**scope["path_params"]) if secret else ""
-        calls = scope["app"].state.services.calls
-        return idempotency.Once(calls, scope, key, takes_body=self.takes_body, made_anew_at=again)
+        regenerated_from = ""
+        if self.response_model is DeploymentBody:  # its credentials must not be stored
+            deploy_path = f"{self.path_format.rpartition('/deploy')[0]}/deploy"
+            regenerated_from = deploy_path.format(**scope["path_params"])
+        store = scope["app"].state.services.idempotency
+        return idempotency.IdempotentRequest(
+            store, scope, key, takes_body=self.takes_body, regenerated_from=regenerated_from
+        )
 
     def _check_scope(self, key: ApiKey) -> None:
         if self.scope not in key.scopes:
             raise Forbidden(self.scope)
 
-    async def _count(self, key: ApiKey, scope: Scope) -> None:
-        """Against the key's rate limit. What changes a deployment must be counted, whatever is away."""
-        limiter: Limiter | None = scope["app"].state.limiter
+    async def _apply_rate_limit(self, key: ApiKey, scope: Scope) -> None:
+        """Count the request against the rate limit of its key.
+
+        A request that changes a deployment is refused when it can't be counted because the set store is unavailable.
+        """
+        limiter: RateLimiter | None = scope["app"].state.limiter
         if limiter is not None:
             deploys = self.scope == DEPLOY_SCOPE and scope["method"] in idempotency.METHODS
             await limiter(key, scope, upload=self.streamed, must_count=deploys)
 
-    def _check(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
+    def _check_request(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
+        """Check the path, the query parameters and the media type. Returns `receive` with a limit on the body."""
         if any("\0" in value for value in scope["path_params"].values()):
-            raise NotFound(NO_SUCH_ADDRESS)
+            raise NotFound(NO_SUCH_PATH)
         refuse_unknown(scope["query_string"], self.query_names)
         if not self.takes_body:
             return receive
@@ -223,8 +237,8 @@ class GuardedRoute(APIRoute):
         return handle
 
 
-def _peer(scope: Scope) -> str:
-    """The client's IP address; empty when there is none, as on a unix socket."""
+def _client_ip(scope: Scope) -> str:
+    """Return the client's IP address; empty when there is none, as on a unix socket."""
     host = (scope.get("client") or ("",))[0]
     try:
         return str(ip_address(host))
@@ -241,13 +255,13 @@ def _check_media_type(headers: Headers) -> None:
 
 
 def _limited(headers: Headers, receive: Receive) -> Receive:
-    error = TooLarge(f"The body is larger than {MAX_BODY_BYTES >> 20} MiB. Send less at once.")
+    error = TooLarge(f"The body is larger than {MAX_BODY_BYTES >> 20} MiB. Send less in one request.")
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length) > MAX_BODY_BYTES:
         raise error
     total = 0
 
-    async def counted() -> Message:
+    async def receive_counted() -> Message:
         nonlocal total
         message = await receive()
         total += len(message.get("body", b""))
@@ -255,4 +269,4 @@ def _limited(headers: Headers, receive: Receive) -> Receive:
             raise error
         return message
 
-    return counted
+    return receive_counted

@@ -1,4 +1,4 @@
-"""Liveness, readiness and metrics: without a key, and never behind other requests."""
+"""Routes for liveness, readiness and metrics. They need no key and never wait for other requests."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -8,29 +8,29 @@ from http import HTTPStatus
 import structlog
 from fastapi import APIRouter, Request, Response
 
+from headwater.api.dependencies import ReadinessProbe
 from headwater.api.metrics import CONTENT_TYPE
-from headwater.api.openapi import failure
-from headwater.api.problems import RETRY_AFTER_S, Answer, Kind
+from headwater.api.openapi import problem_response
+from headwater.api.problems import RETRY_AFTER_S, ProblemResponse, ProblemType
 from headwater.api.schemas import Liveness, Readiness
-from headwater.api.services import Probe
-from headwater.background import Loop
 from headwater.errors import HeadwaterError
+from headwater.loop_health import LoopHealth
 
 PROBE_TIMEOUT_S = 2.0
-NOT_READY = Kind(HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", "A dependency does not answer")
+NOT_READY = ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", "A dependency is unavailable")
 
 log = structlog.get_logger(__name__)
 
 router = APIRouter(tags=["Health"])
 
 
-class Probes:
-    """Asks all dependencies at once, each on a thread of its own. A probe that hangs is not started again.
+class ReadinessProbes:
+    """Probes all dependencies at once, each on a thread of its own. A probe that hangs is not started again.
 
-    loops: of this process; one that fails is shown under its name, beside the dependencies.
+    loops: the background loops of this process; a failing loop is listed by its name among the dependencies.
     """
 
-    def __init__(self, probes: Mapping[str, Probe], loops: Sequence[Loop] = ()) -> None:
+    def __init__(self, probes: Mapping[str, ReadinessProbe], loops: Sequence[LoopHealth] = ()) -> None:
         self._probes = probes
         self._loops = loops
         self._threads = ThreadPoolExecutor(max_workers=max(1, len(probes)), thread_name_prefix="probe")
@@ -38,20 +38,20 @@ class Probes:
         self._answered: set[str] = set()
 
     async def states(self) -> dict[str, bool]:
-        """True for each dependency that answered within PROBE_TIMEOUT_S."""
-        waiting = {name: asyncio.wrap_future(self._ask(name)) for name in self._probes}
+        """Return True for each dependency that answered within PROBE_TIMEOUT_S, and False for each failing loop."""
+        waiting = {name: asyncio.wrap_future(self._start(name)) for name in self._probes}
         if waiting:
             await asyncio.wait(waiting.values(), timeout=PROBE_TIMEOUT_S)
-        answers = {name: future.done() and future.result() for name, future in waiting.items()}
-        return answers | {loop.name: False for loop in self._loops if loop.failing}
+        is_ready = {name: future.done() and future.result() for name, future in waiting.items()}
+        return is_ready | {loop.name: False for loop in self._loops if loop.error}
 
-    def _ask(self, name: str) -> Future[bool]:
+    def _start(self, name: str) -> Future[bool]:
         running = self._running.get(name)
         if running is None or running.done():
-            running = self._running[name] = self._threads.submit(self._answers, name)
+            running = self._running[name] = self._threads.submit(self._probe, name)
         return running
 
-    def _answers(self, name: str) -> bool:
+    def _probe(self, name: str) -> bool:
         try:
             self._probes[name]()
         except HeadwaterError as error:
@@ -72,7 +72,7 @@ class Probes:
 
 @router.get("/healthz", operation_id="getLiveness", summary="Does this process answer?")
 async def healthz() -> Liveness:
-    """Always ok: asks nothing else."""
+    """Always ok: no dependency is probed."""
     return Liveness()
 
 
@@ -81,17 +81,18 @@ async def healthz() -> Liveness:
     operation_id="getReadiness",
     summary="Can the API do its work?",
     response_model=Readiness,
-    responses={503: failure(NOT_READY)},
+    responses={503: problem_response(NOT_READY)},
 )
 async def readyz(request: Request) -> Readiness | Response:
-    """The state of each dependency, also when one of them does not answer."""
-    answers = await request.app.state.probes.states()
-    states = {name: "ok" if ok else "unavailable" for name, ok in answers.items()}
-    if all(answers.values()):
+    """Returns the state of each dependency, also when one of them does not answer."""
+    is_ready = await request.app.state.probes.states()
+    states = {name: "ok" if ok else "unavailable" for name, ok in is_ready.items()}
+    if all(is_ready.values()):
         return Readiness(dependencies=states)
-    away = ", ".join(sorted(name for name, ok in answers.items() if not ok))
+    unavailable = ", ".join(sorted(name for name, ok in is_ready.items() if not ok))
+    detail = f"Not ready: {unavailable}. The log of the API has the reasons. Send the same request again."
     headers = {"Retry-After": str(RETRY_AFTER_S)}
-    return Answer(NOT_READY, f"Not ready: {away}.", headers, {"dependencies": states}).response(request)
+    return ProblemResponse(NOT_READY, detail, headers, {"dependencies": states}).response(request)
 
 
 @router.get(
@@ -102,5 +103,5 @@ async def readyz(request: Request) -> Readiness | Response:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def metrics(request: Request) -> Response:
-    """Totals of requests, and what the processes use."""
+    """Returns totals of requests, and the CPU time and memory of the API processes."""
     return Response(request.app.state.metrics.exposition(), media_type=CONTENT_TYPE)

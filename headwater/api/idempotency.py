@@ -1,7 +1,8 @@
-"""`Idempotency-Key`: a POST, PUT or PATCH that is sent again is answered again, and not done again.
+"""`Idempotency-Key`: a repeated POST, PUT or PATCH with the same key returns the stored response.
 
-Around the route, so that no route knows of it. Remembered are answers that stand: not 5xx and 429, which say that the
-same call may succeed later, and not those that refuse the request's form, before anything is done.
+The request is executed once. This module wraps the routes, so no route needs to know of it. Only final responses are
+stored: no 5xx, no 429, and no response that rejects the form of the request, because after these the same request may
+succeed later.
 """
 
 import hashlib
@@ -17,115 +18,134 @@ from anyio import to_thread
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
-from headwater.api.problems import KINDS, URN
+from headwater.api.concurrency import incomplete_body
+from headwater.api.problems import PROBLEM_TYPES, URN
 from headwater.errors import (
     Conflict,
+    Fault,
     InvalidInput,
     MalformedRequest,
-    Problem,
     RateLimited,
     StoreUnavailable,
     TooLarge,
     UnsupportedMediaType,
 )
-from headwater.model.idempotency import KEY_PATTERN, LEASE, MAX_KEY_CHARS, Answered, call_id
-from headwater.services.idempotency import Calls
+from headwater.model.idempotency import CLAIM_TTL, KEY_PATTERN, MAX_KEY_CHARS, StoredResponse, idempotency_id
+from headwater.services.idempotency import IdempotencyService
 
-HEADER, REPLAYED = "Idempotency-Key", "Idempotency-Replayed"
+KEY_HEADER, REPLAYED_HEADER = "Idempotency-Key", "Idempotency-Replayed"
 METHODS = frozenset({"POST", "PUT", "PATCH"})
-KEPT_HEADERS = ("content-type", "location", "etag")
-NOT_REMEMBERED = frozenset(
-    URN + KINDS[error].name for error in (MalformedRequest, TooLarge, UnsupportedMediaType, InvalidInput, RateLimited)
+STORED_HEADERS = ("content-type", "location", "etag")
+NOT_STORED_TYPES = frozenset(
+    URN + PROBLEM_TYPES[error].name
+    for error in (MalformedRequest, TooLarge, UnsupportedMediaType, InvalidInput, RateLimited)
 )
-"""The types of problems, by their URNs; all 5xx come to them."""
+"""URNs of the problem types whose responses are not stored, in addition to all 5xx responses."""
 
-Run = Callable[[Scope, Receive, Send], Awaitable[None]]
+RouteHandler = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = structlog.get_logger(__name__)
 
 
 def key_of(headers: Headers) -> str | None:
-    """The request's Idempotency-Key, None without one. Raises InvalidInput."""
-    sent = headers.getlist(HEADER)
+    """Return the request's Idempotency-Key; None without the header. Raises InvalidInput."""
+    sent = headers.getlist(KEY_HEADER)
     if not sent:
         return None
     if len(sent) > 1 or not re.fullmatch(KEY_PATTERN, sent[0]):
         text = f"must be one of 1 to {MAX_KEY_CHARS} visible ASCII characters, without spaces"
-        raise InvalidInput("The request was refused.", [Problem(f"/{HEADER}", text)])
+        raise InvalidInput("The request was refused.", [Fault(f"/{KEY_HEADER}", text)])
     return sent[0]
 
 
-class Once:
-    """One call with a key. takes_body: else what was sent as a body counts for nothing.
+class IdempotentRequest:
+    """One request with an Idempotency-Key.
 
-    made_anew_at: the path whose GET gives the answer again, for a success that holds credentials and is not stored.
+    Attributes:
+        takes_body: Whether the route reads a body. When it does not, the body is not part of the comparison.
+        regenerated_from: The path whose GET returns the response again, for a success response that contains
+            credentials and is therefore not stored; otherwise empty.
     """
 
-    def __init__(self, calls: Calls, scope: Scope, key: str, *, takes_body: bool, made_anew_at: str = "") -> None:
-        self._calls = calls
-        self._call = call_id(scope["api_key"].owner, scope["method"], scope["path"], key)
-        self._holder: str = scope["request_id"]
+    def __init__(
+        self, store: IdempotencyService, scope: Scope, key: str, *, takes_body: bool, regenerated_from: str = ""
+    ) -> None:
+        self._store = store
+        self._request = idempotency_id(scope["api_key"].owner, scope["method"], scope["path"], key)
+        self._claimant: str = scope["request_id"]
         self._takes_body = takes_body
-        self._made_anew_at = made_anew_at
+        self._regenerated_from = regenerated_from
 
-    async def __call__(self, run: Run, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run it, or answer as it was answered. Raises Conflict while it runs, InvalidInput for another body."""
-        found = await to_thread.run_sync(self._calls.claim, self._call, self._holder)
+    async def __call__(self, handler: RouteHandler, scope: Scope, receive: Receive, send: Send) -> None:
+        """Execute the request, or return its stored response.
+
+        Raises Conflict while the first request is in progress, and InvalidInput when the body differs from that of the
+        first request.
+        """
+        found = await to_thread.run_sync(self._store.claim, self._request, self._claimant)
         if found == "running":
-            raise Conflict("A request with this Idempotency-Key still runs. Send it again when that one has ended.")
-        body = _Hashed(receive, ended=not self._takes_body)
-        if isinstance(found, Answered):
+            raise Conflict(
+                "A request with this Idempotency-Key is in progress. Send this one again when the other has ended."
+            )
+        body = _HashingReceive(receive, ended=not self._takes_body)
+        if isinstance(found, StoredResponse):
             await self._replay(found, body, scope, send)
         else:
-            await self._run(run, scope, body, send)
+            await self._execute(handler, scope, body, send)
 
-    async def _run(self, run: Run, scope: Scope, body: "_Hashed", send: Send) -> None:
-        answer = _Recorded()
+    async def _execute(self, handler: RouteHandler, scope: Scope, body: "_HashingReceive", send: Send) -> None:
+        response = _BufferedResponse()
         try:
-            async with anyio.create_task_group() as beside:
-                beside.start_soon(self._renew)
-                await run(scope, body, answer)
-                beside.cancel_scope.cancel()
+            async with anyio.create_task_group() as task_group:
+                task_group.start_soon(self._renew)
+                await handler(scope, body, response)
+                task_group.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
         finally:
             with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(self._settle, body, answer)
-        for message in answer.messages:
+                await to_thread.run_sync(self._store_or_release, body, response)
+        for message in response.messages:
             await send(message)
 
     async def _renew(self) -> None:
         while True:
-            await anyio.sleep(LEASE.total_seconds() / 3)
-            await to_thread.run_sync(self._try, lambda: self._calls.renew(self._call, self._holder))
+            await anyio.sleep(CLAIM_TTL.total_seconds() / 3)
+            await to_thread.run_sync(self._ignoring_outage, lambda: self._store.renew(self._request, self._claimant))
 
-    def _settle(self, body: "_Hashed", answer: "_Recorded") -> None:
-        if not (body.ended and answer.stands):
-            self._try(lambda: self._calls.release(self._call, self._holder))
+    def _store_or_release(self, body: "_HashingReceive", response: "_BufferedResponse") -> None:
+        if not (body.ended and response.is_final):
+            self._ignoring_outage(lambda: self._store.release(self._request, self._claimant))
             return
-        stored = b"" if self._is_made_anew(answer.status) else answer.body
-        answered = Answered(body.sha256, answer.status, answer.kept_headers, stored)
-        self._try(lambda: self._calls.finish(self._call, self._holder, answered))
+        stored_body = b"" if self._is_regenerated(response.status) else response.body
+        stored = StoredResponse(body.sha256, response.status, response.stored_headers, stored_body)
+        self._ignoring_outage(lambda: self._store.finish(self._request, self._claimant, stored))
 
-    def _is_made_anew(self, status: int) -> bool:
-        return bool(self._made_anew_at) and status == HTTPStatus.OK
+    def _is_regenerated(self, status: int) -> bool:
+        return bool(self._regenerated_from) and status == HTTPStatus.OK
 
-    def _try(self, write: Callable[[], None]) -> None:
-        """The call is done and its answer true, whether that can be written down or not."""
+    def _ignoring_outage(self, write: Callable[[], None]) -> None:
+        """Run a write and ignore an unavailable store.
+
+        The request has been executed, so its response must be sent even when it can't be stored.
+        """
         try:
             write()
         except StoreUnavailable as error:
-            log.warning("an idempotent call can't be written down", call=self._call, reason=error.detail)
+            log.warning(
+                "the state of an idempotent request can't be stored", request=self._request, reason=error.detail
+            )
 
-    async def _replay(self, found: Answered, body: "_Hashed", scope: Scope, send: Send) -> None:
+    async def _replay(self, found: StoredResponse, body: "_HashingReceive", scope: Scope, send: Send) -> None:
         await body.drain()
         if body.sha256 != found.body_sha256:
             text = "was used with another body; choose a new key for a new request"
-            raise InvalidInput("Nothing was changed.", [Problem(f"/{HEADER}", text)])
-        replayed = _Replayed(send)
-        if self._is_made_anew(found.status):
-            again = {**scope, "method": "GET", "path": self._made_anew_at, "raw_path": self._made_anew_at.encode()}
-            await scope["app"].router(_without_route(again), _nothing, replayed)
+            raise InvalidInput("Nothing was changed.", [Fault(f"/{KEY_HEADER}", text)])
+        replayed = _ReplayedResponse(send)
+        if self._is_regenerated(found.status):
+            path = self._regenerated_from
+            get = {**_without_route(scope), "method": "GET", "path": path, "raw_path": path.encode()}
+            await scope["app"].router(get, _receive_empty_body, replayed)
             return
         headers = [(name.encode(), value.encode("latin-1")) for name, value in found.headers.items()]
         headers.append((b"content-length", str(len(found.body)).encode()))
@@ -133,17 +153,17 @@ class Once:
         await replayed({"type": "http.response.body", "body": found.body})
 
 
-def _without_route(scope: dict[str, Any]) -> Scope:
-    """What a router adds to a scope stands in the way of the next one."""
+def _without_route(scope: Scope) -> dict[str, Any]:
+    """Return the scope without the entries that the router added, which would mislead a second routing."""
     return {name: value for name, value in scope.items() if name not in ("route", "endpoint", "path_params")}
 
 
-async def _nothing() -> Message:
+async def _receive_empty_body() -> Message:
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
-class _Hashed:
-    """A request's body on its way in. ended: all of it came."""
+class _HashingReceive:
+    """Wraps `receive` and hashes the request body. `ended` is true once the whole body has arrived."""
 
     def __init__(self, receive: Receive, *, ended: bool) -> None:
         self._receive = receive
@@ -162,18 +182,18 @@ class _Hashed:
         return message
 
     async def drain(self) -> None:
-        """Read to the end. Raises MalformedRequest when it breaks off."""
+        """Read the rest of the body. Raises MalformedRequest when the client disconnects before its end."""
         while not self.ended:
             if (await self())["type"] == "http.disconnect":
-                raise MalformedRequest("The body broke off. Nothing was changed.")
+                raise incomplete_body()
 
 
-class _Problem(msgspec.Struct):
+class _ProblemDocument(msgspec.Struct):
     type: str
 
 
-class _Recorded:
-    """An answer that waits until it is remembered. status 0: there is none."""
+class _BufferedResponse:
+    """Buffers the response until it is stored. `status` is 0 while there is no response."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -186,34 +206,34 @@ class _Recorded:
         return int(self.messages[0]["status"]) if self.messages else 0
 
     @property
-    def stands(self) -> bool:
-        """True when it is remembered."""
-        return 0 < self.status < HTTPStatus.INTERNAL_SERVER_ERROR and self._problem not in NOT_REMEMBERED
+    def is_final(self) -> bool:
+        """Whether the response is stored, so that a repeat of the request gets it."""
+        return 0 < self.status < HTTPStatus.INTERNAL_SERVER_ERROR and self._problem_type not in NOT_STORED_TYPES
 
     @property
-    def _problem(self) -> str:
-        """The type of problem that it tells of; empty for a success."""
+    def _problem_type(self) -> str:
+        """The `type` of the problem document in the body; empty for a success."""
         if self.status < HTTPStatus.BAD_REQUEST:
             return ""
-        return msgspec.json.decode(self.body, type=_Problem).type
+        return msgspec.json.decode(self.body, type=_ProblemDocument).type
 
     @property
-    def kept_headers(self) -> dict[str, str]:
+    def stored_headers(self) -> dict[str, str]:
         headers = Headers(raw=self.messages[0]["headers"])
-        return {name: headers[name] for name in KEPT_HEADERS if name in headers}
+        return {name: headers[name] for name in STORED_HEADERS if name in headers}
 
     @property
     def body(self) -> bytes:
         return b"".join(message.get("body", b"") for message in self.messages)
 
 
-class _Replayed:
-    """Says on the way out that the answer is an old one."""
+class _ReplayedResponse:
+    """Wraps `send` and adds the header Idempotency-Replayed to a stored response."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            MutableHeaders(scope=message)[REPLAYED] = "true"
+            MutableHeaders(scope=message)[REPLAYED_HEADER] = "true"
         await self._send(message)

@@ -1,7 +1,8 @@
-"""Prometheus metrics of the API processes: totals of requests, and what the processes use.
+"""Prometheus metrics of the API processes: totals of requests, and the CPU time and memory of the processes.
 
-Several processes share one port, so a scrape reaches any of them: with a directory they share their values there.
-prometheus-client decides between the two ways when it is imported, by the variable PROMETHEUS_MULTIPROC_DIR.
+Several processes share one port, so a scrape reaches any of them; they share their values in a directory.
+prometheus-client chooses between one process and several when it is imported, by the environment variable
+PROMETHEUS_MULTIPROC_DIR.
 """
 
 import time
@@ -17,12 +18,15 @@ from prometheus_client.registry import Collector
 from headwater.errors import SetupError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-FRESH_FOR_S = 1.0
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+CACHE_S = 1.0
+DURATION_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
-class Metrics:
-    """directory: what the processes of one port share, named by PROMETHEUS_MULTIPROC_DIR too; None for one process.
+class PrometheusMetrics:
+    """Metrics of one API process.
+
+    directory: The directory in which all API processes of one port share their values, the same as
+    PROMETHEUS_MULTIPROC_DIR; None for a single process.
 
     Raises SetupError when the variable was not set before the process started.
     """
@@ -31,14 +35,14 @@ class Metrics:
         if directory and values.ValueClass is values.MutexValue:
             raise SetupError(f"Start the API process with PROMETHEUS_MULTIPROC_DIR={directory}.")
         self._directory = directory
-        self._made = b""
-        self._made_at = -FRESH_FOR_S
+        self._cached = b""
+        self._cached_at = -CACHE_S
         self._registry = CollectorRegistry()
         self._seconds = Histogram(
             "headwater_http_request_duration_seconds",
             "Time from a request's first byte to the end of its response.",
             ["method", "route"],
-            buckets=SECONDS,
+            buckets=DURATION_BUCKETS_S,
             registry=self._registry,
         )
         self._requests = Counter(
@@ -67,33 +71,36 @@ class Metrics:
         self._uncounted.labels("passed" if passed else "refused").inc()
 
     def refused(self, problem: str) -> None:
-        """Count one request or connection that the server refused; problem: the kind's name."""
+        """Count one request or connection that the server refused. problem: the name of the problem type."""
         self._refused.labels(problem).inc()
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one request; status 0 means that it was never answered."""
+        """Count one request. Status 0 means that no response was sent."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 
     def exposition(self) -> bytes:
-        """All metrics in Prometheus' text format, at most FRESH_FOR_S old: nobody needs a key to ask for them."""
-        now = time.monotonic()
-        if now >= self._made_at + FRESH_FOR_S:
-            self._made, self._made_at = self._exposition(), now
-        return self._made
+        """Return all metrics in Prometheus' text format.
 
-    def _exposition(self) -> bytes:
-        """Reads files when processes share them."""
+        They are cached for CACHE_S seconds, because the endpoint is open to callers without a key.
+        """
+        now = time.monotonic()
+        if now >= self._cached_at + CACHE_S:
+            self._cached, self._cached_at = self._render(), now
+        return self._cached
+
+    def _render(self) -> bytes:
+        """Render the metrics; with several processes this reads the files of all of them."""
         if self._directory is None:
             return generate_latest(self._registry)
         shared = CollectorRegistry()
         MultiProcessCollector(shared, path=str(self._directory))  # type: ignore[no-untyped-call]  # it has no types
-        shared.register(_Processes(self._directory))
+        shared.register(_ProcessesCollector(self._directory))
         return generate_latest(shared)
 
 
-class _Processes(Collector):
-    """What each living process of a shared directory uses, by pid."""
+class _ProcessesCollector(Collector):
+    """Collects the CPU time and memory of each running process of a shared directory, by pid."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -107,5 +114,5 @@ class _Processes(Collector):
         yield from families.values()
 
     def _pids(self) -> list[int]:
-        """prometheus-client names its files `<kind>_<pid>.db`."""
+        """Return the pids of the processes, from the files that prometheus-client names `<kind>_<pid>.db`."""
         return sorted({int(file.stem.rpartition("_")[2]) for file in self._directory.glob("*_*.db")})

@@ -1,4 +1,7 @@
-"""The API's description: errors, headers, links and examples, and a page that shows it without any outside address."""
+"""The OpenAPI description with errors, headers, links and examples, and a page that shows it.
+
+The page loads nothing from other hosts.
+"""
 
 import json
 from collections.abc import Iterator
@@ -13,8 +16,8 @@ from fastapi.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 
 from headwater.api import examples, idempotency
-from headwater.api.links import LINKS
-from headwater.api.problems import KINDS, MEDIA_TYPE, METHOD_NOT_ALLOWED, URN, Kind
+from headwater.api.openapi_links import LINKS
+from headwater.api.problems import MEDIA_TYPE, METHOD_NOT_ALLOWED, PROBLEM_TYPES, URN, ProblemType
 from headwater.api.schemas import ProblemDetails
 from headwater.model.idempotency import KEY_PATTERN
 
@@ -22,17 +25,18 @@ ASSETS = "/docs/assets"
 JSON = "application/json"
 SCOPE, SCOPE_WHEN_DEPLOYED = "x-scope", "x-scope-when-deployed"
 SCOPE_WITH_PRICES = "x-scope-with-prices-sink"
-SCHEMA = {"$ref": "#/components/schemas/ProblemDetails"}
-KIND_OF_STATUS = {kind.status: kind for kind in reversed((*KINDS.values(), METHOD_NOT_ALLOWED))}
-"""The first kind of each status stands for it."""
-EVERYWHERE = (
+"""OpenAPI extensions: the scope that an operation needs, and those that it needs too in these cases."""
+PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDetails"}
+DEFAULT_PROBLEM_TYPES = {kind.status: kind for kind in reversed((*PROBLEM_TYPES.values(), METHOD_NOT_ALLOWED))}
+"""The problem type that documents each status: the first of its types in PROBLEM_TYPES."""
+COMMON_STATUSES = (
     HTTPStatus.UNAUTHORIZED,
     HTTPStatus.FORBIDDEN,
     HTTPStatus.UNPROCESSABLE_ENTITY,
     HTTPStatus.TOO_MANY_REQUESTS,
     HTTPStatus.SERVICE_UNAVAILABLE,
 )
-BODY = (
+BODY_STATUSES = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
@@ -40,12 +44,12 @@ BODY = (
 )
 
 TAGS = {
-    "Configurations": "What a pipeline reads, does and writes. Saving one runs nothing.",
+    "Configurations": "What a pipeline reads, does and writes. Saving a configuration runs nothing.",
     "Transforms": "The transforms of a stored configuration. A change redeploys the pipeline when it is deployed.",
-    "Deployments": "The running form of a configuration: start it, read from it, look at its workers, stop it.",
+    "Deployments": "Running configurations: start and stop a deployment, get its credentials, look at its workers.",
     "Filter values": "The sets of `redis_set_filter` transforms. Changes take effect at once, without a deploy.",
     "Datasets": "Named sets that scripts look values up in with `flow.contains(name, values)`.",
-    "Streams": "What a configuration's source can name.",
+    "Streams": "The catalog of streams that the source of a configuration can read.",
     "Prices": "Rolling statistics of token prices, from the ticks of pipelines with a prices sink.",
     "Health": "Liveness, readiness and metrics of the process. No key is needed.",
 }
@@ -61,18 +65,20 @@ def _header(description: str, *, required: bool = True, **schema: Any) -> dict[s
     return {"description": description, "required": required, "schema": {"type": "string", **schema}}
 
 
-REQUEST_ID = {"X-Request-Id": _header("Names the request in Headwater's log.")}
+REQUEST_ID = {"X-Request-Id": _header("The id of the request in Headwater's log.")}
 LOCATION = {"Location": _header("The path of the new object.")}
 IDEMPOTENCY_REPLAYED = {
-    idempotency.REPLAYED: _header("`true` when this is the answer of an earlier request.", required=False)
+    idempotency.REPLAYED_HEADER: _header(
+        "`true` when this is the stored response of an earlier request.", required=False
+    )
 }
 IDEMPOTENCY_KEY = {
-    "name": idempotency.HEADER,
+    "name": idempotency.KEY_HEADER,
     "in": "header",
     "required": False,
-    "description": "The same request with the same key is done once: sent again within 24 hours, it gets the same "
-    "answer. With another body it is refused (422), while the first one runs too (409). Answers 5xx, 429, and those "
-    "that refuse the request's form are not remembered.",
+    "description": "A request with this key is executed once: a repeat within 24 hours returns the stored response. A "
+    "repeat with a different body is rejected with 422, and a repeat while the first request is in progress with 409. "
+    "Responses with status 5xx or 429, and responses that reject the form of the request, are not stored.",
     "schema": {"type": "string", "pattern": KEY_PATTERN},
 }
 ETAG = {"ETag": _header("The revision, in quotes; for If-Match.", pattern='^"[0-9]+"$')}
@@ -87,38 +93,44 @@ HEADERS: dict[int, dict[str, Any]] = {
 Responses = dict[int | str, dict[str, Any]]
 
 
-def failures(*statuses: int) -> Responses:
-    """`responses` of a guarded route: its own error statuses, and those that every route has."""
-    return {int(status): failure(KIND_OF_STATUS[HTTPStatus(status)]) for status in sorted({*statuses, *EVERYWHERE})}
+def problem_responses(*statuses: int) -> Responses:
+    """Return the `responses` of a guarded route: its own error statuses, and those that every route has."""
+    return {
+        int(status): problem_response(DEFAULT_PROBLEM_TYPES[HTTPStatus(status)])
+        for status in sorted({*statuses, *COMMON_STATUSES})
+    }
 
 
-def body_failures(*statuses: int) -> Responses:
-    """`failures` of a route that takes a body."""
-    return failures(*statuses, *BODY)
+def body_problem_responses(*statuses: int) -> Responses:
+    """Return the `problem_responses` of a route with a request body."""
+    return problem_responses(*statuses, *BODY_STATUSES)
 
 
-def failure(kind: Kind) -> dict[str, Any]:
-    """The response that tells of one kind of problem."""
+def problem_response(kind: ProblemType) -> dict[str, Any]:
+    """Return the OpenAPI response of one problem type."""
     example: dict[str, Any] = {
         "type": URN + kind.name,
         "title": kind.title,
         "status": kind.status.value,
-        "detail": kind.say or f"{kind.title}. This sentence says what to do.",
+        "detail": kind.public_detail or f"{kind.title}. This sentence says what to do.",
         "instance": "/api/v1/flow",
         "request_id": examples.REQUEST_ID,
     }
     if kind.status is HTTPStatus.UNPROCESSABLE_ENTITY:
         example["errors"] = [{"pointer": "/name", "detail": "is required"}]
-    return {"description": kind.title, "content": {MEDIA_TYPE: {"schema": SCHEMA, "example": example}}}
+    return {"description": kind.title, "content": {MEDIA_TYPE: {"schema": PROBLEM_SCHEMA, "example": example}}}
 
 
 def etag(status: int = HTTPStatus.OK) -> Responses:
-    """`responses` of a route whose answer carries the revision as its ETag; join it to `failures` with `|`."""
+    """Return the `responses` of a route whose response has an ETag; combine them with `problem_responses` by `|`."""
     return {int(status): {"headers": ETAG}}
 
 
 def describe(app: FastAPI) -> None:
-    """Make `app.openapi()` complete, and serve /docs from the files of the swagger wheel."""
+    """Replace `app.openapi()` by one that adds errors, headers, links and examples, and serve /docs.
+
+    The files of /docs are those of the package fastapi_swagger.
+    """
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -127,7 +139,9 @@ def describe(app: FastAPI) -> None:
 
     @app.get("/openapi.json", include_in_schema=False)
     async def description() -> Response:
-        """The same bytes for everybody: nobody can make the process render or keep a copy for each request."""
+        """Returns the cached description. It is rendered once, so that requests can't make the process render it again
+        and again.
+        """
         if app.state.description is None:
             app.state.description = json.dumps(app.openapi(), ensure_ascii=False, separators=(",", ":")).encode()
         return Response(app.state.description, media_type=JSON)
@@ -151,7 +165,7 @@ def _schema(app: FastAPI) -> dict[str, Any]:
         _drop_fastapi_errors(operation)
         if SCOPE in operation and method.upper() in idempotency.METHODS:
             _describe_idempotency(operation)
-        _complete(operation)
+        _add_scopes_headers_and_examples(operation)
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     return schema
@@ -163,19 +177,19 @@ def _operations(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _describe_idempotency(operation: dict[str, Any]) -> None:
     operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
-    for status, answer in failures(HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY).items():
-        operation["responses"].setdefault(str(status), answer)
-    for status, answer in operation["responses"].items():
+    for status, response in problem_responses(HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY).items():
+        operation["responses"].setdefault(str(status), response)
+    for status, response in operation["responses"].items():
         if status.startswith("2"):
-            answer["headers"] = answer.get("headers", {}) | IDEMPOTENCY_REPLAYED
+            response["headers"] = response.get("headers", {}) | IDEMPOTENCY_REPLAYED
 
 
-def _complete(operation: dict[str, Any]) -> None:
+def _add_scopes_headers_and_examples(operation: dict[str, Any]) -> None:
     if scope := operation.get(SCOPE):
-        and_when_deployed = operation.get(SCOPE_WHEN_DEPLOYED)
-        more = f", while it is deployed `{and_when_deployed}` too" if and_when_deployed else ""
-        if and_with_prices := operation.get(SCOPE_WITH_PRICES):
-            more += f", with a prices sink `{and_with_prices}` too"
+        scope_when_deployed = operation.get(SCOPE_WHEN_DEPLOYED)
+        more = f", while it is deployed `{scope_when_deployed}` too" if scope_when_deployed else ""
+        if scope_with_prices := operation.get(SCOPE_WITH_PRICES):
+            more += f", with a prices sink `{scope_with_prices}` too"
         operation["description"] += f"\n\nNeeds the scope `{scope}`{more}."
     for parameter in operation.get("parameters", []):
         if parameter["in"] == "path":
@@ -190,16 +204,16 @@ def _complete(operation: dict[str, Any]) -> None:
 
 def _add_example(operation_id: str, content: dict[str, Any]) -> None:
     schema = content["schema"]
-    one = schema.get("items", schema).get("$ref", "").rpartition("/")[2]
-    example = examples.OF_OPERATIONS.get(operation_id, examples.OF_SCHEMAS.get(one))
+    name = schema.get("items", schema).get("$ref", "").rpartition("/")[2]
+    example = examples.BY_OPERATION.get(operation_id, examples.BY_SCHEMA.get(name))
     if example is not None:
-        content["example"] = [example] if "items" in schema and one else example
+        content["example"] = [example] if "items" in schema and name else example
 
 
 def _drop_fastapi_errors(operation: dict[str, Any]) -> None:
-    """FastAPI adds its own form of 422, which never leaves this API."""
-    answer = operation["responses"].get("422")
-    if answer and JSON in answer["content"]:
+    """Remove FastAPI's own form of a 422 response, which this API never sends."""
+    response = operation["responses"].get("422")
+    if response and JSON in response["content"]:
         del operation["responses"]["422"]
 
 
@@ -208,7 +222,7 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/docs")
 async def docs() -> HTMLResponse:
-    """Swagger UI. Its validator badge would call an outside address."""
+    """Returns Swagger UI, without its validator badge, which would call another host."""
     return get_swagger_ui_html(
         openapi_url="/openapi.json",
         title="Headwater",

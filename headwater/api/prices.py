@@ -1,4 +1,4 @@
-"""Token prices."""
+"""Route of token prices."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -9,10 +9,10 @@ from fastapi import Body, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from headwater.api import examples
-from headwater.api.guard import guarded_router, needs
-from headwater.api.openapi import body_failures
+from headwater.api.dependencies import ServicesDep
+from headwater.api.guard import guarded_router, required_scopes
+from headwater.api.openapi import body_problem_responses
 from headwater.api.schemas import Timestamp
-from headwater.api.services import Given
 from headwater.model.price.stats import Stats
 from headwater.model.price.tick import MAX_NAME_CHARS
 from headwater.services.prices import MAX_TOKENS, PriceAnswer, Status, Token
@@ -32,7 +32,7 @@ class PricedToken(BaseModel):
 
 
 class PriceItem(BaseModel):
-    """Prices in USD, changes in percent. docs/prices.md defines each figure."""
+    """Prices of a token in USD, and changes in percent. docs/prices.md defines each figure."""
 
     mint: str = Field(description="The token's address as on chain; EVM addresses in lower case.")
     chain: str
@@ -48,20 +48,21 @@ class PriceItem(BaseModel):
 
 
 class PriceStatus(BaseModel):
-    """What became of one token of the request."""
+    """Whether a token of the request has a price, and if not, why."""
 
     token_address: str
     chain: str
     status: Status = Field(
-        description="`ok` and `held` tokens have an item. `held`: newer trades at other prices do not count yet."
+        description="Tokens with the status `ok` or `held` have an item. `held` means that there are newer trades "
+        "whose prices are not accepted yet."
     )
     held_since: Timestamp | None = Field(
-        None, description="The time of the first trade that does not count yet; left out unless the status is `held`."
+        None, description="The time of the first trade that is not accepted yet; omitted unless the status is `held`."
     )
     quote_stale: bool | None = Field(
         None,
-        description="True where the latest price comes from a price of the quote token that was more than an hour old; "
-        "else left out.",
+        description="True when the latest price was computed from a price of the quote token that was more than an "
+        "hour old; otherwise omitted.",
     )
 
 
@@ -69,9 +70,9 @@ class PriceStats(BaseModel):
     """The tokens that have a price, in the order of the request, duplicates kept."""
 
     items: list[PriceItem]
-    cursor: str | None = Field(description="Always null: one page holds all.")
+    cursor: str | None = Field(description="Always null, since there is only one page.")
     message: str = Field(description="How many tokens have no price, and why.")
-    statuses: list[PriceStatus] = Field(description="One for each token of the request, in its order.")
+    statuses: list[PriceStatus] = Field(description="One status per token, in the order of the request.")
 
 
 @router.post(
@@ -79,27 +80,29 @@ class PriceStats(BaseModel):
     operation_id="getPriceStats",
     summary="Rolling price statistics of tokens",
     response_model=PriceStats,
-    responses=body_failures(),
-    openapi_extra=needs("prices:read"),
+    responses=body_problem_responses(),
+    openapi_extra=required_scopes("prices:read"),
 )
 def stats(
     body: Annotated[
         list[PricedToken],
         Body(min_length=1, max_length=MAX_TOKENS, openapi_examples={"two tokens": {"value": examples.TOKENS}}),
     ],
-    given: Given,
+    services: ServicesDep,
 ) -> Response:
-    """Of each token: the latest price, and low, high and change over 24 hours and 1 hour, as of this moment."""
-    answer = given.prices.answer([Token(one.chain, one.token_address) for one in body])
+    """Returns for each token the latest price, and the low, the high and the change over 24 hours and over 1 hour, at
+    the time of the request.
+    """
+    answer = services.prices.answer([Token(token.chain, token.token_address) for token in body])
     return Response(msgspec.json.encode(_body(answer)), media_type="application/json")
 
 
 def _body(answer: PriceAnswer) -> dict[str, Any]:
-    """As PriceStats has it; made by hand, since 200 tokens are to cost little."""
-    priced = [(token, one) for token, one in zip(answer.tokens, answer.stats, strict=True) if one is not None]
-    times = _timestamps([one.time_ms for _, one in priced])
+    """Return the members of PriceStats as plain dicts. Building models for 200 tokens would take too long."""
+    priced = [(token, stats) for token, stats in zip(answer.tokens, answer.stats, strict=True) if stats is not None]
+    times = _timestamps([stats.time_ms for _, stats in priced])
     return {
-        "items": [_item(token, one, time) for (token, one), time in zip(priced, times, strict=True)],
+        "items": [_item(token, stats, time) for (token, stats), time in zip(priced, times, strict=True)],
         "cursor": None,
         "message": answer.message,
         "statuses": [*map(_status, answer.tokens, answer.statuses, answer.stats, answer.quote_stale)],
@@ -114,7 +117,7 @@ def _timestamps(times_ms: Sequence[int]) -> list[str]:
 def _status(token: Token, status: Status, stats: Stats | None, is_quote_stale: bool) -> dict[str, Any]:
     entry: dict[str, Any] = {"token_address": token.address, "chain": token.chain, "status": status}
     if stats is not None and stats.held_since is not None:
-        [entry["held_since"]] = _timestamps([stats.held_since])
+        entry["held_since"] = _timestamps([stats.held_since])[0]
     if stats is not None and is_quote_stale:
         entry["quote_stale"] = True
     return entry

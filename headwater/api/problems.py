@@ -1,4 +1,7 @@
-"""Errors as users see them: `application/problem+json` (RFC 9457). The one table from error families to statuses."""
+"""Problem documents: errors as users see them (`application/problem+json`, RFC 9457).
+
+PROBLEM_TYPES is the only table from error classes to statuses.
+"""
 
 import json
 from dataclasses import dataclass, field
@@ -14,211 +17,221 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from headwater import errors
-from headwater.api.pointers import problems_of
+from headwater.api.parsing import faults_of
 from headwater.errors import HeadwaterError, InvalidInput, MalformedRequest
-from headwater.model.dataset import MAX_REPORTED_PROBLEMS
+from headwater.model.value_sets import MAX_REPORTED_FAULTS
 
 log = structlog.get_logger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 URN = "urn:headwater:problem:"
 
-
 _URI_CHARACTERS = "%:/?#[]@!$&'()*+,;="
-"""What a path that was sent keeps: RFC 3986, sections 2.1 and 2.2."""
+"""The characters that stay as they are when the request's path is quoted (RFC 3986, sections 2.1 and 2.2)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of problem. say replaces the error's own sentence where that could name a host."""
+class ProblemType:
+    """One type of problem document.
+
+    public_detail: The sentence that replaces the error's own one, which could reveal a host name; empty where the
+    error's own sentence is shown.
+    """
 
     status: HTTPStatus
     name: str
     title: str
-    say: str = ""
+    public_detail: str = ""
 
 
-KINDS: dict[type[HeadwaterError], Kind] = {
-    errors.MalformedRequest: Kind(HTTPStatus.BAD_REQUEST, "malformed-request", "The request can't be read"),
-    errors.Unauthenticated: Kind(HTTPStatus.UNAUTHORIZED, "unauthenticated", "No valid API key"),
-    errors.Forbidden: Kind(HTTPStatus.FORBIDDEN, "forbidden", "The API key lacks a scope"),
-    errors.QuotaExceeded: Kind(HTTPStatus.FORBIDDEN, "quota", "A quota is used up"),
-    errors.NotFound: Kind(HTTPStatus.NOT_FOUND, "not-found", "Not found"),
-    errors.Conflict: Kind(HTTPStatus.CONFLICT, "conflict", "Not possible in the present state"),
-    errors.Unreadable: Kind(HTTPStatus.CONFLICT, "unreadable", "What is stored can't be read"),
-    errors.PreconditionFailed: Kind(HTTPStatus.PRECONDITION_FAILED, "precondition-failed", "Changed meanwhile"),
-    errors.TooLarge: Kind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", "The body is too large"),
-    errors.UnsupportedMediaType: Kind(
+PROBLEM_TYPES: dict[type[HeadwaterError], ProblemType] = {
+    errors.MalformedRequest: ProblemType(HTTPStatus.BAD_REQUEST, "malformed-request", "The request can't be read"),
+    errors.Unauthenticated: ProblemType(HTTPStatus.UNAUTHORIZED, "unauthenticated", "No valid API key"),
+    errors.Forbidden: ProblemType(HTTPStatus.FORBIDDEN, "forbidden", "The API key lacks a scope"),
+    errors.QuotaExceeded: ProblemType(HTTPStatus.FORBIDDEN, "quota", "A quota is used up"),
+    errors.NotFound: ProblemType(HTTPStatus.NOT_FOUND, "not-found", "Not found"),
+    errors.Conflict: ProblemType(HTTPStatus.CONFLICT, "conflict", "Not possible in the present state"),
+    errors.StoredDataUnreadable: ProblemType(HTTPStatus.CONFLICT, "unreadable", "What is stored can't be read"),
+    errors.PreconditionFailed: ProblemType(HTTPStatus.PRECONDITION_FAILED, "precondition-failed", "Changed meanwhile"),
+    errors.TooLarge: ProblemType(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", "The body is too large"),
+    errors.UnsupportedMediaType: ProblemType(
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body is not declared as JSON"
     ),
-    errors.InvalidInput: Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input", "The request breaks a rule"),
-    errors.RateLimited: Kind(HTTPStatus.TOO_MANY_REQUESTS, "rate-limited", "Too many requests"),
-    errors.DeployFailed: Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "deploy-failed", "The workers did not become ready"),
-    errors.DeployPending: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "deploy-pending", "Deployment in progress"),
-    errors.StoreUnavailable: Kind(
+    errors.InvalidInput: ProblemType(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input", "The request breaks a rule"),
+    errors.RateLimited: ProblemType(HTTPStatus.TOO_MANY_REQUESTS, "rate-limited", "Too many requests"),
+    errors.DeployFailed: ProblemType(
+        HTTPStatus.UNPROCESSABLE_ENTITY, "deploy-failed", "The workers did not become ready"
+    ),
+    errors.DeployPending: ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "deploy-pending", "Deployment in progress"),
+    errors.StoreUnavailable: ProblemType(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "store-unavailable",
-        "The database is away",
+        "Database unavailable",
         "The database does not answer. Send the same request again.",
     ),
-    errors.SetStoreUnavailable: Kind(
+    errors.SetStoreUnavailable: ProblemType(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "set-store-unavailable",
-        "The set store is away",
-        "The store of sets does not answer. Send the same request again.",
+        "Set store unavailable",
+        "The set store does not answer. Send the same request again.",
     ),
-    errors.Superseded: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "superseded", "The upload was overtaken"),
-    errors.BrokerUnavailable: Kind(
+    errors.UploadAborted: ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "superseded", "The upload was overtaken"),
+    errors.BrokerUnavailable: ProblemType(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "broker-unavailable",
-        "Kafka is away",
+        "Kafka unavailable",
         "Kafka does not answer. Send the same request again.",
     ),
-    errors.SandboxFailed: Kind(
+    errors.SandboxFailed: ProblemType(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "sandbox-unavailable",
         "Scripts can't be checked now",
         "The sandbox that checks scripts could not be started. Send the same request again.",
     ),
-    errors.Unavailable: Kind(
+    errors.Unavailable: ProblemType(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "unavailable",
         "Dependency unavailable",
-        "Something that Headwater depends on does not answer. Send the same request again.",
+        "A dependency of Headwater is unavailable. Send the same request again.",
     ),
 }
-INTERNAL = Kind(
+INTERNAL_ERROR = ProblemType(
     HTTPStatus.INTERNAL_SERVER_ERROR,
     "internal-error",
     "Headwater failed",
     "This is a fault of Headwater, and it was logged. Report it with the request_id.",
 )
-METHOD_NOT_ALLOWED = Kind(
+METHOD_NOT_ALLOWED = ProblemType(
     HTTPStatus.METHOD_NOT_ALLOWED,
     "method-not-allowed",
-    "No such method here",
-    "This address does not take this method; the Allow header lists those that it takes.",
+    "Method not allowed",
+    "This path does not support this method; the Allow header lists the methods that it supports.",
 )
-NO_SUCH_ADDRESS = "There is nothing at this address. GET /openapi.json describes all addresses."
+NO_SUCH_PATH = "There is no resource at this path. GET /openapi.json lists all paths."
 RETRY_AFTER_S = 2
-FILE_METHODS = "GET, HEAD"
-MAX_SHOWN_CHARS = 60
-"""A sentence names a longer query parameter by its beginning."""
+STATIC_FILE_METHODS = "GET, HEAD"
+MAX_NAME_CHARS_IN_DETAIL = 60
+"""Longer names of query parameters are cut to this length in `detail`."""
 
 
 @dataclass(slots=True)
-class Answer:
-    """A problem on its way out."""
+class ProblemResponse:
+    """A problem document that is about to be sent. members: further members of the document."""
 
-    kind: Kind
+    problem_type: ProblemType
     detail: str
     headers: dict[str, str] = field(default_factory=dict)
     members: dict[str, Any] = field(default_factory=dict)
 
     def response(self, request: Request) -> Response:
-        """The response to a request."""
+        """Return the response to a request."""
         body = {
-            "type": URN + self.kind.name,
-            "title": self.kind.title,
-            "status": self.kind.status.value,
+            "type": URN + self.problem_type.name,
+            "title": self.problem_type.title,
+            "status": self.problem_type.status.value,
             "detail": self.detail,
             "instance": quote(request.scope["raw_path"], _URI_CHARACTERS),
             "request_id": request.scope.get("request_id", ""),
             **self.members,
         }
-        return Response(msgspec.json.encode(body), self.kind.status, self.headers, MEDIA_TYPE)
+        return Response(msgspec.json.encode(body), self.problem_type.status, self.headers, MEDIA_TYPE)
 
 
-def internal_error() -> Answer:
-    """What a user sees of an unexpected exception."""
-    return Answer(INTERNAL, INTERNAL.say)
+def internal_error() -> ProblemResponse:
+    """Return the problem document for an unexpected exception."""
+    return ProblemResponse(INTERNAL_ERROR, INTERNAL_ERROR.public_detail)
 
 
-def answer_of(error: HeadwaterError) -> Answer:
-    """The problem that tells a user of an error."""
-    kind = next((KINDS[c] for c in type(error).__mro__ if c in KINDS), None)
-    if kind is None:
+def problem_response_of(error: HeadwaterError) -> ProblemResponse:
+    """Return the problem document for an error."""
+    problem_type = next((PROBLEM_TYPES[c] for c in type(error).__mro__ if c in PROBLEM_TYPES), None)
+    if problem_type is None:
         log.error("an error has no status", exc_info=error)
         return internal_error()
-    answer = Answer(kind, kind.say or error.detail)
-    if kind.say:
-        log.warning("request refused", reason=error.detail, problem=kind.name)
+    problem = ProblemResponse(problem_type, problem_type.public_detail or error.detail)
+    if problem_type.public_detail:
+        log.warning("request refused", reason=error.detail, problem=problem_type.name)
     if isinstance(error, InvalidInput):
-        answer.detail = _with_first_fault(error)
-        answer.members["errors"] = error.problems
+        problem.detail = _with_first_fault(error)
+        problem.members["errors"] = error.faults
     if isinstance(error, errors.DeployFailed):
-        answer.members["errors"] = [errors.Problem("", error.detail)]
+        problem.members["errors"] = [errors.Fault("", error.detail)]
     if isinstance(error, errors.Unauthenticated):
-        answer.headers["WWW-Authenticate"] = 'ApiKey realm="headwater"'
-    if kind.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
-        answer.headers["Retry-After"] = str(getattr(error, "retry_after_s", RETRY_AFTER_S))
-    return answer
+        problem.headers["WWW-Authenticate"] = 'ApiKey realm="headwater"'
+    if problem_type.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
+        problem.headers["Retry-After"] = str(getattr(error, "retry_after_s", RETRY_AFTER_S))
+    return problem
 
 
 def _with_first_fault(error: InvalidInput) -> str:
-    """Clients that read only `detail` must learn what is wrong too."""
-    if not error.problems:
+    """Return the error's sentence with its first fault, for clients that read only `detail`."""
+    if not error.faults:
         return error.detail
-    first = error.problems[0]
+    first = error.faults[0]
     subject = _parameter(error.parameter) if error.parameter else first.pointer or "The body"
-    return f"{error.detail} {subject} {first.detail.rstrip('.')}.{_how_many(len(error.problems))}"
+    return f"{error.detail} {subject} {first.detail.rstrip('.')}.{_how_many(len(error.faults))}"
 
 
 def _parameter(name: str) -> str:
-    """A query parameter as a sentence names it."""
-    shown = name if len(name) <= MAX_SHOWN_CHARS else f"{name[:MAX_SHOWN_CHARS]}…"
+    """Return the name of a query parameter as a part of a sentence."""
+    shown = name if len(name) <= MAX_NAME_CHARS_IN_DETAIL else f"{name[:MAX_NAME_CHARS_IN_DETAIL]}…"
     return f"The query parameter {json.dumps(shown, ensure_ascii=False)}"
 
 
-def _how_many(problems: int) -> str:
-    if problems <= 1:
+def _how_many(faults: int) -> str:
+    if faults <= 1:
         return ""
-    number = f"at least {problems} faults" if problems >= MAX_REPORTED_PROBLEMS else f"{problems} faults in all"
+    number = f"at least {faults} faults" if faults >= MAX_REPORTED_FAULTS else f"{faults} faults in all"
     return f" There are {number}; see errors."
 
 
-def _http_answer(request: Request, error: HTTPException) -> Answer:
-    # FastAPI wraps what the reading of a body raises.
+def _http_problem(request: Request, error: HTTPException) -> ProblemResponse:
+    # FastAPI wraps exceptions that reading the body raised.
     if isinstance(error.__cause__, HeadwaterError):
-        return answer_of(error.__cause__)
+        return problem_response_of(error.__cause__)
     if error.status_code == HTTPStatus.NOT_FOUND:
-        return answer_of(errors.NotFound(NO_SUCH_ADDRESS))
+        return problem_response_of(errors.NotFound(NO_SUCH_PATH))
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        return Answer(METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED.say, {"Allow": _allowed(request)})
-    return answer_of(MalformedRequest("The request can't be read; its body may have broken off. Send it again."))
+        return ProblemResponse(METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED.public_detail, {"Allow": _allowed(request)})
+    return problem_response_of(
+        MalformedRequest(
+            "The request can't be read; the connection may have ended before the whole body had arrived. Send it again."
+        )
+    )
 
 
 def _allowed(request: Request) -> str:
-    """All methods at an address: Starlette names those of its first route only, and there is one route per method.
+    """Return all methods of a path: Starlette names those of its first route only, and there is one route per method.
 
-    Where there is no route there is a file.
+    A path without a route is that of a static file.
     """
-    here = {"type": "http", "path": request.url.path, "root_path": "", "method": request.method}
-    routes = [r for r in request.app.state.routes if r.matches(here)[0] is not Match.NONE]
+    scope = {"type": "http", "path": request.url.path, "root_path": "", "method": request.method}
+    routes = [r for r in request.app.state.routes if r.matches(scope)[0] is not Match.NONE]
     methods = {method for route in routes for method in route.methods}
-    return ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods)) or FILE_METHODS
+    return ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods)) or STATIC_FILE_METHODS
 
 
-def _validation_answer(error: RequestValidationError) -> Answer:
-    faults = error.errors()
-    if error.body is None and any(fault["loc"] == ("body",) for fault in faults):
-        return answer_of(MalformedRequest("The body is empty. Send JSON as the description of the endpoint shows it."))
-    place, *names = faults[0]["loc"]
-    parameter = str(names[0]) if place == "query" and names else ""
-    return answer_of(InvalidInput("The request was refused.", problems_of(faults), parameter))
+def _validation_problem(error: RequestValidationError) -> ProblemResponse:
+    found = error.errors()
+    if error.body is None and any(one["loc"] == ("body",) for one in found):
+        detail = "The body is empty. Send JSON as the description of the endpoint shows it."
+        return problem_response_of(MalformedRequest(detail))
+    location, *names = found[0]["loc"]
+    parameter = str(names[0]) if location == "query" and names else ""
+    return problem_response_of(InvalidInput("The request was refused.", faults_of(found), parameter))
 
 
 def install(app: FastAPI) -> None:
-    """Let every error that a route raises leave as a problem."""
+    """Register exception handlers that turn every error of a route into a problem document."""
 
     @app.exception_handler(HeadwaterError)
     async def headwater(request: Request, error: HeadwaterError) -> Response:
-        return answer_of(error).response(request)
+        return problem_response_of(error).response(request)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
-        return _http_answer(request, error).response(request)
+        return _http_problem(request, error).response(request)
 
     @app.exception_handler(RequestValidationError)
     async def validation(request: Request, error: RequestValidationError) -> Response:
-        return _validation_answer(error).response(request)
+        return _validation_problem(error).response(request)

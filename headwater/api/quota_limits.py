@@ -1,26 +1,26 @@
-"""What an owner has of each quota, and may have."""
+"""Route that returns the usage and the limit of each quota of the caller's owner."""
 
 from pydantic import BaseModel, Field
 
-from headwater.api.guard import guarded_router, needs
-from headwater.api.openapi import failures
-from headwater.api.services import Caller, Given
+from headwater.api.dependencies import ApiKeyDep, ServicesDep
+from headwater.api.guard import guarded_router, required_scopes
+from headwater.api.openapi import problem_responses
 from headwater.model.quota import QuotaName
-from headwater.services.quotas import limits
+from headwater.services.quotas import quota_usage
 
 router = guarded_router("/api/v1/flow/limits", "Configurations")
 
 
 class QuotaLimit(BaseModel):
-    """One quota."""
+    """The usage and the limit of one quota."""
 
     name: QuotaName
     used: int
-    allowed: int | None = Field(description="null: any number.")
+    allowed: int | None = Field(description="The limit; null when there is none.")
 
 
 class QuotaLimits(BaseModel):
-    """All quotas of the key's owner."""
+    """All quotas of the owner of the API key."""
 
     limits: list[QuotaLimit]
 
@@ -29,10 +29,10 @@ class QuotaLimits(BaseModel):
     "",
     operation_id="getLimits",
     summary="Read your quotas",
-    responses=failures(),
-    openapi_extra=needs("flow:read"),
+    responses=problem_responses(),
+    openapi_extra=required_scopes("flow:read"),
 )
-def read(caller: Caller, given: Given) -> QuotaLimits:
-    """What is over a quota is refused with 403, and the answer says how much is used and allowed."""
-    found = limits(given.quotas.quotas, given.quotas.sets, caller.owner)
-    return QuotaLimits(limits=[QuotaLimit(name=one.name, used=one.used, allowed=one.allowed) for one in found])
+def read(api_key: ApiKeyDep, services: ServicesDep) -> QuotaLimits:
+    """A request that would exceed a quota is rejected with 403; the error states the usage and the limit."""
+    usage = quota_usage(services.quotas.quotas, services.quotas.sets, api_key.owner)
+    return QuotaLimits(limits=[QuotaLimit(name=quota.name, used=quota.used, allowed=quota.allowed) for quota in usage])

@@ -7,13 +7,13 @@ from pydantic import BaseModel, Field
 
 from headwater.api.schemas import Fault
 from headwater.model.record import Failure
-from headwater.model.trial import Step, Trial, Tried
+from headwater.model.trial import Trial, TrialRecord, TrialStep
 
 
 class RecordError(BaseModel):
-    """Why a record could not be processed, as the headers of a dead letter tell."""
+    """Why a record could not be processed: the same members as the headers of a dead letter."""
 
-    error: str = Field(description="The error's class.")
+    error: str = Field(description="The name of the error's class.")
     message: str
     line: int | None
     column: int | None
@@ -21,60 +21,63 @@ class RecordError(BaseModel):
 
     @classmethod
     def of(cls, failure: Failure) -> Self:
-        """The body for a failure."""
+        """Return the body for a failure."""
         members = ("error", "message", "line", "column", "attempts")
         return cls(**{name: getattr(failure, name) for name in members})
 
 
 class TriedStep(BaseModel):
-    """What one transform did."""
+    """The result of one transform for a sample record."""
 
     type: str
     received: int = Field(
-        description="Records that it got: one for a sample, more behind a script that returned several."
+        description="Number of records that the transform received: one, or more after a script that returned several."
     )
     dropped: int
     errors: list[RecordError]
-    outputs: list[Any] = Field(description="The records that go on, in order.")
+    outputs: list[Any] = Field(description="The records that the transform passed on, in order.")
     logs: list[str] = Field(description="Lines of `console.log`.")
 
 
 class TriedRecord(BaseModel):
-    """What became of one sample."""
+    """The result of one sample record."""
 
     outcome: Literal["sent", "dropped", "error", "unfinished"] = Field(
-        description="`sent` when any output reaches the sinks; `unfinished` when it took too long or is too large."
+        description="`sent` when any output reaches the sinks; `unfinished` when the time limit or the size limit of "
+        "the response was reached."
     )
-    reason: str = Field(description="Why it is unfinished; else empty.")
-    outputs: list[Any] = Field(description="What every sink gets.")
-    steps: list[TriedStep] = Field(description="One per transform, up to the last one that got a record.")
+    reason: str = Field(description="Why the outcome is `unfinished`; otherwise empty.")
+    outputs: list[Any] = Field(description="The records that every sink gets.")
+    steps: list[TriedStep] = Field(
+        description="One step per transform, up to the last transform that received a record."
+    )
 
 
 class TrialBody(BaseModel):
-    """A configuration that create would accept, and what it does to samples."""
+    """Result of a validation: warnings, and the result of each sample record."""
 
-    warnings: list[Fault] = Field(description="What the scripts threw on the stream's example record.")
+    warnings: list[Fault] = Field(description="Exceptions that the scripts threw on the stream's example record.")
     records: list[TriedRecord] = Field(description="In the order of the request.")
 
     @classmethod
     def of(cls, trial: Trial) -> dict[str, Any]:
-        """The body for a trial, for msgspec: records are the JSON text that they are."""
+        """Return the body for msgspec. Records are inserted as raw JSON, so that their numbers keep all digits."""
         return {
-            "warnings": [{"pointer": w.pointer, "detail": w.detail} for w in trial.warnings],
-            "records": [_tried(record) for record in trial.records],
+            "warnings": [{"pointer": fault.pointer, "detail": fault.detail} for fault in trial.warnings],
+            "records": [_record_body(record) for record in trial.records],
         }
 
 
-def _tried(record: Tried) -> dict[str, Any]:
+def _record_body(record: TrialRecord) -> dict[str, Any]:
     return {
         "outcome": record.outcome,
         "reason": record.unfinished,
         "outputs": _raw(record.outputs),
-        "steps": [_step(step) for step in record.steps],
+        "steps": [_step_body(step) for step in record.steps],
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step_body(step: TrialStep) -> dict[str, Any]:
     return {
         "type": step.type,
         "received": step.received,

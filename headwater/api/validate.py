@@ -1,4 +1,4 @@
-"""Trying a configuration before it is saved."""
+"""Route that checks a configuration and runs it on sample records without saving it."""
 
 from functools import partial
 from typing import Annotated
@@ -7,19 +7,18 @@ import msgspec
 from fastapi import Body, Request, Response
 
 from headwater.api import examples
-from headwater.api.guard import guarded_router, needs
-from headwater.api.openapi import body_failures
-from headwater.api.services import Caller, Given
+from headwater.api.dependencies import ApiKeyDep, LimiterDep, ServicesDep
+from headwater.api.guard import guarded_router, required_scopes
+from headwater.api.openapi import body_problem_responses
 from headwater.api.trial_schemas import TrialBody
-from headwater.api.turns import InTurn
-from headwater.errors import InvalidInput, Problem
+from headwater.errors import Fault, InvalidInput
 from headwater.model.trial import MAX_SAMPLE_BYTES, NewTrial
 
 router = guarded_router("/api/v1/flow/validate", "Configurations")
 
 
 class _Samples(msgspec.Struct):
-    """The records as they were sent: numbers keep their digits."""
+    """The records as they were sent, as raw JSON, so that numbers keep all digits."""
 
     records: list[msgspec.Raw] | None = None
 
@@ -27,31 +26,34 @@ class _Samples(msgspec.Struct):
 @router.post(
     "",
     operation_id="validateConfiguration",
-    summary="Try a configuration without saving it",
+    summary="Run a configuration on sample records without saving it",
     response_model=TrialBody,
-    responses=body_failures(),
-    openapi_extra=needs("flow:write"),
+    responses=body_problem_responses(),
+    openapi_extra=required_scopes("flow:write"),
 )
 async def validate(
     body: Annotated[NewTrial, Body(openapi_examples={"one record": {"value": examples.TRIAL}})],
     request: Request,
-    caller: Caller,
-    given: Given,
-    turns: InTurn,
+    api_key: ApiKeyDep,
+    services: ServicesDep,
+    limiter: LimiterDep,
 ) -> Response:
-    """The same checks as create; then what every transform does to each of `records`, step by step. Saves nothing.
+    """Runs the same checks as create, then passes each of `records` through the transforms, and returns the result of
+    each step. Nothing is saved.
 
-    A filter's set holds its `set_values`; `flow.contains` asks your datasets as they are. Scripts run in the sandbox.
+    A filter tests against its `set_values`; `flow.contains` uses your current datasets. Scripts run in the sandbox.
     """
     samples = _samples(await request.body())
-    trial = await turns.run(caller.owner, partial(given.trials.run, caller.owner, body.pipeline_config, samples))
+    run = partial(services.trials.run, api_key.owner, body.pipeline_config, samples)
+    trial = await limiter.run(api_key.owner, run)
     return Response(msgspec.json.encode(TrialBody.of(trial)), media_type="application/json")
 
 
 def _samples(body: bytes) -> list[bytes]:
     try:
         samples = [bytes(record) for record in msgspec.json.decode(body, type=_Samples).records or ()]
-    except msgspec.ValidationError as error:  # the body was found valid, but by the last of the members of one name
+    except msgspec.ValidationError as error:
+        # FastAPI has validated the last of several members named `records`; an earlier one is invalid.
         raise _refused("is there more than once; send it once, as an array") from error
     size = sum(map(len, samples))
     if size > MAX_SAMPLE_BYTES:
@@ -60,4 +62,4 @@ def _samples(body: bytes) -> list[bytes]:
 
 
 def _refused(detail: str) -> InvalidInput:
-    return InvalidInput("The configuration was not tried.", [Problem("/records", detail)])
+    return InvalidInput("The configuration was not validated.", [Fault("/records", detail)])

@@ -1,4 +1,4 @@
-"""Bodies that carry values: read as a stream, and no further than the first fault."""
+"""Parses request bodies with `values` as a stream, and stops at the first fault."""
 
 import contextlib
 import re
@@ -10,20 +10,20 @@ import ijson
 import msgspec
 from fastapi import Query
 
-from headwater.api.guard import STREAMED, needs
-from headwater.api.pointers import pointer
-from headwater.errors import InvalidInput, MalformedRequest, Problem
-from headwater.model.dataset import (
+from headwater.api.guard import STREAMED, required_scopes
+from headwater.api.parsing import pointer
+from headwater.errors import Fault, InvalidInput, MalformedRequest
+from headwater.model.members import NO_NUL_PATTERN
+from headwater.model.value_sets import (
     MAX_DATASET_NAME_CHARS,
     MAX_VALUE_CHARS,
     MAX_VALUES_PER_REQUEST,
     VALUE_SCHEMA,
     trim,
 )
-from headwater.model.text import NO_NUL_PATTERN
 
-MAX_SILENT_BYTES = 1 << 20
-"""Bytes without a complete value in them: more than any value needs, however it is escaped and padded."""
+MAX_BYTES_WITHOUT_VALUE = 1 << 20
+"""The most bytes without a complete value: more than any value needs, even when all its characters are escaped."""
 
 _VALUES_SCHEMA = {"type": "array", "items": VALUE_SCHEMA}
 _FEW_VALUES_SCHEMA = _VALUES_SCHEMA | {"minItems": 1, "maxItems": MAX_VALUES_PER_REQUEST}
@@ -35,10 +35,13 @@ _NAME_SCHEMA = {
 }
 
 
-def needs_with_values(
+def required_scopes_with_values(
     scope: str, example: dict[str, Any], *, named: bool = False, any_number: bool = False
 ) -> dict[str, Any]:
-    """`openapi_extra` of a route that reads its body as values."""
+    """Return the `openapi_extra` of a route whose body is parsed by this module.
+
+    named: Whether the body has a `name`. any_number: Whether the number of values is not limited.
+    """
     values = _VALUES_SCHEMA if any_number else _FEW_VALUES_SCHEMA
     properties = {"values": values} | ({"name": _NAME_SCHEMA} if named else {})
     schema = {
@@ -48,11 +51,11 @@ def needs_with_values(
         "additionalProperties": False,
     }
     content = {"application/json": {"schema": schema, "example": example}}
-    return needs(scope) | {STREAMED: True, "requestBody": {"required": True, "content": content}}
+    return required_scopes(scope) | {STREAMED: True, "requestBody": {"required": True, "content": content}}
 
 
 def value_query(example: str) -> Any:
-    """The query parameter `value` of a check."""
+    """Return the query parameter `value` of a check."""
     return Query(
         description="Compared trimmed and in lower case.", examples=[example], json_schema_extra=dict(VALUE_SCHEMA)
     )
@@ -60,7 +63,7 @@ def value_query(example: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ValuesBody:
-    """A body `{"values": […]}`, with a `name` when the route takes one."""
+    """A body `{"values": […]}`, with a `name` when the route has one."""
 
     values: list[str]
     name: str = ""
@@ -73,21 +76,21 @@ def read_values(chunks: Iterable[bytes], *, named: bool = False) -> ValuesBody:
     for part in parser.parse(chunks):
         values += part
         if len(values) > MAX_VALUES_PER_REQUEST:
-            raise _refused(f"holds too many values; send at most {MAX_VALUES_PER_REQUEST} at once", "values")
+            raise _invalid(f"holds too many values; send at most {MAX_VALUES_PER_REQUEST} at once", "values")
     if not values:
-        raise _refused("must hold at least one value", "values")
+        raise _invalid("must hold at least one value", "values")
     return ValuesBody(values, parser.name)
 
 
 def stream_values(chunks: Iterable[bytes]) -> Iterator[list[str]]:
-    """The values of a body, part by part, any number of them. Raises MalformedRequest, InvalidInput."""
+    """Yield the values of a body in parts, without a limit on their number. Raises MalformedRequest, InvalidInput."""
     return ValuesParser(named=False).parse(chunks)
 
 
 class ValuesParser:
-    """Takes a body in chunks. Holds at most some chunks, and the values of one.
+    """Parses a body chunk by chunk; it keeps at most a few chunks and the values of one chunk in memory.
 
-    Runs of complete strings inside `values` are taken by _Runs; ijson reads everything else, as if they weren't there.
+    _FastStrings decodes runs of complete strings inside `values`; ijson parses everything else, without these runs.
     """
 
     def __init__(self, *, named: bool) -> None:
@@ -97,159 +100,165 @@ class ValuesParser:
         self._member = ""
         self._in_array = False
         self._started = False
-        self._found: list[str] = []
-        self._taken = 0
-        self._silent_bytes = 0
-        self._runs = _Runs()
-        self._escapes = _Escapes()
+        self._values: list[str] = []
+        self._values_before = 0
+        self._bytes_without_value = 0
+        self._fast_strings = _FastStrings()
+        self._surrogate_check = _LoneSurrogateCheck()
         self._events: list[tuple[str, Any]] = ijson.sendable_list()
-        self._json = ijson.basic_parse_coro(self._events)
+        self._ijson = ijson.basic_parse_coro(self._events)
 
     def parse(self, chunks: Iterable[bytes]) -> Iterator[list[str]]:
-        """The values, part by part. Raises MalformedRequest, InvalidInput at the first fault, or when it broke off."""
-        for chunk in chunks:
-            heard = self._feed(self._runs.take(chunk, self._found))
-            self._silent_bytes = 0 if heard or self._found else self._silent_bytes + len(chunk)
-            if self._silent_bytes > MAX_SILENT_BYTES:
-                told = f"must have at most {MAX_VALUE_CHARS} characters, and no megabytes of white space before it"
-                raise _refused(told, "values", self._taken)
-            if self._found:
-                yield self._take()
-        self._feed(self._runs.rest())
-        self._close()
-        if self._found:
-            yield self._take()
+        """Yield the values in parts.
 
-    def _take(self) -> list[str]:
-        found, self._found = self._found, []
-        self._taken += len(found)
-        return found
+        Raises MalformedRequest or InvalidInput at the first fault, and MalformedRequest when the body is incomplete.
+        """
+        for chunk in chunks:
+            made_progress = self._feed(self._fast_strings.feed(chunk, self._values))
+            self._bytes_without_value = 0 if made_progress or self._values else self._bytes_without_value + len(chunk)
+            if self._bytes_without_value > MAX_BYTES_WITHOUT_VALUE:
+                detail = f"must have at most {MAX_VALUE_CHARS} characters, and no megabytes of white space before it"
+                raise _invalid(detail, "values", self._values_before)
+            if self._values:
+                yield self._next_part()
+        self._feed(self._fast_strings.flush())
+        self._close()
+        if self._values:
+            yield self._next_part()
+
+    def _next_part(self) -> list[str]:
+        part, self._values = self._values, []
+        self._values_before += len(part)
+        return part
 
     def _feed(self, json: bytes) -> bool:
-        """Let ijson read on. True when it found something."""
+        """Pass bytes to ijson. Returns whether ijson produced an event."""
         if not json:
             return False
-        self._escapes.check(json)
+        self._surrogate_check.check(json)
         with _malformed():
-            self._json.send(json)
-        return self._take_events()
+            self._ijson.send(json)
+        return self._handle_events()
 
     def _close(self) -> None:
-        self._escapes.check(b"", last=True)
+        self._surrogate_check.check(b"", last=True)
         with _malformed():
-            self._json.close()
-        self._take_events()
+            self._ijson.close()
+        self._handle_events()
         for member in self._members:
             if member not in self._seen:
-                raise _refused("is required", member)
+                raise _invalid("is required", member)
 
-    def _take_events(self) -> bool:
-        heard = bool(self._events)
+    def _handle_events(self) -> bool:
+        made_progress = bool(self._events)
         for event, value in self._events:
             if self._in_array:
-                self._take_value(event, value)
+                self._handle_value(event, value)
             elif self._member:
-                self._take_member(event, value)
+                self._handle_member(event, value)
             elif event == "map_key":
-                self._take_key(value)
+                self._handle_key(value)
             elif not self._started and event != "start_map":
-                raise _refused("must be a JSON object")
+                raise _invalid("must be a JSON object")
             self._started = True
         self._events.clear()
-        return heard
+        return made_progress
 
-    def _take_key(self, key: str) -> None:
+    def _handle_key(self, key: str) -> None:
         if key not in self._members:
-            raise _refused("is no member of this object; correct its name or leave it out", key)
+            raise _invalid("is not a member of this object; correct its name or omit it", key)
         if key in self._seen:
-            raise _refused("is there twice", key)
+            raise _invalid("is there twice; send it once", key)
         self._seen.add(key)
         self._member = key
 
-    def _take_member(self, event: str, value: Any) -> None:
+    def _handle_member(self, event: str, value: Any) -> None:
         if self._member == "values":
             if event != "start_array":
-                raise _refused("must be an array of strings", "values")
+                raise _invalid("must be an array of strings", "values")
             self._in_array = True
         elif event != "string" or not 0 < len(value) <= MAX_DATASET_NAME_CHARS or "\0" in value:
-            raise _refused(f"must be a string of 1 to {MAX_DATASET_NAME_CHARS} characters without NUL", "name")
+            raise _invalid(f"must be a string of 1 to {MAX_DATASET_NAME_CHARS} characters without NUL", "name")
         else:
             self.name = value
         self._member = ""
 
-    def _take_value(self, event: str, value: Any) -> None:
+    def _handle_value(self, event: str, value: Any) -> None:
         if event == "end_array":
             self._in_array = False
-        elif event != "string":
-            raise _refused("must be a string", "values", self._taken + len(self._found))
-        elif len(value) > MAX_VALUE_CHARS and len(trim(value)) > MAX_VALUE_CHARS:
-            raise _refused(f"must have at most {MAX_VALUE_CHARS} characters", "values", self._taken + len(self._found))
-        else:
-            self._found.append(value)
+            return
+        index = self._values_before + len(self._values)
+        if event != "string":
+            raise _invalid("must be a string", "values", index)
+        if len(value) > MAX_VALUE_CHARS and len(trim(value)) > MAX_VALUE_CHARS:
+            raise _invalid(f"must have at most {MAX_VALUE_CHARS} characters", "values", index)
+        self._values.append(value)
 
 
-class _Runs:
-    """Takes runs of complete strings out of the array of values, ten times as fast as ijson reads them.
+class _FastStrings:
+    """Decodes runs of complete strings in the array `values`, ten times as fast as ijson.
 
-    A run begins where a value may begin. It ends before a quote that follows a comma that follows a quote, so what is
-    left is again a place where a value must begin. Any of these quotes may stand inside a string; then the run is no
-    valid JSON, and everything from it on is left to ijson. So it is ijson that tells what is wrong.
+    A run starts where a value may start and ends before the `"` of a later value (after `",`), so the rest again starts
+    with a value. When one of these quotes is part of a string, the run is not valid JSON; then ijson parses everything
+    from the start of the run on and reports the fault.
     """
 
     _START = re.compile(rb'\s*\{\s*(?:"name"\s*:\s*"[^"\\]*"\s*,\s*)?"values"\s*:\s*\[\s*(?=")')
     _END = re.compile(rb'",[ \t\r\n]*(?=")')
-    _LONGEST_START = 4096
-    _LONGEST_KEPT = 1 << 16
+    _MAX_HEAD_BYTES = 4096
+    _MAX_BUFFER_BYTES = 1 << 16
     _strings = msgspec.json.Decoder(list[str])
 
     def __init__(self) -> None:
-        self._kept = b""
-        self._next: Callable[[list[str]], bytes] = self._start
+        self._buffer = b""
+        self._step: Callable[[list[str]], bytes] = self._read_head
 
-    def take(self, chunk: bytes, found: list[str]) -> bytes:
-        """The next bytes: puts the values of a run into `found` and returns what ijson must read."""
-        self._kept += chunk
-        return self._next(found)
+    def feed(self, chunk: bytes, values: list[str]) -> bytes:
+        """Append the values of a run to `values`, and return the bytes that ijson must parse."""
+        self._buffer += chunk
+        return self._step(values)
 
-    def rest(self) -> bytes:
-        """What is left at the end of the body, for ijson."""
-        return self._leave()
+    def flush(self) -> bytes:
+        """Return the rest at the end of the body, for ijson."""
+        return self._hand_over_to_ijson()
 
-    def _start(self, found: list[str]) -> bytes:
-        start = self._START.match(self._kept)
-        if start is None:
-            return self._leave() if len(self._kept) > self._LONGEST_START else b""
-        head, self._kept = start.group(), self._kept[start.end() :]
-        self._next = self._run
-        return head + self._run(found)
+    def _read_head(self, values: list[str]) -> bytes:
+        """Read the body up to its first value."""
+        head = self._START.match(self._buffer)
+        if head is None:
+            return self._hand_over_to_ijson() if len(self._buffer) > self._MAX_HEAD_BYTES else b""
+        self._buffer = self._buffer[head.end() :]
+        self._step = self._read_run
+        return head.group() + self._read_run(values)
 
-    def _run(self, found: list[str]) -> bytes:
-        end = self._end()
+    def _read_run(self, values: list[str]) -> bytes:
+        end = self._find_end()
         if end is None:
-            return self._leave() if len(self._kept) > self._LONGEST_KEPT else b""
-        run = b"[%b]" % self._kept[: end.start() + 1]
+            return self._hand_over_to_ijson() if len(self._buffer) > self._MAX_BUFFER_BYTES else b""
+        run = b"[%b]" % self._buffer[: end.start() + 1]
         try:
-            found += self._strings.decode(run)
+            values += self._strings.decode(run)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            return self._leave()
-        self._kept = self._kept[end.end() :]
+            return self._hand_over_to_ijson()
+        self._buffer = self._buffer[end.end() :]
         return b""
 
-    def _end(self) -> re.Match[bytes] | None:
-        """The last place where a run may end, looked for in the last few places only."""
-        at = len(self._kept)
+    def _find_end(self) -> re.Match[bytes] | None:
+        """Return the last place where a run may end. Only the last four candidates are tried."""
+        at = len(self._buffer)
         for _ in range(4):
-            at = self._kept.rfind(b'",', 0, at)
+            at = self._buffer.rfind(b'",', 0, at)
             if at < 0:
                 return None
-            if end := self._END.match(self._kept, at):
+            if end := self._END.match(self._buffer, at):
                 return end
         return None
 
-    def _leave(self) -> bytes:
-        kept, self._kept = self._kept, b""
-        self._next = lambda _: self._leave()
-        return kept
+    def _hand_over_to_ijson(self) -> bytes:
+        """Return the buffer, and pass all later chunks through."""
+        rest, self._buffer = self._buffer, b""
+        self._step = lambda _: self._hand_over_to_ijson()
+        return rest
 
 
 @contextlib.contextmanager
@@ -257,32 +266,39 @@ def _malformed() -> Iterator[None]:
     try:
         yield
     except (ijson.JSONError, ValueError) as error:
-        raise MalformedRequest("The body is not valid JSON, or it broke off. Nothing was changed.") from error
+        raise MalformedRequest(
+            "The body is not valid JSON or is incomplete. Nothing was changed; correct the body and send it again."
+        ) from error
 
 
-def _refused(detail: str, *path: str | int) -> InvalidInput:
-    return InvalidInput("Nothing was changed.", [Problem(pointer(path), detail)])
+def _invalid(detail: str, *path: str | int) -> InvalidInput:
+    return InvalidInput("Nothing was changed.", [Fault(pointer(path), detail)])
 
 
-class _Escapes:
-    r"""Finds lone surrogates, such as `\ud800` alone: the C parser would turn them into question marks."""
+class _LoneSurrogateCheck:
+    r"""Rejects lone surrogates, such as `\ud800` alone: the C parser would turn them into question marks."""
 
     _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)", re.DOTALL)
-    _LONGEST = 12
+    _MAX_ESCAPE_BYTES = 12
 
     def __init__(self) -> None:
-        self._undecided = b""
+        self._unchecked = b""
 
     def check(self, chunk: bytes, *, last: bool = False) -> None:
-        """The next bytes; an escape that the chunk's end may cut waits for the next ones. Raises MalformedRequest."""
-        text = self._undecided + chunk
-        end = len(text) if last else len(text) - self._LONGEST + 1
+        """Check the next chunk. Raises MalformedRequest.
+
+        An escape sequence that may be cut by the end of the chunk is checked with the next chunk.
+        """
+        text = self._unchecked + chunk
+        end = len(text) if last else len(text) - self._MAX_ESCAPE_BYTES + 1
         position = text.find(b"\\")
         while 0 <= position < end:
             escape = self._ESCAPE.match(text, position)
             if escape is None:
                 break
             if escape.group(1):
-                raise MalformedRequest("The body is not valid JSON: half of a surrogate pair stands alone.")
+                raise MalformedRequest(
+                    "The body is not valid JSON: it contains a lone surrogate. Send valid Unicode text."
+                )
             position = text.find(b"\\", escape.end())
-        self._undecided = text[position:] if position >= 0 else b""
+        self._unchecked = text[position:] if position >= 0 else b""

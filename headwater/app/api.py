@@ -15,13 +15,13 @@ import uvicorn
 
 from headwater.api.app import create_api
 from headwater.api.dependencies import Services
-from headwater.app.addresses import Addresses
-from headwater.app.control import open_control
-from headwater.app.home import Home, require_platform
+from headwater.app.endpoints import Endpoints
+from headwater.app.database import connect_database
+from headwater.app.data_directory import DataDirectory, require_platform
 from headwater.app.http_server import allow_open_files, origins_of, server_config
-from headwater.app.memory import share_heaps, spare_a_server
-from headwater.app.operator_names import operator_names
-from headwater.app.streams import load_bindings
+from headwater.app.memory import limit_malloc_arenas, tune_server_memory
+from headwater.app.redacted_names import names_to_redact
+from headwater.app.stream_bindings import load_bindings
 from headwater.brokers.base import ClusterAdmin
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.controller.leadership import CONTROLLER_LEASE
@@ -73,29 +73,29 @@ SWITCH_INTERVAL_S = 0.001
 
 def serve(settings: Settings, fd: int | None) -> None:
     """Serve until SIGTERM or SIGINT, on the inherited listening socket `fd` if it is given. Raises SetupError."""
-    share_heaps()
+    limit_malloc_arenas()
     require_platform()
     for number in (signal.SIGINT, signal.SIGTERM):
         # uvicorn raises the signal again after the last request. Without this handler, the process would end with the
         # status of a signal, which looks like a crash.
         signal.signal(number, lambda *_: sys.exit(0))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    addresses = Addresses(settings, Home(settings.data_dir))
-    addresses.make_home()
+    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
+    endpoints.create_data_directory()
     allow_open_files(settings.http_connections)
-    with open_control(addresses) as database:
-        app = create_api(_services(addresses, database, addresses.set_store()))
+    with connect_database(endpoints) as database:
+        app = create_api(_services(endpoints, database, endpoints.set_store()))
         config = server_config(app, settings, app.state.metrics.refused)
         sockets = None if fd is None else [socket.socket(fileno=fd)]
-        spare_a_server()
+        tune_server_memory()
         uvicorn.Server(config).run(sockets)
 
 
-def _services(addresses: Addresses, database: Database, client: Client) -> Services:
-    settings = addresses.settings
+def _services(endpoints: Endpoints, database: Database, client: Client) -> Services:
+    settings = endpoints.settings
     bindings = load_bindings(settings)
-    broker = KafkaClusterAdmin(addresses.kafka(), addresses.replication())
-    any_topic = next((topic for _, topic in bindings), TICKS_TOPIC)
+    broker = KafkaClusterAdmin(endpoints.kafka(), endpoints.replication())
+    probe_topic = next((topic for _, topic in bindings), TICKS_TOPIC)
     quotas = QuotaStores(database.quotas, RedisSetStore(client), RedisReservations(client))
     sets, names = QuotaSets(quotas), RedisDatasetNames(client)
     audited = AuditedSets(sets, database.audit)
@@ -130,11 +130,11 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
             now=utc_now,
             new_id=new_id,
             new_password=lambda: secrets.token_urlsafe(PASSWORD_BYTES),
-            redact=redactor(operator_names(addresses, bindings)),
-            manages_users=addresses.manages_kafka_users,
+            redact=redactor(names_to_redact(endpoints, bindings)),
+            manages_users=endpoints.manages_kafka_users,
         ),
         metrics=DeploymentMetrics(
-            RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)),
+            RedisMetrics(connect(endpoints.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)),
             _lag(bindings, broker),
             utc_now,
         ),
@@ -143,12 +143,12 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
         prices=Prices(RedisPrices(client), utc_now, filter_outliers=settings.price_filter),
         quotas=quotas,
         bindings=bindings,
-        kafka=_endpoint(addresses),
-        limits=_limits(addresses),
+        kafka=_endpoint(endpoints),
+        limits=_limits(endpoints),
         probes={
             "database": database.doorbell.value,
             "set_store": lambda: client.call("PING"),
-            "broker": lambda: broker.ping(any_topic),
+            "broker": lambda: broker.ping(probe_topic),
             "controller": lambda: _require_leader(database.leases),
         },
         has_leader=partial(_has_leader, database.leases),
@@ -176,22 +176,22 @@ def _lag(bindings: Bindings, broker: ClusterAdmin) -> Callable[[Source, str], in
     return lag
 
 
-def _limits(addresses: Addresses) -> RateLimits | None:
-    settings = addresses.settings
+def _limits(endpoints: Endpoints) -> RateLimits | None:
+    settings = endpoints.settings
     if not settings.rate_limit:
         return None
-    client = connect(addresses.redis_url(), answer_timeout_s=RATE_ANSWER_TIMEOUT_S)
+    client = connect(endpoints.redis_url(), answer_timeout_s=RATE_ANSWER_TIMEOUT_S)
     return RateLimits(RedisTokenBuckets(client), settings.rate_limit, settings.rate_burst)
 
 
-def _endpoint(addresses: Addresses) -> KafkaEndpoint:
+def _endpoint(endpoints: Endpoints) -> KafkaEndpoint:
     """Return how readers connect to Kafka, as the response of a deploy shows it."""
-    readers = addresses.reader_kafka()
+    readers = endpoints.reader_kafka()
     return KafkaEndpoint(
         readers.bootstrap_servers,
         readers.security_protocol,
         readers.sasl_mechanism if readers.uses_sasl else None,
-        None if addresses.manages_kafka_users else Login(readers.username or None, readers.password or None),
+        None if endpoints.manages_kafka_users else Login(readers.username or None, readers.password or None),
     )
 
 

@@ -1,4 +1,4 @@
-"""Composition of the HTTP server of an API process."""
+"""Configures the HTTP server of an API process."""
 
 import re
 import resource
@@ -18,18 +18,21 @@ from headwater.errors import SetupError
 from headwater.settings import Settings
 
 GRACE_S = 5
-OTHER_FILES = 300
-"""Open files of an API process beside its clients' connections: databases, Valkey, Kafka, libraries."""
+RESERVED_FILES = 300
+"""How many open files an API process needs in addition to client connections: databases, Valkey, Kafka, libraries."""
 
 _ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]+)?")
 
 log = structlog.get_logger(__name__)
 
 
-def server_config(app: FastAPI, settings: Settings, refused: Callable[[str], None]) -> uvicorn.Config:
-    """uvicorn's configuration. refused: called with the kind of problem of each refusal. Raises SetupError."""
+def server_config(app: FastAPI, settings: Settings, on_refusal: Callable[[str], None]) -> uvicorn.Config:
+    """Return uvicorn's configuration. Raises SetupError.
+
+    on_refusal: called with the kind of problem of each refused request.
+    """
     proxies, origins = proxies_of(settings.trusted_proxies), origins_of(settings.cors_origins)
-    connections = Connections(limits_of(settings), proxies, refused, cross_origins=origins)
+    connections = Connections(limits_of(settings), proxies, on_refusal=on_refusal, cross_origins=origins)
     return uvicorn.Config(
         app,
         host=settings.host,
@@ -37,7 +40,7 @@ def server_config(app: FastAPI, settings: Settings, refused: Callable[[str], Non
         http=cast("Any", partial(LimitedProtocol, connections=connections)),
         ws="none",
         log_config=None,
-        log_level="error",  # what clients do wrong is counted, not logged: they could fill the disk
+        log_level="error",  # client errors are counted, not logged: clients could fill the disk
         access_log=False,
         server_header=False,
         proxy_headers=False,
@@ -47,7 +50,7 @@ def server_config(app: FastAPI, settings: Settings, refused: Callable[[str], Non
 
 
 def limits_of(settings: Settings) -> ServerLimits:
-    """The server's limits in the settings."""
+    """Return the limits of the server in the settings."""
     return ServerLimits(
         header_bytes=settings.http_header_bytes,
         header_fields=settings.http_header_fields,
@@ -61,22 +64,22 @@ def limits_of(settings: Settings) -> ServerLimits:
 
 
 def split(text: str) -> list[str]:
-    """The parts of a setting that lists several things, separated by commas."""
+    """Split a setting with several values that are separated by commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def proxies_of(text: str) -> TrustedProxies:
-    """The proxies that a setting names. Raises SetupError."""
+    """Parse the trusted proxies of a setting. Raises SetupError."""
     try:
         return TrustedProxies(split(text))
     except ValueError as error:
         raise SetupError(
-            f"The setting trusted_proxies can't be read: {error}. Write addresses or networks, as in 10.0.0.0/8,::1."
+            f"The setting trusted_proxies can't be read: {error}. Write endpoints or networks, as in 10.0.0.0/8,::1."
         ) from error
 
 
 def origins_of(text: str) -> list[str]:
-    """The origins that a setting names. Raises SetupError."""
+    """Parse the origins of a setting. Raises SetupError."""
     origins = split(text)
     for origin in origins:
         if origin != "*" and not _ORIGIN.fullmatch(origin):
@@ -90,7 +93,7 @@ def origins_of(text: str) -> list[str]:
 def allow_open_files(connections: int) -> None:
     """Raise the limit on open files to what the connections need, as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = connections + OTHER_FILES
+    needed = connections + RESERVED_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:
         allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Protocol
 
-from headwater.model.transform import KnownTransform
+from headwater.model.transform import TransformIdentity
 
 
 class SentTransform(Protocol):
-    """The members by which a sent transform is matched. content: the expression of a filter, or a script."""
+    """The members by which a sent transform is matched. content: the expression of a filter, or the script."""
 
     @property
     def uid(self) -> str | None: ...
@@ -25,14 +25,14 @@ class SentTransform(Protocol):
 
 
 def match(
-    sent: Sequence[SentTransform], stored: Sequence[KnownTransform], *, by_content: bool
-) -> list[KnownTransform | None]:
-    """For each sent transform the stored one whose uid it keeps; None when it is new.
+    sent: Sequence[SentTransform], stored: Sequence[TransformIdentity], *, by_content: bool
+) -> list[TransformIdentity | None]:
+    """Return for each sent transform the stored one whose uid it keeps; None when it is new.
 
-    A uid decides, then a name with its type. With by_content, a sent transform then takes over the stored one that it
-    equals, and one that equals none may take over the one at its own position. Refusing a uid that is unknown, that
-    is sent twice or whose transform has another type is left to the caller; all other matches are of one type, and
-    no stored transform is matched twice.
+    The uid decides, then the name with the type. With by_content, a sent transform is then matched to an equal stored
+    one, and otherwise it may be matched to the stored one at the same position. The caller must reject uids that are
+    unknown, sent twice, or of another type. All other matches have the same type, and no stored transform is matched
+    twice.
     """
     matching = _Matching(sent, stored)
     matching.by_uid()
@@ -46,68 +46,78 @@ def match(
 class _Matching:
     """The matches found so far. Each rule is for the sent transforms that the rules before it left unmatched."""
 
-    def __init__(self, sent: Sequence[SentTransform], stored: Sequence[KnownTransform]) -> None:
+    def __init__(self, sent: Sequence[SentTransform], stored: Sequence[TransformIdentity]) -> None:
         self._sent = sent
         self._stored = stored
         self._taken: set[str] = set()
-        self.found: list[KnownTransform | None] = [None] * len(sent)
+        self.found: list[TransformIdentity | None] = [None] * len(sent)
 
     def by_uid(self) -> None:
-        known = {transform.uid: transform for transform in self._stored}
-        for place, new in enumerate(self._sent):
-            if new.uid in known:
-                self._take(place, known[new.uid])
+        stored_by_uid = {transform.uid: transform for transform in self._stored}
+        for index, sent in enumerate(self._sent):
+            if sent.uid in stored_by_uid:
+                self._match(index, stored_by_uid[sent.uid])
 
     def by_name(self) -> None:
-        for place, new in self._unmatched():
-            same = (known for known in self._stored if (known.name, known.type) == (new.name, new.type))
-            if new.name is not None and (known := next(same, None)) and known.uid not in self._taken:
-                self._take(place, known)
+        for index, sent in self._unmatched():
+            same = (stored for stored in self._stored if (stored.name, stored.type) == (sent.name, sent.type))
+            if sent.name is not None and (stored := next(same, None)) and stored.uid not in self._taken:
+                self._match(index, stored)
 
     def by_content(self) -> None:
-        """Match equal transforms; of several equal ones, those at the nearest positions, in order."""
-        places: dict[tuple[str, str], list[int]] = defaultdict(list)
-        for place, new in self._unmatched():
-            places[_identity(new)].append(place)
-        for identity, here in places.items():
-            there = [i for i, known in enumerate(self._stored) if self._is_free(i) and _identity(known) == identity]
-            for place, position in _nearest(here, there):
-                self._take(place, self._stored[position])
+        """Match equal transforms; among several equal ones, those at the nearest positions, in order."""
+        sent_indexes: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for index, sent in self._unmatched():
+            sent_indexes[_content_of(sent)].append(index)
+        for content, indexes in sent_indexes.items():
+            stored_indexes = [
+                i for i, stored in enumerate(self._stored) if self._is_free(i) and _content_of(stored) == content
+            ]
+            for sent_index, stored_index in _pair_nearest(indexes, stored_indexes):
+                self._match(sent_index, self._stored[stored_index])
 
     def by_position(self) -> None:
-        """Match a transform that was edited at its position, when no other transform equals either form of it."""
+        """Match a transform that was edited at its position.
+
+        It is matched only when no other transform equals its old or its new form.
+        """
         if len(self._sent) != len(self._stored):
             return
-        before, after = {_identity(known) for known in self._stored}, {_identity(new) for new in self._sent}
-        for place, new in self._unmatched():
-            known = self._stored[place]
-            edited = _identity(new) not in before and _identity(known) not in after
-            renamed = new.name is not None and known.name is not None  # different names are different transforms
-            if edited and not renamed and new.type == known.type and self._is_free(place):
-                self._take(place, known)
+        old, new = {_content_of(stored) for stored in self._stored}, {_content_of(sent) for sent in self._sent}
+        for index, sent in self._unmatched():
+            stored = self._stored[index]
+            edited = _content_of(sent) not in old and _content_of(stored) not in new
+            renamed = sent.name is not None and stored.name is not None  # different names are different transforms
+            if edited and not renamed and sent.type == stored.type and self._is_free(index):
+                self._match(index, stored)
 
     def _unmatched(self) -> Iterator[tuple[int, SentTransform]]:
-        return ((i, new) for i, new in enumerate(self._sent) if new.uid is None and self.found[i] is None)
+        return ((i, sent) for i, sent in enumerate(self._sent) if sent.uid is None and self.found[i] is None)
 
-    def _is_free(self, position: int) -> bool:
-        return self._stored[position].uid not in self._taken
+    def _is_free(self, stored_index: int) -> bool:
+        return self._stored[stored_index].uid not in self._taken
 
-    def _take(self, place: int, known: KnownTransform) -> None:
+    def _take(self, place: int, known: TransformIdentity) -> None:
         self.found[place] = known
         self._taken.add(known.uid)
 
 
-def _identity(transform: SentTransform | KnownTransform) -> tuple[str, str]:
+def _content_of(transform: SentTransform | TransformIdentity) -> tuple[str, str]:
     return transform.type, transform.content
 
 
-def _nearest(here: Sequence[int], there: Sequence[int]) -> list[tuple[int, int]]:
-    """Pair positions of two ascending sequences in order, with the least sum of distances; all of the shorter one."""
-    if len(here) > len(there):
-        return [(place, position) for position, place in _nearest(there, here)]
-    best: list[tuple[float, tuple[int, ...]]] = [(0, ()), *([(inf, ())] * len(here))]
-    for position in there:
-        for count in reversed(range(len(here))):
-            distance, chosen = best[count]
-            best[count + 1] = min(best[count + 1], (distance + abs(here[count] - position), (*chosen, position)))
-    return list(zip(here, best[-1][1], strict=True))
+def _pair_nearest(sent: Sequence[int], stored: Sequence[int]) -> list[tuple[int, int]]:
+    """Pair the indexes of two ascending sequences in order, so that the sum of distances is the least.
+
+    Every index of the shorter sequence gets a partner.
+    """
+    if len(sent) > len(stored):
+        return [(sent_index, stored_index) for stored_index, sent_index in _pair_nearest(stored, sent)]
+    # best[n]: the least sum of distances of the first n sent indexes, and their partners
+    best: list[tuple[float, tuple[int, ...]]] = [(0, ()), *([(inf, ())] * len(sent))]
+    for stored_index in stored:
+        for count in reversed(range(len(sent))):
+            distance, partners = best[count]
+            longer = distance + abs(sent[count] - stored_index), (*partners, stored_index)
+            best[count + 1] = min(best[count + 1], longer)
+    return list(zip(sent, best[-1][1], strict=True))

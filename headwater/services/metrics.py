@@ -43,7 +43,7 @@ class Summary:
         return next((times for metric, times in self.whole.times.items() if metric == name), Histogram())
 
 
-class PipelineMetrics:
+class DeploymentMetrics:
     """Reads the metrics of deployments. `series` and `summary` raise SetStoreUnavailable.
 
     lag: Reads the lag of a consumer group on a source; raises BrokerUnavailable.

@@ -17,24 +17,24 @@ from headwater.errors import Unavailable
 log = structlog.get_logger(__name__)
 
 THREADS = 4
-AWAY_FOR_S = 2.0
+UNAVAILABLE_FOR_S = 2.0
 """How long a store counts as unavailable after a failed read."""
 
 T = TypeVar("T")
 
 
 class OptionalReads(Generic[T]):
-    """Reads of one store. Thread-safe. what: the name of the value in the log when it can't be read."""
+    """Reads from one store. Thread-safe. what: the name of the value in the log when it can't be read."""
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._what = what
         self._clock = clock
-        self._away_until = float("-inf")
+        self._unavailable_until = float("-inf")
         self._lock = threading.Lock()
         self._running: dict[str, Future[T | None]] = {}
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"read {what}")
 
-    def ask(self, key: str, read: Callable[[], T | None]) -> "Future[T | None]":
+    def submit(self, key: str, read: Callable[[], T | None]) -> "Future[T | None]":
         """Start a read, or join a running read of the same key. The result is None while the store is unavailable."""
         with self._lock:
             running = self._running.get(key)
@@ -44,10 +44,10 @@ class OptionalReads(Generic[T]):
 
     def _read(self, key: str, read: Callable[[], T | None]) -> T | None:
         try:
-            return None if self._clock() < self._away_until else read()
+            return None if self._clock() < self._unavailable_until else read()
         except Unavailable as error:
-            self._away_until = self._clock() + AWAY_FOR_S
-            log.warning("a value that an answer can do without is not known", value=self._what, reason=error.detail)
+            self._unavailable_until = self._clock() + UNAVAILABLE_FOR_S
+            log.warning("an optional value of a response can't be read", value=self._what, reason=error.detail)
             return None
         finally:
             with self._lock:

@@ -1,4 +1,4 @@
-"""Redacts names of the operator's systems in sentences that users read: addresses, topics, users, folders."""
+"""Redacts names of the operator's systems in sentences that users read: hosts, topics, users, folders."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -8,19 +8,22 @@ Redact = Callable[[str], str]
 REDACTED = "…"
 _SHORTEST = 3
 """Shorter names are not redacted, since they may be words of the sentence."""
-_UNNAMED = (
+_PATTERNS = (
     r"(?<![\w./…])/(?:[\w.@+~-]+/)+[\w.@+~-]*",  # an absolute path of two members or more
     r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?(?![\w-])",  # an IPv4 address
     r"\[[0-9a-fA-F:]*:[0-9a-fA-F:.]*\](?::\d+)?",  # an IPv6 address in brackets
     r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",  # an account such as a service account of Google
     r"(?<=not valid for ')[^']+",  # the host that a certificate is not for
 )
-"""What libraries and systems write into errors and the settings do not have, such as hosts that a cluster announces."""
+"""Patterns of names that are not in the settings but occur in error messages of libraries.
+
+For example, a Kafka cluster advertises hosts that are in no setting.
+"""
 
 
 def redactor(names: Iterable[str]) -> Redact:
-    """A function that replaces by REDACTED each of these names, where it is a whole word, and what looks like one."""
+    """Return a function that replaces each of these names (as a whole word) and each match of _PATTERNS by REDACTED."""
     known = sorted({name for name in names if len(name) >= _SHORTEST}, key=len, reverse=True)
     whole_words = [rf"(?<![\w-])(?:{'|'.join(map(re.escape, known))})(?![\w-])"] if known else []
-    pattern = re.compile("|".join([*whole_words, *_UNNAMED]))
+    pattern = re.compile("|".join([*whole_words, *_PATTERNS]))
     return lambda sentence: pattern.sub(REDACTED, sentence)

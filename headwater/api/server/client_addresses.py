@@ -1,4 +1,4 @@
-"""Finds the client's address of a request: the connection's address, or the one that trusted proxies forward."""
+"""Finds the client's address of a request: the address of the connection, or the one that trusted proxies forward."""
 
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -6,40 +6,40 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 IPV6_PREFIX = 64
 """One IPv6 subscriber has a whole /64: limits count it as one address."""
 
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
+IpAddress = IPv4Address | IPv6Address
+IpNetwork = IPv4Network | IPv6Network
 
 
 class TrustedProxies:
-    """Networks of proxies whose `X-Forwarded-For` is believed. Raises ValueError for text that is no network."""
+    """Networks of proxies whose `X-Forwarded-For` is trusted. Raises ValueError for text that is not a network."""
 
     def __init__(self, networks: Iterable[str]) -> None:
-        self._networks: tuple[Network, ...] = tuple(ip_network(text) for text in networks)
+        self._networks: tuple[IpNetwork, ...] = tuple(ip_network(text) for text in networks)
 
     def trusts(self, peer: str) -> bool:
         """Whether a peer is one of the proxies."""
-        address = parse(peer)
+        address = parse_ip(peer)
         return address is not None and any(address in network for network in self._networks)
 
     def client(self, peer: str, forwarded: Iterable[str]) -> str:
-        """The client's address. forwarded: the values of all `X-Forwarded-For` fields, in order.
+        """Return the client's address. forwarded: the values of all `X-Forwarded-For` fields, in order.
 
         The fields are read from the right, where the nearest proxy wrote. Reading ends at the first address that is
-        no trusted proxy: everything to the left of it was written by somebody who is not trusted. Reading also ends
-        before text that is no address; the client is then the last trusted proxy.
+        not a trusted proxy: the addresses to its left may be forged. Reading also ends before text that is not an
+        address; the client is then the last trusted proxy.
         """
         client = peer
         hops = [hop.strip() for field in forwarded for hop in field.split(",")]
         while hops and self.trusts(client):
-            address = parse(_without_port(hops.pop()))
+            address = parse_ip(_without_port(hops.pop()))
             if address is None:
                 break
             client = str(address)
         return client
 
 
-def parse(text: str) -> Address | None:
-    """The IP address in a text, an IPv4-mapped IPv6 address as IPv4; None when the text is no address."""
+def parse_ip(text: str) -> IpAddress | None:
+    """Return the IP address in a text, an IPv4-mapped IPv6 address as IPv4; None when the text is not an address."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -48,16 +48,16 @@ def parse(text: str) -> Address | None:
     return mapped or address
 
 
-def group_of(text: str) -> str:
-    """The group of an address, by which limits count: an IPv4 address itself, or the /64 of an IPv6 address."""
-    address = parse(text)
+def limit_key(text: str) -> str:
+    """Return the key under which limits count a client: an IPv4 address, or the /64 prefix of an IPv6 address."""
+    address = parse_ip(text)
     if isinstance(address, IPv6Address):
         return str(ip_network((int(address) >> IPV6_PREFIX << IPV6_PREFIX, IPV6_PREFIX)))
     return str(address) if address else text
 
 
 def _without_port(hop: str) -> str:
-    """The address without a port, since some proxies write `1.2.3.4:5678` and `[::1]:5678`."""
+    """Return the address without a port: some proxies write `1.2.3.4:5678` and `[::1]:5678`."""
     if hop.startswith("["):
         return hop[1:].partition("]")[0]
     host, _, port = hop.partition(":")

@@ -1,4 +1,4 @@
-"""HTTP/1.1 on one connection: uvicorn's protocol on httptools, with limits."""
+"""HTTP/1.1 on one connection: uvicorn's httptools protocol, with limits on time, size and number of requests."""
 
 import asyncio
 from collections import deque
@@ -6,7 +6,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from headwater.api.cross_origin import refusal_headers
+from headwater.api.cors import refusal_headers
 from headwater.api.server.connections import Connections
 from headwater.api.server.refusals import (
     HEAD_TOO_LARGE,
@@ -16,7 +16,7 @@ from headwater.api.server.refusals import (
     TOO_MANY_CONNECTIONS,
     Refusal,
 )
-from headwater.api.server.time_budget import Phase, TimeBudget
+from headwater.api.server.time_budget import ConnectionPhase, TimeBudget
 from headwater.errors import MalformedRequest
 from headwater.services.ids import new_id
 
@@ -25,13 +25,15 @@ MAX_PIPELINED = 8
 FIELD_OVERHEAD_BYTES = 4
 """The colon, the space and the line end of a header field."""
 FORWARDED_FOR = b"x-forwarded-for"
+IDLE_PHASES = (ConnectionPhase.HEAD, ConnectionPhase.IDLE, ConnectionPhase.LINGER, ConnectionPhase.CLOSE)
+"""The phases in which no request is under way."""
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """One connection.
+    """One connection of a client.
 
     The size of a request head is measured twice: in bytes as they arrive, since the parser does not report unfinished
-    fields, and in fields as the parser reports them, since one read may hold more than a head.
+    fields, and in fields as the parser reports them, since one read may contain more than a head.
     """
 
     def __init__(self, *arguments: Any, connections: Connections, **options: Any) -> None:
@@ -41,22 +43,22 @@ class LimitedProtocol(HttpToolsProtocol):
         self._time_budget = TimeBudget(self._limits)
         self._peer = ""
         self._behind_proxy = False
-        self._ended = False
+        self._is_closed = False
         self._refusal: Refusal | None = None
-        self._counted: deque[str] = deque()
-        self._running: RequestResponseCycle | None = None
-        self._requests = 0
+        self._counted_groups: deque[str] = deque()
+        self._running_cycle: RequestResponseCycle | None = None
+        self._request_count = 0
         self._path = b"/"
         self._in_head = True
         self._head_arrived_bytes = 0
         self._head_parsed_bytes = 0
-        self._fields = 0
-        self._moved_bytes = 0
+        self._field_count = 0
+        self._transferred_bytes = 0
         self._unsent_bytes = 0
 
     # The connection
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's signature
         super().connection_made(transport)
         self._peer = self.client[0] if self.client else ""
         self._behind_proxy = self._registry.proxies.trusts(self._peer)
@@ -64,22 +66,22 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(refusal)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._ended = True
+        self._is_closed = True
         self._registry.discard(self)
-        while self._counted:
-            self._registry.end_request(self._counted.popleft())
-        if self._running is not None:
-            self._running.disconnected = True
-            self._running.message_event.set()
+        while self._counted_groups:
+            self._registry.end_request(self._counted_groups.popleft())
+        if self._running_cycle is not None:
+            self._running_cycle.disconnected = True
+            self._running_cycle.message_event.set()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._ended:
+        if self._is_closed:
             return
-        was_in_head, head = self._in_head, self._requests
+        was_in_head, head = self._in_head, self._request_count
         super().data_received(data)
-        if was_in_head and self._in_head and head == self._requests:
+        if was_in_head and self._in_head and head == self._request_count:
             self._head_arrived_bytes += len(data)
             if self._head_arrived_bytes > self._limits.header_bytes:
                 self._refuse(HEAD_TOO_LARGE)
@@ -90,7 +92,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _unsupported_upgrade_warning(self) -> None:
         """Serve the request as HTTP/1.1, and ignore the bytes after it, which are not HTTP."""
-        self._ended = True
+        self._is_closed = True
         if self.cycle is not None:
             self.cycle.keep_alive = False
 
@@ -99,7 +101,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._path = b"/"
-        self._fields = self._head_parsed_bytes = 0
+        self._field_count = self._head_parsed_bytes = 0
 
     def on_url(self, url: bytes) -> None:
         self._count_head(len(url))
@@ -107,25 +109,25 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count a header field, or a trailer field after a chunked body."""
-        self._fields += 1
+        self._field_count += 1
         self._count_head(len(name) + len(value) + FIELD_OVERHEAD_BYTES)
-        if self._fields > self._limits.header_fields:
-            raise self._stopped(HEAD_TOO_LARGE)
+        if self._field_count > self._limits.header_fields:
+            raise self._abort(HEAD_TOO_LARGE)
         super().on_header(name, value)
 
     def _count_head(self, size: int) -> None:
         self._head_parsed_bytes += size
         if self._head_parsed_bytes > self._limits.header_bytes:
-            raise self._stopped(HEAD_TOO_LARGE)
+            raise self._abort(HEAD_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
         if len(self.pipeline) >= MAX_PIPELINED:
-            raise self._stopped(TOO_MANY_CONNECTIONS)
-        self._counted.append(self._count_client() if self._behind_proxy else "")
+            raise self._abort(TOO_MANY_CONNECTIONS)
+        self._counted_groups.append(self._count_client() if self._behind_proxy else "")
         super().on_headers_complete()
         self._path = self.scope["raw_path"]
         self._in_head = False
-        self._requests += 1
+        self._request_count += 1
 
     def _count_client(self) -> str:
         """Put the client's address into the scope, and count the request, since clients share a proxy's connections."""
@@ -136,11 +138,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self.scope["client"] = (address, 0)
         group = self._registry.begin_request(address)
         if group is None:
-            raise self._stopped(TOO_MANY_CONNECTIONS)
+            raise self._abort(TOO_MANY_CONNECTIONS)
         return group
 
     def on_body(self, body: bytes) -> None:
-        self._moved_bytes += len(body)
+        self._transferred_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -148,7 +150,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_head = True
         self._head_arrived_bytes = 0
 
-    def _stopped(self, refusal: Refusal) -> MalformedRequest:
+    def _abort(self, refusal: Refusal) -> MalformedRequest:
         """The exception that a callback raises to stop the parser."""
         self._refusal = refusal
         return MalformedRequest(refusal.detail)
@@ -156,81 +158,81 @@ class LimitedProtocol(HttpToolsProtocol):
     # The application
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._running = cycle
+        self._running_cycle = cycle
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         """Release the oldest counted request: responses are sent in the order of the requests."""
-        if self._counted:
-            self._registry.end_request(self._counted.popleft())
+        if self._counted_groups:
+            self._registry.end_request(self._counted_groups.popleft())
         super().on_response_complete()
 
     # Time
 
     def is_idle(self) -> bool:
         """Whether no request is under way on the connection."""
-        return self._phase() in (Phase.HEAD, Phase.IDLE, Phase.LINGER, Phase.CLOSE)
+        return self._phase() in IDLE_PHASES
 
     def check_time(self, elapsed_s: float) -> None:
         """Refuse the client, or close the connection, when the client has used up its time."""
         phase = self._phase()
-        if self._time_budget.spend(phase, self._requests, elapsed_s, self._moved(phase)):
+        if self._time_budget.spend(phase, self._request_count, elapsed_s, self._take_transferred_bytes(phase)):
             return
-        if phase is Phase.HEAD and self._head_arrived_bytes:
+        if phase is ConnectionPhase.HEAD and self._head_arrived_bytes:
             self._refuse(SLOW_HEAD)
-        elif phase is Phase.BODY:
+        elif phase is ConnectionPhase.BODY:
             self._refuse(SLOW_BODY)
         else:
             self.drop()
 
     def drop(self) -> None:
         """Close the connection at once."""
-        self._ended = True
+        self._is_closed = True
         self.transport.abort()
 
-    def _phase(self) -> Phase:
+    def _phase(self) -> ConnectionPhase:
         if self.transport.get_write_buffer_size():
-            return Phase.RESPONSE
+            return ConnectionPhase.RESPONSE
         if self.transport.is_closing():
-            return Phase.CLOSE
-        running = self._running
+            return ConnectionPhase.CLOSE
+        running = self._running_cycle
         if running is not None and not running.response_complete:
-            return Phase.BODY if self._awaits_body(running) else Phase.WORK
+            return ConnectionPhase.BODY if self._awaits_body(running) else ConnectionPhase.WORK
         if not self._in_head:
-            return Phase.LINGER
-        return Phase.IDLE if self._requests and not self._head_arrived_bytes else Phase.HEAD
+            return ConnectionPhase.LINGER
+        return ConnectionPhase.IDLE if self._request_count and not self._head_arrived_bytes else ConnectionPhase.HEAD
 
     def _awaits_body(self, running: RequestResponseCycle) -> bool:
         """Whether the application waits for bytes of the body that the client can send now."""
         may_send = not self.flow.read_paused and not running.waiting_for_100_continue
         return running is self.cycle and running.more_body and may_send
 
-    def _moved(self, phase: Phase) -> int:
+    def _take_transferred_bytes(self, phase: ConnectionPhase) -> int:
         """Bytes that the client has sent or read since the last call."""
-        unsent = self.transport.get_write_buffer_size() if phase is Phase.RESPONSE else 0
+        unsent = self.transport.get_write_buffer_size() if phase is ConnectionPhase.RESPONSE else 0
         taken = max(0, self._unsent_bytes - unsent)
-        received, self._moved_bytes, self._unsent_bytes = self._moved_bytes, 0, unsent
-        return taken if phase is Phase.RESPONSE else received
+        received, self._transferred_bytes, self._unsent_bytes = self._transferred_bytes, 0, unsent
+        return taken if phase is ConnectionPhase.RESPONSE else received
 
     # Refusals
 
     def _refuse(self, refusal: Refusal) -> None:
         """Send the refusal unless another response has begun, and close the connection."""
-        if self._ended:
+        if self._is_closed:
             return
-        self._ended = True
-        self._registry.refused(refusal.kind.name)
-        if self._may_answer():
+        self._is_closed = True
+        self._registry.on_refusal(refusal.problem_type.name)
+        if self._can_send_refusal():
             instance = str(self._path, "latin-1")
             further = refusal_headers(self._registry.cross_origins, self.headers or ())
             self.transport.write(refusal.response(new_id(), instance, further))
-        for cycle in filter(None, (self._running, self.cycle)):
+        for cycle in filter(None, (self._running_cycle, self.cycle)):
             cycle.disconnected = True
             cycle.message_event.set()
         self.transport.close()
 
-    def _may_answer(self) -> bool:
-        running = self._running
+    def _can_send_refusal(self) -> bool:
+        running = self._running_cycle
         if running is None or running.response_complete:
             return True
         is_of_this_request = running is self.cycle and not self._in_head

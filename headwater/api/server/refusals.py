@@ -7,66 +7,69 @@ from http import HTTPStatus
 
 import msgspec
 
-from headwater.api.problems import KINDS, MEDIA_TYPE, RETRY_AFTER_S, URN, Kind
+from headwater.api.problems import MEDIA_TYPE, PROBLEM_TYPES, RETRY_AFTER_S, URN, ProblemType
 from headwater.errors import MalformedRequest
 
-HEAD_TOO_LARGE_KIND = Kind(
+HEAD_TOO_LARGE_TYPE = ProblemType(
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", "The request head is too large"
 )
-TIMEOUT_KIND = Kind(HTTPStatus.REQUEST_TIMEOUT, "request-timeout", "The request came too slowly")
-CONNECTIONS_KIND = Kind(HTTPStatus.TOO_MANY_REQUESTS, "too-many-connections", "Too many connections")
-BUSY_KIND = Kind(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "Too many clients")
+TIMEOUT_TYPE = ProblemType(HTTPStatus.REQUEST_TIMEOUT, "request-timeout", "The request timed out")
+CONNECTIONS_TYPE = ProblemType(HTTPStatus.TOO_MANY_REQUESTS, "too-many-connections", "Too many connections")
+BUSY_TYPE = ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "Too many clients")
 
 
 @dataclass(frozen=True)
 class Refusal:
     """One reason to refuse a client."""
 
-    kind: Kind
+    problem_type: ProblemType
     detail: str
 
     @cached_property
     def _lines(self) -> bytes:
-        status = self.kind.status
+        status = self.problem_type.status
         retry = f"Retry-After: {RETRY_AFTER_S}\r\n" if status in (429, 503) else ""
         return f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {MEDIA_TYPE}\r\n{retry}".encode()
 
     def response(self, request_id: str, instance: str, headers: Mapping[str, str]) -> bytes:
-        """The bytes of the whole response, after which the connection is closed. headers: Further ones."""
+        """Return the bytes of the whole response, after which the connection is closed.
+
+        headers: Additional header fields.
+        """
         body = msgspec.json.encode(
             {
-                "type": URN + self.kind.name,
-                "title": self.kind.title,
-                "status": self.kind.status.value,
+                "type": URN + self.problem_type.name,
+                "title": self.problem_type.title,
+                "status": self.problem_type.status.value,
                 "detail": self.detail,
                 "instance": instance,
                 "request_id": request_id,
             }
         )
-        further = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        rest = f"{further}X-Request-Id: {request_id}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        additional = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        rest = f"{additional}X-Request-Id: {request_id}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         return b"".join((self._lines, rest.encode(), body))
 
 
 MALFORMED = Refusal(
-    KINDS[MalformedRequest], "The request is not valid HTTP/1.1. Send it with a client that follows RFC 9112."
+    PROBLEM_TYPES[MalformedRequest], "The request is not valid HTTP/1.1. Send it with a client that follows RFC 9112."
 )
 HEAD_TOO_LARGE = Refusal(
-    HEAD_TOO_LARGE_KIND, "The request line and the header fields are too many or too large. Send fewer or shorter ones."
+    HEAD_TOO_LARGE_TYPE, "The request line and the header fields are too many or too large. Send fewer or shorter ones."
 )
-SLOW_HEAD = Refusal(TIMEOUT_KIND, "The request head did not come in time. Send the same request again.")
+SLOW_HEAD = Refusal(TIMEOUT_TYPE, "The request head did not arrive in time. Send the same request again.")
 SLOW_BODY = Refusal(
-    TIMEOUT_KIND, "The body stopped coming, or came too slowly. Nothing was changed. Send all of it again."
+    TIMEOUT_TYPE, "The body stopped or was sent too slowly. Nothing was changed. Send the whole request again."
 )
 TOO_MANY_CONNECTIONS = Refusal(
-    CONNECTIONS_KIND,
-    "Your address has too many connections or requests at once. Close some, or wait until some have ended.",
+    CONNECTIONS_TYPE,
+    "Your address has too many concurrent connections or requests. Close some, or wait until some have ended.",
 )
-BUSY = Refusal(BUSY_KIND, "The server has as many connections as it can serve. Send the same request again.")
-SERVER_KINDS: dict[Kind, str] = {
-    HEAD_TOO_LARGE_KIND: "The request line and the header fields are over their limit. The connection is closed.",
-    TIMEOUT_KIND: "The head or the body of a request came too slowly. The connection is closed; send it again.",
-    CONNECTIONS_KIND: "The client's address has too many connections or requests at once.",
-    BUSY_KIND: "All connections that the server may have are in use.",
+BUSY = Refusal(BUSY_TYPE, "The server has as many connections as it can serve. Send the same request again.")
+SERVER_PROBLEM_TYPES: dict[ProblemType, str] = {
+    HEAD_TOO_LARGE_TYPE: "The request line and the header fields are over their limit. The connection is closed.",
+    TIMEOUT_TYPE: "The head or the body of a request was sent too slowly. The connection is closed; send it again.",
+    CONNECTIONS_TYPE: "The client's address has too many concurrent connections or requests.",
+    BUSY_TYPE: "All connections that the server may have are in use.",
 }
-"""The kinds of problems that only the server sends, with the reason of each."""
+"""The problem types that only the server sends, with the reason of each."""

@@ -7,10 +7,10 @@ from headwater.api.server.limits import ServerLimits
 
 CLOSE_TIMEOUT_S = 5.0
 RESPONSE_STALLS = 2
-"""A response may stall for so many stall time-outs: a slow reader's TCP updates its window only now and then."""
+"""How many stall time-outs a response may stall: the TCP of a slow reader updates its window only now and then."""
 
 
-class Phase(Enum):
+class ConnectionPhase(Enum):
     """The phase of a connection, by what it waits for."""
 
     HEAD = auto()
@@ -29,22 +29,22 @@ class Phase(Enum):
     """The connection is being closed; the transport has not reported its end yet."""
 
 
-TRANSFERS = (Phase.BODY, Phase.RESPONSE)
-"""In these phases progress refills the budget."""
+TRANSFERS = (ConnectionPhase.BODY, ConnectionPhase.RESPONSE)
+"""The phases in which transferred bytes refill the budget."""
 
 
-def budget_s(phase: Phase, limits: ServerLimits) -> float | None:
-    """The seconds that a client has in a phase; None when the phase is not bounded here."""
+def budget_s(phase: ConnectionPhase, limits: ServerLimits) -> float | None:
+    """Return the seconds that a client has in a phase; None when the phase is not bounded here."""
     match phase:
-        case Phase.HEAD:
+        case ConnectionPhase.HEAD:
             return limits.header_timeout_s
-        case Phase.BODY | Phase.LINGER:
+        case ConnectionPhase.BODY | ConnectionPhase.LINGER:
             return limits.stall_timeout_s
-        case Phase.RESPONSE:
+        case ConnectionPhase.RESPONSE:
             return RESPONSE_STALLS * limits.stall_timeout_s
-        case Phase.CLOSE:
+        case ConnectionPhase.CLOSE:
             return CLOSE_TIMEOUT_S
-        case Phase.WORK | Phase.IDLE:
+        case ConnectionPhase.WORK | ConnectionPhase.IDLE:
             return None
 
 
@@ -52,22 +52,23 @@ def budget_s(phase: Phase, limits: ServerLimits) -> float | None:
 class TimeBudget:
     """The budget of one connection.
 
-    A new phase, and the same phase of another request, begin with a full budget. Bytes that move in a transfer refill
-    the budget at `min_bytes_per_s`, so that a slow client is served as long as it is faster than that on average.
+    A new phase, and the same phase of another request, begin with a full budget. Transferred bytes refill the budget at
+    `min_bytes_per_s`, so that a slow client is served as long as it is faster than that on average.
     """
 
     limits: ServerLimits
-    phase: Phase = Phase.HEAD
+    phase: ConnectionPhase = ConnectionPhase.HEAD
     request: int = 0
     left_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.left_s = self.limits.header_timeout_s
 
-    def spend(self, phase: Phase, request: int, elapsed_s: float, moved_bytes: int) -> bool:
-        """Account for the time since the last call. False when the client has used up its budget.
+    def spend(self, phase: ConnectionPhase, request: int, elapsed_s: float, transferred_bytes: int) -> bool:
+        """Account for the time since the last call. Returns False when the client has used up its budget.
 
-        request: number of the request on its connection. moved_bytes: bytes of a transfer since the last call.
+        request: The number of the request on its connection.
+        transferred_bytes: The bytes that the client has sent or read since the last call.
         """
         budget = budget_s(phase, self.limits)
         if (phase, request) != (self.phase, self.request):
@@ -76,6 +77,6 @@ class TimeBudget:
             return True
         if budget is None:
             return True
-        refill_s = moved_bytes / self.limits.min_bytes_per_s if phase in TRANSFERS else 0.0
+        refill_s = transferred_bytes / self.limits.min_bytes_per_s if phase in TRANSFERS else 0.0
         self.left_s = min(budget, self.left_s - elapsed_s + refill_s)
         return self.left_s > 0

@@ -5,19 +5,19 @@ import inspect
 from headwater.cli.docs.markdown import document, table
 from headwater.errors import HeadwaterError, InvalidInput
 
-AS_ANSWERED = {"problems": "`errors`", "retry_after_s": "the seconds in `Retry-After`"}
+AS_ANSWERED = {"faults": "`errors`", "retry_after_s": "the seconds in `Retry-After`"}
 """Attributes of errors that their docstrings name, as an answer shows them."""
 
 
 def page() -> str:
     """One row per problem that the API answers with."""
     from headwater.api.health import NOT_READY
-    from headwater.api.problems import INTERNAL, KINDS, METHOD_NOT_ALLOWED, URN
-    from headwater.api.server.refusals import SERVER_KINDS
+    from headwater.api.problems import INTERNAL_ERROR, METHOD_NOT_ALLOWED, PROBLEM_TYPES, URN
+    from headwater.api.server.refusals import SERVER_PROBLEM_TYPES
 
-    found = [(kind, _first_paragraph(error)) for error, kind in KINDS.items()]
-    found += [(METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED.say), (INTERNAL, INTERNAL.say)]
-    found += SERVER_KINDS.items()
+    found = [(kind, _first_paragraph(error)) for error, kind in PROBLEM_TYPES.items()]
+    found += [(METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED.public_detail), (INTERNAL_ERROR, INTERNAL_ERROR.public_detail)]
+    found += SERVER_PROBLEM_TYPES.items()
     found.append((NOT_READY, "Answer of GET /readyz; `dependencies` says which."))
     found.sort(key=lambda one: (one[0].status, one[0].name))
     return document(

@@ -50,7 +50,7 @@ class ListedToken:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PoolSelection:
     """The table that a script is given, how many of its pools are of which kind, and how many pools are left out.
 
     Attributes:
@@ -130,9 +130,9 @@ def _created(topics: Sequence[str], data: str) -> Pool:
     return Pool(*(f"0x{word[-40:].lower()}" for word in addresses))
 
 
-def choose(
+def select_pools(
     pools: Iterable[Pool], tokens: Mapping[str, ListedToken], stable: Collection[str], quotes: Sequence[str]
-) -> Choice:
+) -> PoolSelection:
     """The pools that a script can tell prices from; those with a stablecoin first.
 
     Of the other pools one side has to be a token with a price in USD: one of `quotes`, or a token that has a pool with
@@ -167,7 +167,7 @@ def choose(
     if over := len(in_usd) + len(quoted) - len(table):
         left_out[f"above the {MAX_POOLS} that a script may have"] = over
     counts = Counter(entry[-1] for entry in table.values())
-    return Choice(table, counts.pop(None, 0), counts, left_out)
+    return PoolSelection(table, counts.pop(None, 0), counts, left_out)
 
 
 def _entry(pool: Pool, tokens: Mapping[str, ListedToken], side: str, quote: str | None) -> list[Any]:

@@ -89,7 +89,9 @@ class Server:
 def serving(limits: ServerLimits, app: Any = None, cross_origins: Sequence[str] = ()) -> Iterator[Server]:
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     made = Server(listener.getsockname()[1])
-    made.connections = Connections(limits, TrustedProxies([PROXY]), made.refused.append, TICK_S, cross_origins)
+    made.connections = Connections(
+        limits, TrustedProxies([PROXY]), on_refusal=made.refused.append, tick_s=TICK_S, cross_origins=cross_origins
+    )
     config = uvicorn.Config(
         app or made,
         http=cast("Any", partial(LimitedProtocol, connections=made.connections)),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import SetStoreUnavailable
-from headwater.model.metric import METRIC_TYPES, Histogram, Measured, Span
+from headwater.model.metric import METRIC_TYPES, Histogram, MetricsDelta, PartitionCounts
 from tests.unit.api.installation import FLOW, Installation, User
 
 MINUTE_S = 60
@@ -34,7 +34,7 @@ class Scene:
                 histograms[name].add(value)
         minute = int(self.headwater.clock.monotonic()) // MINUTE_S * MINUTE_S
         self.headwater.metrics.write(
-            self.deployment_id, "g", "a", Measured(minute, {0: Span(self.end, typed)}, histograms)
+            self.deployment_id, "g", "a", MetricsDelta(minute, {0: PartitionCounts(self.end, typed)}, histograms)
         )
 
     def get(self, **query: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headwater.api import failed_keys
 from headwater.api.failed_keys import FailedKeys
 from headwater.errors import StoreUnavailable
-from headwater.model.key import ApiKey, mint
+from headwater.model.key import ApiKey, generate_key
 from headwater.services.keys import CACHE_S, Keys
 from tests.unit.api.installation import FLOW, Installation, User
 
@@ -48,7 +48,7 @@ def counted(headwater: Installation) -> Counted:
 
 
 def test_malformed_keys_never_reach_the_database(headwater: Installation) -> None:
-    for key in ("x", "hw_live_", mint()[0][:-1] + "!", "hw_live_" + "a" * 65):
+    for key in ("x", "hw_live_", generate_key()[0][:-1] + "!", "hw_live_" + "a" * 65):
         nobody = headwater.nobody(key)
         for _ in range(10):
             nobody.problem(nobody.get(FLOW), 401, "unauthenticated")
@@ -56,19 +56,19 @@ def test_malformed_keys_never_reach_the_database(headwater: Installation) -> Non
 
 
 def test_unknown_keys_of_one_address_are_bounded(headwater: Installation) -> None:
-    statuses = [headwater.nobody(mint()[0]).get(FLOW).status_code for _ in range(20)]
+    statuses = [headwater.nobody(generate_key()[0]).get(FLOW).status_code for _ in range(20)]
     assert statuses == [401] * 5 + [429] * 15
     assert counted(headwater).asked == 5
-    nobody = headwater.nobody(mint()[0])
+    nobody = headwater.nobody(generate_key()[0])
     body = nobody.problem(nobody.get(FLOW), 429, "rate-limited")
-    assert body["detail"].startswith("Your address has sent too many keys that are not valid.")
+    assert body["detail"].startswith("Your address has sent too many invalid keys.")
 
 
 def test_keys_that_were_valid_pass_behind_a_flood(headwater: Installation) -> None:
     alice = headwater.user("alice")
     assert alice.get(FLOW).status_code == 200
     for _ in range(10):
-        headwater.nobody(mint()[0]).get(FLOW)
+        headwater.nobody(generate_key()[0]).get(FLOW)
     headwater.clock.forward(CACHE_S + 1)
     assert alice.get(FLOW).status_code == 200
 
@@ -79,7 +79,7 @@ def test_valid_keys_are_not_counted(headwater: Installation) -> None:
 
 
 def test_keys_that_could_not_be_checked_are_not_counted(headwater: Installation) -> None:
-    store, nobody = counted(headwater), headwater.nobody(mint()[0])
+    store, nobody = counted(headwater), headwater.nobody(generate_key()[0])
     store.is_away = True
     for _ in range(10):
         nobody.problem(nobody.get(FLOW), 503, "store-unavailable")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import SetStoreUnavailable
-from headwater.model.dataset import MAX_VALUES_PER_REQUEST, filter_set
+from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, filter_set
 from tests.unit.api.installation import FLOW, Installation, Unread, User
 
 

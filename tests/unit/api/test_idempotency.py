@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from headwater.errors import StoreUnavailable
-from headwater.model.dataset import Dataset
-from headwater.model.idempotency import LEASE, REMEMBERED_FOR
+from headwater.model.idempotency import CLAIM_TTL, REMEMBERED_FOR
+from headwater.model.value_sets import Dataset
 from tests.unit.api.installation import FLOW, TOKEN, Installation, Unread, User, flow_body
 
 DATASETS = f"{FLOW}/datasets"
@@ -105,7 +105,7 @@ class TestReplay:
         alice.post(f"{path}/deploy")
         headwater.controller.reasons = ["worker-0 died twice"]
         first, again = (send(f"{path}/transforms", flow["pipeline_config"]["transforms"], "PUT") for _ in range(2))
-        assert "Revision 2 is saved, but does not run" in alice.problem(first, 422, "deploy-failed")["detail"]
+        assert "Revision 2 is saved but does not run" in alice.problem(first, 422, "deploy-failed")["detail"]
         assert (is_replay(first), is_replay(again)) == (False, True)
         assert again.content == first.content
         assert alice.get(path).json()["revision"] == 2
@@ -208,7 +208,7 @@ class TestRunning:
         started.wait()
         json_type = headers | {"content-type": "application/json"}
         second = send.user.request("POST", DATASETS, content=Unread(), headers=json_type)
-        assert "still runs" in send.user.problem(second, 409, "conflict")["detail"]
+        assert "is in progress" in send.user.problem(second, 409, "conflict")["detail"]
         go_on.set()
         assert first.result().status_code == 201
         assert is_replay(send(DATASETS, {"name": "a"}))
@@ -218,8 +218,8 @@ class TestRunning:
         finish, calls.finish = calls.finish, lambda *_: None  # type: ignore[method-assign]
         assert send(DATASETS, {"name": "a"}).status_code == 201
         calls.finish = finish  # type: ignore[method-assign]
-        assert "still runs" in send(DATASETS, {"name": "b"}).json()["detail"]
-        headwater.clock.forward(LEASE.total_seconds())
+        assert "is in progress" in send(DATASETS, {"name": "b"}).json()["detail"]
+        headwater.clock.forward(CLAIM_TTL.total_seconds())
         assert send(DATASETS, {"name": "b"}).status_code == 201
 
     def test_fifty_at_once_make_one_object(self, send: Sender, alice: User) -> None:

@@ -142,7 +142,12 @@ class TestGivenCredentials:
     def test_rotation_is_refused(self, headwater: Installation) -> None:
         store = headwater.database
         deployments = Deployments(
-            store.flows, headwater.controller, headwater.clock, new_id, lambda: "secret", manages_users=False
+            flows=store.flows,
+            store=headwater.controller,
+            now=headwater.clock,
+            new_id=new_id,
+            new_password=lambda: "secret",
+            manages_users=False,
         )
         with headwater.serving(deployments=deployments):
             alice, bob = headwater.user("alice"), headwater.user("bob")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headwater.model.dataset import filter_set
-from headwater.model.stored import read_config, write_config
+from headwater.model.stored_config import read_config, write_config
+from headwater.model.value_sets import filter_set
 from tests.unit.api.installation import FLOW, TOKEN, Installation, User, flow_body
 
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterator
 import anyio
 import pytest
 
-from headwater.api import uploads
-from headwater.errors import Superseded
+from headwater.api import concurrency as uploads
+from headwater.errors import UploadAborted
 from tests.unit.api.installation import FLOW, Installation, User
 
 JSON_TYPE = {"content-type": "application/json"}
@@ -46,12 +46,12 @@ def test_one_owners_keep_nobody_else_waiting(alice: User, bob: User, stalled: St
     path = values_path(alice)
     sent = [
         alice.start("POST", path, content=stalled.body(), headers=JSON_TYPE)
-        for _ in range(uploads.MAX_UPLOADS_AT_ONCE + 1)
+        for _ in range(uploads.MAX_CONCURRENT_UPLOADS + 1)
     ]
-    while stalled.begun < uploads.MAX_UPLOADS_PER_OWNER:
+    while stalled.begun < uploads.MAX_CONCURRENT_UPLOADS_PER_OWNER:
         pass
     assert bob.post(values_path(bob), {"values": ["b"]}).json()["added"] == 1
-    assert stalled.begun == uploads.MAX_UPLOADS_PER_OWNER
+    assert stalled.begun == uploads.MAX_CONCURRENT_UPLOADS_PER_OWNER
     stalled.go_on()
     assert {answer.result().status_code for answer in sent} == {200}
 
@@ -67,9 +67,9 @@ def test_five_of_one_owner_run_at_once(alice: User, stalled: Stalled) -> None:
 
 def test_one_that_was_overtaken_says_so(headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     def replace(*_: object) -> None:
-        raise Superseded
+        raise UploadAborted
 
     path = values_path(alice)
     monkeypatch.setattr(headwater.sets, "replace", replace)
     body = alice.problem(alice.put(path, {"values": ["a"]}), 503, "superseded")
-    assert body["detail"].endswith("this upload stood still for an hour; nothing was changed. Send it again.")
+    assert body["detail"].endswith("the upload made no progress for an hour. Nothing was changed. Send it again.")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.api.values_body import MAX_SILENT_BYTES, ValuesBody, _Runs, read_values
+from headwater.api.values_body import MAX_BYTES_WITHOUT_VALUE, ValuesBody, _FastStrings, read_values
 from headwater.errors import InvalidInput, MalformedRequest
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -73,7 +73,7 @@ def outcome(body: bytes, cuts: list[int]) -> object:
     except MalformedRequest as error:
         return error.detail
     except InvalidInput as error:
-        return [problem.pointer for problem in error.problems]
+        return [fault.pointer for fault in error.faults]
 
 
 class TestRuns:
@@ -106,8 +106,8 @@ class TestRuns:
 
     def test_take_nearly_all(self) -> None:
         values = [f"0x{number:040x}" for number in range(5000)]
-        runs, found = _Runs(), list[str]()
-        left = runs.take(json.dumps({"values": values}).encode(), found) + runs.rest()
+        fast_strings, found = _FastStrings(), list[str]()
+        left = fast_strings.feed(json.dumps({"values": values}).encode(), found) + fast_strings.flush()
         assert found == values[:-1]
         assert left == b'{"values": [' + json.dumps(values[-1]).encode() + b"]}"
 
@@ -120,14 +120,14 @@ class TestMemory:
     @pytest.mark.parametrize("filling", [b"x", b" ", b"\\u00e9"])
     def test_a_value_without_end_is_refused(self, filling: bytes) -> None:
         with pytest.raises(InvalidInput) as refused:
-            read_values(endless(b'{"values": ["a", "', filling, 2 * MAX_SILENT_BYTES))
-        assert refused.value.problems[0].pointer == "/values/1"
+            read_values(endless(b'{"values": ["a", "', filling, 2 * MAX_BYTES_WITHOUT_VALUE))
+        assert refused.value.faults[0].pointer == "/values/1"
 
     def test_a_long_value_is_refused_at_once(self) -> None:
         body = json.dumps({"values": [5, "x" * 1025]}).encode().replace(b"5,", b'"a" ,')
         with pytest.raises(InvalidInput) as refused:
-            read_values(endless(body[:-2], b" ", 2 * MAX_SILENT_BYTES))
-        assert refused.value.problems[0].pointer == "/values/1"
+            read_values(endless(body[:-2], b" ", 2 * MAX_BYTES_WITHOUT_VALUE))
+        assert refused.value.faults[0].pointer == "/values/1"
 
     def test_a_padded_value_is_taken(self) -> None:
         padded = " " * 5000 + "x" * 1024 + "\n" * 5000
@@ -150,4 +150,4 @@ class TestMembers:
     def test_refused(self, body: str, pointer: str) -> None:
         with pytest.raises(InvalidInput) as refused:
             parse(body.encode(), [])
-        assert [problem.pointer for problem in refused.value.problems] == [pointer]
+        assert [fault.pointer for fault in refused.value.faults] == [pointer]

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headwater.cli import app
-from headwater.model.key import SCOPES, parse
+from headwater.model.key import SCOPES, parse_key
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def run(data_dir: Path, *arguments: str) -> Result:
 def test_create_prints_the_key_alone(data_dir: Path) -> None:
     made = run(data_dir, "create", "--owner", "ann", "--scope", "flow:read", "--scope", "sets:write")
     assert made.exit_code == 0
-    assert parse(made.stdout.removesuffix("\n"))
+    assert parse_key(made.stdout.removesuffix("\n"))
     listed = run(data_dir, "list").stdout
     assert made.stdout[8:20] in listed
     assert "flow:read sets:write" in listed
@@ -57,7 +57,7 @@ def test_states(data_dir: Path) -> None:
     [
         (["create", "--owner", " "], "1 to 200 characters"),
         (["create", "--owner", "ann", "--scope", "flow:fly"], "No such scope: flow:fly"),
-        (["create", "--owner", "ann", "--expires", "2020-01-01"], "expired already, at 2020-01-01"),
+        (["create", "--owner", "ann", "--expires", "2020-01-01"], "The expiry 2020-01-01T00:00:00Z is in the past"),
         (["revoke", "unknown"], "There is no API key unknown"),
         (["revoke", "hw_live_abcdefghijkl_secret"], "12 characters after hw_live_"),
     ],

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.transform import KnownTransform
+from headwater.model.transform import TransformIdentity
 from headwater.services.matching import match
 
 
@@ -19,11 +19,11 @@ class Sent:
     type: str = "redis_set_filter"
 
 
-def known(uid: str, content: str, name: str | None = None, kind: str = "redis_set_filter") -> KnownTransform:
-    return KnownTransform(uid, kind, name, content)
+def known(uid: str, content: str, name: str | None = None, kind: str = "redis_set_filter") -> TransformIdentity:
+    return TransformIdentity(uid, kind, name, content)
 
 
-def uids(sent: list[Sent], stored: list[KnownTransform], *, by_content: bool = True) -> list[str | None]:
+def uids(sent: list[Sent], stored: list[TransformIdentity], *, by_content: bool = True) -> list[str | None]:
     return [None if found is None else found.uid for found in match(sent, stored, by_content=by_content)]
 
 
@@ -35,7 +35,7 @@ NAMES = st.none() | st.sampled_from(["m", "n", "o"])
 
 
 @st.composite
-def stored_lists(draw: st.DrawFn) -> list[KnownTransform]:
+def stored_lists(draw: st.DrawFn) -> list[TransformIdentity]:
     names = draw(st.lists(NAMES, max_size=6, unique_by=lambda name: name or object()))
     return [known(f"u{i}", draw(CONTENTS), name, draw(TYPES)) for i, name in enumerate(names)]
 
@@ -45,14 +45,14 @@ UIDS = st.none() | st.sampled_from([f"u{i}" for i in range(7)])
 SENT = st.lists(st.builds(Sent, CONTENTS, UIDS, NAMES, TYPES), max_size=7)
 
 
-def as_sent(transform: KnownTransform, *, name: bool) -> Sent:
+def as_sent(transform: TransformIdentity, *, name: bool) -> Sent:
     return Sent(transform.content, None, transform.name if name else None, transform.type)
 
 
 class TestInvariants:
     @given(sent=SENT, stored=STORED, by_content=st.booleans())
     def test_no_stored_transform_is_matched_twice(
-        self, sent: list[Sent], stored: list[KnownTransform], by_content: bool
+        self, sent: list[Sent], stored: list[TransformIdentity], by_content: bool
     ) -> None:
         found = uids(sent, stored, by_content=by_content)
         unnamed = [uid for new, uid in zip(sent, found, strict=True) if new.uid is None and uid is not None]
@@ -61,24 +61,24 @@ class TestInvariants:
 
     @given(sent=SENT, stored=STORED, by_content=st.booleans())
     def test_a_match_without_a_uid_is_of_one_type(
-        self, sent: list[Sent], stored: list[KnownTransform], by_content: bool
+        self, sent: list[Sent], stored: list[TransformIdentity], by_content: bool
     ) -> None:
         for new, old in zip(sent, match(sent, stored, by_content=by_content), strict=True):
             assert old is None or new.uid is not None or old.type == new.type
 
     @given(sent=SENT, stored=STORED, by_content=st.booleans())
-    def test_a_uid_decides(self, sent: list[Sent], stored: list[KnownTransform], by_content: bool) -> None:
+    def test_a_uid_decides(self, sent: list[Sent], stored: list[TransformIdentity], by_content: bool) -> None:
         there = {transform.uid for transform in stored}
         for new, uid in zip(sent, uids(sent, stored, by_content=by_content), strict=True):
             assert new.uid is None or uid == (new.uid if new.uid in there else None)
 
     @given(stored=STORED, name=st.booleans())
-    def test_an_unchanged_body_changes_nothing(self, stored: list[KnownTransform], name: bool) -> None:
+    def test_an_unchanged_body_changes_nothing(self, stored: list[TransformIdentity], name: bool) -> None:
         assert match([as_sent(transform, name=name) for transform in stored], stored, by_content=True) == stored
 
     @given(stored=STORED, order=st.randoms(), keep=st.lists(st.booleans(), min_size=6, max_size=6), new=SENT)
     def test_inserting_removing_and_reordering_moves_no_values_to_another_expression(
-        self, stored: list[KnownTransform], order: object, keep: list[bool], new: list[Sent]
+        self, stored: list[TransformIdentity], order: object, keep: list[bool], new: list[Sent]
     ) -> None:
         """Whatever is new beside the kept ones: each kept one has a uid of its own content again."""
         kept = [transform for transform, stays in zip(stored, keep, strict=False) if stays]
@@ -102,7 +102,7 @@ class TestInvariants:
 
     @given(sent=SENT, stored=STORED)
     def test_in_a_list_of_transforms_only_uid_and_name_count(
-        self, sent: list[Sent], stored: list[KnownTransform]
+        self, sent: list[Sent], stored: list[TransformIdentity]
     ) -> None:
         for new, old in zip(sent, match(sent, stored, by_content=False), strict=True):
             assert old is None or new.uid == old.uid or (new.name is not None and new.name == old.name)

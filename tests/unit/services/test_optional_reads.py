@@ -8,7 +8,7 @@ from concurrent.futures import Future
 import pytest
 
 from headwater.errors import BrokerUnavailable
-from headwater.services.optional_reads import AWAY_FOR_S, THREADS, OptionalReads
+from headwater.services.optional_reads import THREADS, UNAVAILABLE_FOR_S, OptionalReads
 
 WITHIN_S = 10
 
@@ -46,19 +46,19 @@ def test_reads_of_one_thing_share_a_thread(make: Make) -> None:
         go.wait(WITHIN_S)
         return 7
 
-    asked = [reads.ask("group", read) for _ in range(100)]
+    asked = [reads.submit("group", read) for _ in range(100)]
     assert len(set(map(id, asked))) == 1
     go.set()
     assert asked[0].result(WITHIN_S) == 7
     assert len(begun) == 1
-    assert reads.ask("group", lambda: 8).result(WITHIN_S) == 8
+    assert reads.submit("group", lambda: 8).result(WITHIN_S) == 8
 
 
 def test_many_things_wait_in_a_few_threads(make: Make) -> None:
     reads, go = make(), threading.Event()
     before = threading.active_count()
     asked: list[Future[int | None]] = [
-        reads.ask(str(number), lambda: int(go.wait(WITHIN_S))) for number in range(10 * THREADS)
+        reads.submit(str(number), lambda: int(go.wait(WITHIN_S))) for number in range(10 * THREADS)
     ]
     assert threading.active_count() - before <= THREADS
     go.set()
@@ -68,16 +68,16 @@ def test_many_things_wait_in_a_few_threads(make: Make) -> None:
 def test_nothing_is_asked_while_the_store_is_away(make: Make) -> None:
     clock = Clock()
     reads = make(clock)
-    assert reads.ask("a", away).result(WITHIN_S) is None
-    assert reads.ask("b", lambda: 7).result(WITHIN_S) is None
-    clock.now += AWAY_FOR_S
-    assert reads.ask("b", lambda: 7).result(WITHIN_S) == 7
+    assert reads.submit("a", away).result(WITHIN_S) is None
+    assert reads.submit("b", lambda: 7).result(WITHIN_S) is None
+    clock.now += UNAVAILABLE_FOR_S
+    assert reads.submit("b", lambda: 7).result(WITHIN_S) == 7
 
 
 def test_its_threads_end_when_it_is_closed(make: Make) -> None:
     before = set(threading.enumerate())
     reads = make()
-    assert reads.ask("group", lambda: 7).result(WITHIN_S) == 7
+    assert reads.submit("group", lambda: 7).result(WITHIN_S) == 7
     threads = set(threading.enumerate()) - before
     assert threads
     reads.close()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.services.snippets import Access, snippets
+from headwater.services.snippets import TopicConnection, snippets
 
-ACCESS = Access(
+ACCESS = TopicConnection(
     topic="flow.01kdxyz.out-a_b",
     bootstrap_servers="kafka-1.example:9092,kafka-2.example:9092",
     security_protocol="SASL_PLAINTEXT",
@@ -48,7 +48,9 @@ class TestSecurity:
         [("PLAIN", "plain.Plain"), ("SCRAM-SHA-256", "scram.Scram"), ("SCRAM-SHA-512", "scram.Scram")],
     )
     def test_the_mechanism_of_the_readers(self, mechanism: str, module: str) -> None:
-        made = snippets(Access(**asdict(ACCESS) | {"security_protocol": "SASL_SSL", "sasl_mechanism": mechanism}))
+        made = snippets(
+            TopicConnection(**asdict(ACCESS) | {"security_protocol": "SASL_SSL", "sasl_mechanism": mechanism})
+        )
         assert f'"sasl.mechanism": "{mechanism}",' in made["python"]
         assert f'mechanism: "{mechanism.lower()}",' in made["node"]
         assert f'"sasl.mechanism", "{mechanism}"' in made["java"]
@@ -58,7 +60,7 @@ class TestSecurity:
     @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
     def test_a_listener_without_a_login(self, protocol: str) -> None:
         nobody = {"sasl_mechanism": None, "username": None, "password": None}
-        made = snippets(Access(**asdict(ACCESS) | nobody | {"security_protocol": protocol}))
+        made = snippets(TopicConnection(**asdict(ACCESS) | nobody | {"security_protocol": protocol}))
         ast.parse(made["python"])
         for program in made.values():
             assert "sasl" not in program
@@ -83,7 +85,7 @@ class TestLanguages:
         subprocess.run(["sh", "-n"], input=snippets(ACCESS)["kcat"].encode(), check=True)
 
     def test_node_uses_tls_when_the_listener_does(self) -> None:
-        tls = Access(**asdict(ACCESS) | {"security_protocol": "SASL_SSL"})
+        tls = TopicConnection(**asdict(ACCESS) | {"security_protocol": "SASL_SSL"})
         assert "ssl: false," in snippets(ACCESS)["node"]
         assert "ssl: true," in snippets(tls)["node"]
 

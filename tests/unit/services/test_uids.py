@@ -4,13 +4,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from headwater.errors import Problem
-from headwater.model.transform import KnownTransform, NewTransform
+from headwater.errors import Fault
+from headwater.model.transform import NewTransform, TransformIdentity
 from headwater.services.matching import match
-from headwater.services.uids import name_after, name_problems, uid_problems
+from headwater.services.uids import name_after, name_faults, uid_faults
 
 _new = TypeAdapter[NewTransform](NewTransform)
-STORED = [KnownTransform("a", "v8", "first", ""), KnownTransform("b", "redis_set_filter", None, "")]
+STORED = [TransformIdentity("a", "v8", "first", ""), TransformIdentity("b", "redis_set_filter", None, "")]
 
 
 def new(kind: str, **members: Any) -> NewTransform:
@@ -22,8 +22,8 @@ def pointers(problems: Any) -> list[str]:
     return [problem.pointer for problem in problems]
 
 
-def refused(*sent: NewTransform) -> list[Problem]:
-    return list(uid_problems(sent, match(sent, STORED, by_content=True), "/{}".format))
+def refused(*sent: NewTransform) -> list[Fault]:
+    return list(uid_faults(sent, match(sent, STORED, by_content=True), "/{}".format))
 
 
 def test_unknown_repeated_and_of_another_type() -> None:
@@ -41,5 +41,5 @@ def test_a_name_that_is_left_out_stays_and_null_removes_it() -> None:
 
 
 def test_names_that_stand_twice() -> None:
-    assert pointers(name_problems(["a", None, "a", None], (), "/{}".format)) == ["/2/name"]
-    assert pointers(name_problems(["a"], ["b", "a"], lambda _: "")) == ["/name"]
+    assert pointers(name_faults(["a", None, "a", None], (), "/{}".format)) == ["/2/name"]
+    assert pointers(name_faults(["a"], ["b", "a"], lambda _: "")) == ["/name"]

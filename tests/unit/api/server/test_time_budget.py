@@ -5,57 +5,57 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.api.server.limits import ServerLimits
-from headwater.api.server.time_budget import Phase, TimeBudget
+from headwater.api.server.time_budget import ConnectionPhase, TimeBudget
 
 LIMITS = ServerLimits(header_timeout_s=10, stall_timeout_s=30, min_bytes_per_s=500)
 
 
-def ticks_until_it_ends(budget: TimeBudget, phase: Phase, moved_bytes: int, most: int = 10_000) -> int:
+def ticks_until_it_ends(budget: TimeBudget, phase: ConnectionPhase, transferred_bytes: int, most: int = 10_000) -> int:
     """How many seconds a client lasts that moves so many bytes in each; `most` when it is never refused."""
-    return next((tick for tick in range(most) if not budget.spend(phase, 1, 1.0, moved_bytes)), most)
+    return next((tick for tick in range(most) if not budget.spend(phase, 1, 1.0, transferred_bytes)), most)
 
 
 def test_a_head_has_its_time_and_no_more_whatever_is_sent() -> None:
-    assert ticks_until_it_ends(TimeBudget(LIMITS), Phase.HEAD, 1_000) == 10
+    assert ticks_until_it_ends(TimeBudget(LIMITS), ConnectionPhase.HEAD, 1_000) == 10
 
 
-@pytest.mark.parametrize(("phase", "seconds"), [(Phase.BODY, 30), (Phase.RESPONSE, 60)])
-def test_a_transfer_that_stands_still_ends(phase: Phase, seconds: int) -> None:
+@pytest.mark.parametrize(("phase", "seconds"), [(ConnectionPhase.BODY, 30), (ConnectionPhase.RESPONSE, 60)])
+def test_a_transfer_that_stands_still_ends(phase: ConnectionPhase, seconds: int) -> None:
     assert ticks_until_it_ends(TimeBudget(LIMITS), phase, 0) == seconds
 
 
-@pytest.mark.parametrize("phase", [Phase.BODY, Phase.RESPONSE])
-@pytest.mark.parametrize("moved_bytes", [500, 501, 100_000])
-def test_a_transfer_at_the_least_rate_never_ends(phase: Phase, moved_bytes: int) -> None:
-    assert ticks_until_it_ends(TimeBudget(LIMITS), phase, moved_bytes) == 10_000
+@pytest.mark.parametrize("phase", [ConnectionPhase.BODY, ConnectionPhase.RESPONSE])
+@pytest.mark.parametrize("transferred_bytes", [500, 501, 100_000])
+def test_a_transfer_at_the_least_rate_never_ends(phase: ConnectionPhase, transferred_bytes: int) -> None:
+    assert ticks_until_it_ends(TimeBudget(LIMITS), phase, transferred_bytes) == 10_000
 
 
 def test_a_transfer_that_trickles_ends() -> None:
-    assert ticks_until_it_ends(TimeBudget(LIMITS), Phase.BODY, 1) == 31
-    assert ticks_until_it_ends(TimeBudget(LIMITS), Phase.BODY, 400) == 151
+    assert ticks_until_it_ends(TimeBudget(LIMITS), ConnectionPhase.BODY, 1) == 31
+    assert ticks_until_it_ends(TimeBudget(LIMITS), ConnectionPhase.BODY, 400) == 151
 
 
 def test_work_of_the_application_costs_the_client_nothing() -> None:
     budget = TimeBudget(LIMITS)
-    assert ticks_until_it_ends(budget, Phase.WORK, 0) == 10_000
-    assert ticks_until_it_ends(budget, Phase.BODY, 0) == 30
+    assert ticks_until_it_ends(budget, ConnectionPhase.WORK, 0) == 10_000
+    assert ticks_until_it_ends(budget, ConnectionPhase.BODY, 0) == 30
 
 
 def test_each_request_has_a_budget_of_its_own() -> None:
     budget = TimeBudget(LIMITS)
-    assert all(budget.spend(Phase.HEAD, request, 1.0, 0) for request in range(1_000))
+    assert all(budget.spend(ConnectionPhase.HEAD, request, 1.0, 0) for request in range(1_000))
 
 
 def test_what_is_sent_behind_the_answer_does_not_buy_time() -> None:
-    assert ticks_until_it_ends(TimeBudget(LIMITS), Phase.LINGER, 1_000_000) == 30
+    assert ticks_until_it_ends(TimeBudget(LIMITS), ConnectionPhase.LINGER, 1_000_000) == 30
 
 
 @given(st.lists(st.integers(0, 100_000), min_size=1, max_size=300))
 def test_a_client_is_given_up_only_when_it_fell_behind_the_least_rate(moved: list[int]) -> None:
     budget = TimeBudget(LIMITS)
-    budget.spend(Phase.BODY, 1, 0.0, 0)
+    budget.spend(ConnectionPhase.BODY, 1, 0.0, 0)
     for tick, size in enumerate(moved):
-        if not budget.spend(Phase.BODY, 1, 1.0, size):
+        if not budget.spend(ConnectionPhase.BODY, 1, 1.0, size):
             windows = [sum(moved[start : tick + 1]) / (tick + 1 - start) for start in range(tick + 1)]
             assert min(windows) < LIMITS.min_bytes_per_s
             break

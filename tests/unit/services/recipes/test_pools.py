@@ -10,7 +10,7 @@ from headwater.errors import SetupError
 from headwater.model.transform import MAX_SCRIPT_BYTES
 from headwater.services.recipes import RECIPES
 from headwater.services.recipes.known_addresses import FACTORIES, QUOTES, STABLECOINS
-from headwater.services.recipes.pools import MAX_POOLS, ListedToken, Pool, choose, learn, read
+from headwater.services.recipes.pools import MAX_POOLS, ListedToken, Pool, learn, read, select_pools
 from headwater.services.recipes.tokens import decode, encode, read_list, read_markets
 
 FACTORY = "0xfa"
@@ -21,7 +21,7 @@ TOKENS = {USDC: ListedToken("USDC", 6), WETH: ListedToken("WETH", 18), PEPE: Lis
 
 def table(*pools: tuple[str, str], quotes: Sequence[str] = ()) -> dict[str, list[Any]]:
     made = [Pool(f"pool{number}", *pair) for number, pair in enumerate(pools)]
-    return choose(made, TOKENS, {USDC}, quotes).table
+    return select_pools(made, TOKENS, {USDC}, quotes).table
 
 
 class TestReading:
@@ -100,16 +100,16 @@ class TestChoosing:
 
     def test_what_is_left_out_is_told(self) -> None:
         pools = [Pool("a", DUST, USDC), Pool("b", PEPE, WETH), Pool("c", USDC, USDC)]
-        choice = choose(pools, TOKENS, {USDC}, [])
+        choice = select_pools(pools, TOKENS, {USDC}, [])
         assert (choice.in_usd, choice.quoted, len(choice.table)) == (1, {}, 1)
         assert list(choice.left_out.values()) == [1, 1]
-        assert choose(pools * 2, TOKENS, {USDC}, []) == choice
+        assert select_pools(pools * 2, TOKENS, {USDC}, []) == choice
 
     def test_stablecoins_come_first_where_there_are_too_many(self) -> None:
         pools = [Pool(f"weth{n}", PEPE, WETH) for n in range(10)] + [
             Pool(f"usd{n}", WETH, USDC) for n in range(MAX_POOLS - 3)
         ]
-        choice = choose(pools, TOKENS, {USDC}, [WETH])
+        choice = select_pools(pools, TOKENS, {USDC}, [WETH])
         assert (choice.in_usd, choice.quoted, len(choice.table)) == (MAX_POOLS - 3, {WETH: 3}, MAX_POOLS)
         assert choice.left_out == {f"above the {MAX_POOLS} that a script may have": 7}
 

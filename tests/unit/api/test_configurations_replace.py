@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from headwater.model.dataset import filter_set
+from headwater.model.value_sets import filter_set
 from tests.unit.api.installation import FLOW, TOKEN, Installation, User, flow_body
 
 V8 = {"type": "v8", "script": "function process(record) { return record; }"}
@@ -159,10 +159,10 @@ class TestReplace:
         made = alice.create()
         filter_, script = made["pipeline_config"]["transforms"]
         for transforms, pointer, says in (
-            ([filter_, script | {"uid": "other"}], "1/uid", "no transform of this configuration"),
-            ([filter_, script | {"uid": ""}], "1/uid", "no transform of this configuration"),
-            ([filter_, filter_], "1/uid", "stands at another transform"),
-            ([filter_, script | {"uid": filter_["uid"]}], "1/uid", "stands at another transform"),
+            ([filter_, script | {"uid": "other"}], "1/uid", "not the uid of a transform of this configuration"),
+            ([filter_, script | {"uid": ""}], "1/uid", "not the uid of a transform of this configuration"),
+            ([filter_, filter_], "1/uid", "is also the uid of another transform"),
+            ([filter_, script | {"uid": filter_["uid"]}], "1/uid", "is also the uid of another transform"),
             ([V8 | {"uid": filter_["uid"]}], "0/type", "is redis_set_filter for this uid"),
             ([filter_, script | {"name": "a"}, V8 | {"name": "a"}], "2/name", "the name of another transform"),
             ([filter_ | {"name": "a b"}], "0/name", "must match pattern"),

@@ -1,4 +1,4 @@
-"""Rate limits of keys."""
+"""RateDecision limits of keys."""
 
 import re
 from collections.abc import Iterator
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from headwater.api.limits import rate_headers
-from headwater.services.limits import Rate, RateLimits
-from headwater.stores.redis.buckets import RedisBuckets
+from headwater.api.rate_limits import rate_headers
+from headwater.services.rate_limits import RateDecision, RateLimits
 from headwater.stores.redis.client import connect
+from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from tests.support.memory.token_buckets import MemoryBuckets
 from tests.unit.api.installation import FLOW, Installation, Unread, User, flow_body
 
@@ -31,7 +31,7 @@ def storeless(portal: BlockingPortal, tmp_path: Path) -> Iterator[Installation]:
     """Its buckets are on a server that is not there."""
     with closing(connect(f"unix://{tmp_path}/none.sock")) as client:
         made = Installation(portal)
-        with made.serving(limits=RateLimits(RedisBuckets(client), 1.0, BURST)):
+        with made.serving(limits=RateLimits(RedisTokenBuckets(client), 1.0, BURST)):
             yield made
 
 
@@ -113,5 +113,5 @@ class TestStoreAway:
 
 
 def test_headers_of_a_bucket_that_fills() -> None:
-    rate = Rate(allowed=True, remaining=5, size=20, window_s=2, retry_after_s=1)
+    rate = RateDecision(allowed=True, remaining=5, size=20, window_s=2, retry_after_s=1)
     assert rate_headers(rate) == {"RateLimit-Policy": '"key";q=20;w=2', "RateLimit": '"key";r=5;t=2'}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.model.flow import Flow, PipelineConfig
-from headwater.model.listing import PART_BYTES
+from headwater.model.pagination import PART_BYTES
 from headwater.services.ids import new_id
 from headwater.stores.sql.flows import SqlFlows
 from tests.unit.api.installation import FLOW, Installation, User
@@ -123,14 +123,14 @@ def test_a_long_list_is_read_in_parts_of_bounded_size(
         )
         headwater.database.flows.create(replace(stored, id=f"f{number:03}", pipeline_config=config))
     read: list[int] = []
-    many = SqlFlows.many
+    many = SqlFlows.get_many
 
     def measured(self: SqlFlows, owner: str, flow_ids: Sequence[str]) -> Sequence[Flow]:
         found = many(self, owner, flow_ids)
         read.append(sum(len(flow.pipeline_config.model_dump_json()) for flow in found))
         return found
 
-    monkeypatch.setattr(SqlFlows, "many", measured)
+    monkeypatch.setattr(SqlFlows, "get_many", measured)
     assert len(alice.get(FLOW).json()) == 61
     assert max(read) <= PART_BYTES
     assert len(read) < 61

@@ -1,10 +1,10 @@
-"""Where an answer leads: the operations that take an id from it (OpenAPI links)."""
+"""OpenAPI links: for each operation, the operations that take an id from its response."""
 
 from typing import Any
 
 CONFIG, DATASET = "$response.body#/id", "$response.body#/id"
 TRANSFORM = "$response.body#/pipeline_config/transforms/0/uid"
-SENT = "$request.path.config_id"
+PATH_CONFIG_ID = "$request.path.config_id"
 
 
 def _link(operation_id: str, **parameters: str) -> dict[str, Any]:
@@ -15,7 +15,7 @@ def _links(*links: dict[str, Any]) -> dict[str, Any]:
     return {link["operationId"]: link for link in links}
 
 
-_OF_A_CONFIGURATION = (
+_CONFIGURATION_OPERATIONS = (
     "getConfiguration",
     "replaceConfiguration",
     "replaceTransforms",
@@ -23,7 +23,7 @@ _OF_A_CONFIGURATION = (
     "tearDown",
     "deleteConfiguration",
 )
-_OF_A_DEPLOYMENT = (
+_DEPLOYMENT_OPERATIONS = (
     "getDeployment",
     "getDeploymentStats",
     "getDeploymentMetrics",
@@ -31,7 +31,7 @@ _OF_A_DEPLOYMENT = (
     "rotateCredentials",
     "tearDown",
 )
-_OF_A_TRANSFORM = (
+_TRANSFORM_OPERATIONS = (
     "changeTransform",
     "addFilterValues",
     "replaceFilterValues",
@@ -40,7 +40,7 @@ _OF_A_TRANSFORM = (
     "checkFilterValue",
     "countFilterValues",
 )
-_OF_A_DATASET = (
+_DATASET_OPERATIONS = (
     "getDataset",
     "addDatasetEntries",
     "removeDatasetEntries",
@@ -51,15 +51,17 @@ _OF_A_DATASET = (
 
 LINKS: dict[str, dict[str, Any]] = {
     "createConfiguration": _links(
-        *(_link(operation, config_id=CONFIG) for operation in _OF_A_CONFIGURATION),
-        *(_link(operation, config_id=CONFIG, transform_uid=TRANSFORM) for operation in _OF_A_TRANSFORM),
+        *(_link(operation, config_id=CONFIG) for operation in _CONFIGURATION_OPERATIONS),
+        *(_link(operation, config_id=CONFIG, transform_uid=TRANSFORM) for operation in _TRANSFORM_OPERATIONS),
     ),
-    "deployConfiguration": _links(*(_link(operation, config_id=SENT) for operation in _OF_A_DEPLOYMENT)),
-    "createDataset": _links(*(_link(operation, dataset_id=DATASET) for operation in _OF_A_DATASET)),
+    "deployConfiguration": _links(
+        *(_link(operation, config_id=PATH_CONFIG_ID) for operation in _DEPLOYMENT_OPERATIONS)
+    ),
+    "createDataset": _links(*(_link(operation, dataset_id=DATASET) for operation in _DATASET_OPERATIONS)),
     "listFilterValues": _links(
         _link(
             "listFilterValues",
-            config_id=SENT,
+            config_id=PATH_CONFIG_ID,
             transform_uid="$request.path.transform_uid",
             cursor="$response.body#/cursor",
         )
@@ -68,4 +70,4 @@ LINKS: dict[str, dict[str, Any]] = {
         _link("listDatasetEntries", dataset_id="$request.path.dataset_id", cursor="$response.body#/cursor")
     ),
 }
-"""By the operation that answers."""
+"""The links of each operation's response, by operation id."""

@@ -1,4 +1,4 @@
-"""Middleware: an id for each request, its metrics, and an answer when something unexpected is raised."""
+"""Middleware: gives each request an id, records its metrics, and responds to unexpected exceptions."""
 
 import time
 from collections.abc import MutableMapping
@@ -9,20 +9,20 @@ from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headwater.api.limits import EXTRA_HEADERS
-from headwater.api.metrics import Metrics
+from headwater.api.metrics import PrometheusMetrics
 from headwater.api.problems import internal_error
+from headwater.api.rate_limits import EXTRA_HEADERS
 from headwater.services.ids import NewId
 
-COLLECTIONS = frozenset({"/api/v1/flow/", "/api/v1/flow/datasets/", "/api/v1/flow/streams/"})
+COLLECTION_PATHS = frozenset({"/api/v1/flow/", "/api/v1/flow/datasets/", "/api/v1/flow/streams/"})
 
 log = structlog.get_logger(__name__)
 
 
-class Envelope:
-    """The outermost layer: an id for each request, and its metrics."""
+class RequestMiddleware:
+    """Outermost middleware: gives each request an id and records its metrics."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, new_id: NewId) -> None:
+    def __init__(self, app: ASGIApp, metrics: PrometheusMetrics, new_id: NewId) -> None:
         self._app = app
         self._metrics = metrics
         self._new_id = new_id
@@ -33,19 +33,19 @@ class Envelope:
             return
         scope["request_id"] = self._new_id()
         method = scope["method"]
-        # HEAD is answered as GET is; the server leaves the body out.
-        answered = {**scope, "method": "GET"} if method == "HEAD" else scope
-        answered["path"] = _without_slash(scope["path"])
-        began = time.perf_counter()
-        outgoing = _Outgoing(scope, send)
+        # HEAD has the response of GET; the server omits the body.
+        inner_scope = {**scope, "method": "GET"} if method == "HEAD" else scope
+        inner_scope["path"] = _without_slash(scope["path"])
+        started_at = time.perf_counter()
+        response = _ResponseHeaders(scope, send)
         try:
-            await self._app(answered, receive, outgoing)
+            await self._app(inner_scope, receive, response)
         finally:
-            self._metrics.observe(method, _route(answered), outgoing.status, time.perf_counter() - began)
+            self._metrics.observe(method, _route(inner_scope), response.status, time.perf_counter() - started_at)
 
 
 class InternalErrors:
-    """Logs what the application raises, and sends a problem unless a response has begun."""
+    """Logs unexpected exceptions of the application, and sends a problem document unless the response has started."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -54,29 +54,32 @@ class InternalErrors:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        has_begun = False
+        has_started = False
 
-        async def send_on(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
+        async def noting_send(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
             await send(message)
 
         try:
-            await self._app(scope, receive, send_on)
+            await self._app(scope, receive, noting_send)
         except Exception:
             log.exception("request failed", request_id=scope["request_id"], method=scope["method"], route=_route(scope))
-            if has_begun:
+            if has_started:
                 raise
             await internal_error().response(Request(scope))(scope, receive, send)
 
 
 def _without_slash(path: str) -> str:
-    """The path of a collection without the slash that many clients write behind it."""
-    return path.removesuffix("/") if path in COLLECTIONS else path
+    """Return the path without a trailing slash, when it is the path of a collection: many clients add the slash."""
+    return path.removesuffix("/") if path in COLLECTION_PATHS else path
 
 
-class _Outgoing:
-    """Puts the request's id on the response and notes its status; 0 before the response starts."""
+class _ResponseHeaders:
+    """Wraps `send`: adds X-Request-Id and the extra headers to the response, and records its status.
+
+    `status` is 0 until the response starts.
+    """
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope
@@ -93,5 +96,5 @@ class _Outgoing:
 
 
 def _route(scope: MutableMapping[str, Any]) -> str:
-    """The route's path with its parameters' names: never an id, so that there are few time series."""
+    """Return the path template of the route, so that ids do not create new time series."""
     return getattr(scope.get("route"), "path", "none")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headwater.api.preconditions import revisions
+from headwater.api.parsing import revisions
 from headwater.services.flows import IfMatch
 from tests.unit.api.installation import FLOW, User, flow_body
 

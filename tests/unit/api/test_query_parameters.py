@@ -17,7 +17,7 @@ from tests.unit.api.installation import FLOW, Installation, User
 )
 def test_an_unknown_one_is_refused_with_the_known_ones(alice: User, path: str, known: str) -> None:
     faults = alice.faults(alice.get(path, params={"page": "2", "colour": "red"}))
-    assert faults == dict.fromkeys(("/page", "/colour"), f"is unknown; this call takes {known}")
+    assert faults == dict.fromkeys(("/page", "/colour"), f"is unknown; this operation has {known}")
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_the_sentence_names_the_unknown_one_readably(alice: User, name: str, sho
     detail = alice.problem(alice.get(FLOW, params={name: "2"}), 422, "invalid-input")["detail"]
     assert detail == (
         f"The request was refused. The query parameter {shown} is unknown; "
-        "this call takes the query parameters cursor, external_id, limit."
+        "this operation has the query parameters cursor, external_id, limit."
     )
 
 

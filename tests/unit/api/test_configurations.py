@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from headwater.model.dataset import filter_set
 from headwater.model.sink import MAX_SINKS
 from headwater.model.transform import MAX_SCRIPT_BYTES, MAX_TRANSFORMS
+from headwater.model.value_sets import filter_set
 from tests.unit.api.installation import FLOW, TOKEN, Installation, User, flow_body, installation
 
 V8 = {"type": "v8", "script": "function process(record) { return record; }"}

@@ -1,4 +1,4 @@
-"""What web pages of other origins may send to the API and read of its responses (CORS)."""
+"""CORS: what web pages of other origins may send to the API and read of its responses."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -13,17 +13,22 @@ EXPOSED_HEADERS = (
     "Retry-After",
     "X-Request-Id",
 )
-OPTIONS: dict[str, Any] = {
+MIDDLEWARE_OPTIONS: dict[str, Any] = {
     "allow_methods": ["GET", "POST", "PUT", "PATCH", "DELETE"],
     "allow_headers": ["Content-Type", "X-API-Key", "If-Match", "Idempotency-Key"],
     "expose_headers": EXPOSED_HEADERS,
     "max_age": 600,
 }
-"""Options of Starlette's middleware. A key is a header of the page's own: no cookies are taken."""
+"""Arguments of Starlette's CORSMiddleware.
+
+Credentials are not allowed, since the API key is an ordinary header and no cookies are used.
+"""
 
 
 def refusal_headers(origins: Collection[str], headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The headers of a response that the server sends instead of the application, as the middleware would set them.
+    """Return the CORS headers of a response that the server sends instead of the application.
+
+    They are the same that CORSMiddleware would set.
 
     headers: The headers of the request that the server has read so far, with names in lower case.
     """

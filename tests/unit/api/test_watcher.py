@@ -10,12 +10,12 @@ import pytest
 from anyio import to_thread
 from anyio.from_thread import BlockingPortal
 
-from headwater.api.waiting import Watcher
+from headwater.api.concurrency import Watcher
 from headwater.errors import StoreUnavailable
-from headwater.model.deployment import Deployment, Desired, Phase, Progress
+from headwater.model.deployment import Deployment, DesiredPhase, Phase, Progress
 from headwater.model.flow import PipelineConfig, Source
 from headwater.model.sink import KafkaSink
-from headwater.services.deployments import is_up
+from headwater.services.deployments import is_running
 
 FLOW_ID = "a-flow"
 
@@ -47,7 +47,7 @@ def deployment(generation: int = 1) -> Deployment:
             transforms=[],
             sinks=[KafkaSink(type="kafka", name="a", uid="s")],
         ),
-        desired=Desired.RUNNING,
+        desired=DesiredPhase.RUNNING,
         desired_revision=generation,
         generation=generation,
         reader_password="",
@@ -58,7 +58,7 @@ def deployment(generation: int = 1) -> Deployment:
 
 def running(generation: int) -> Progress:
     return Progress(
-        "d", FLOW_ID, Desired.RUNNING, generation, generation, Phase.RUNNING, generation, generation, 1, 1, ""
+        "d", FLOW_ID, DesiredPhase.RUNNING, generation, generation, Phase.RUNNING, generation, generation, 1, 1, ""
     )
 
 
@@ -98,9 +98,9 @@ def test_a_look_from_before_the_call_is_not_judged(
 
 
 def test_an_older_generation_that_runs_is_not_up() -> None:
-    assert not is_up(deployment(2), running(1))
-    assert is_up(deployment(2), running(2))
-    assert is_up(deployment(2), running(3))
+    assert not is_running(deployment(2), running(1))
+    assert is_running(deployment(2), running(2))
+    assert is_running(deployment(2), running(3))
 
 
 async def wait_while_looks_fail(failures: int) -> tuple[list[str], str, str]:
@@ -124,13 +124,13 @@ async def wait_while_looks_fail(failures: int) -> tuple[list[str], str, str]:
             await watcher.until(FLOW_ID, lambda _: True, 20, "It goes on.")
         except StoreUnavailable as error:
             told.append(error.detail)
-        before = watcher.loop.failing
+        before = watcher.loop.error
         with anyio.fail_after(30):
-            while watcher.loop.failing:  # noqa: ASYNC110  # also when nobody waits
+            while watcher.loop.error:  # noqa: ASYNC110  # also when nobody waits
                 await anyio.sleep(0.01)
             await watcher.until(FLOW_ID, lambda _: True, 20, "It goes on.")
         tasks.cancel_scope.cancel()
-    return told, before, watcher.loop.failing
+    return told, before, watcher.loop.error
 
 
 def test_an_unexpected_error_ends_no_watcher(portal: BlockingPortal) -> None:

@@ -1,0 +1,148 @@
+"""Routes of pipeline configurations: create, list, read, replace, delete."""
+
+from functools import partial
+from typing import Annotated
+
+from anyio import to_thread
+from fastapi import Body, Query, Request, Response
+
+from headwater.api import examples
+from headwater.api.dependencies import ApiKeyDep, IfMatchDep, LimiterDep, ServicesDep, WatcherDep
+from headwater.api.guard import guarded_router, require_prices_scope, required_scopes
+from headwater.api.openapi import body_problem_responses, etag, problem_responses
+from headwater.api.pagination import LINK, Cursor, Limit, stream_array
+from headwater.api.schemas import FlowConfig, Message
+from headwater.model.flow import MAX_EXTERNAL_ID_CHARS, Flow, NewFlow
+from headwater.model.members import Text
+from headwater.model.pagination import parse_cursor
+from headwater.services.flows import FlowList
+
+PATH = "/api/v1/flow"
+
+CreateBody = Annotated[NewFlow, Body(openapi_examples={"filter and script": {"value": examples.CREATE}})]
+ReplaceBody = Annotated[NewFlow, Body(openapi_examples={"two workers": {"value": examples.UPDATE}})]
+
+ExternalId = Annotated[
+    Text | None,
+    Query(min_length=1, max_length=MAX_EXTERNAL_ID_CHARS, description="Only the configuration with this external_id."),
+]
+
+router = guarded_router(PATH, "Configurations")
+
+
+def set_etag(response: Response, flow: Flow) -> None:
+    """Set the ETag of a response to the revision of a configuration (RFC 9110, section 8.8.3)."""
+    response.headers["ETag"] = f'"{flow.revision}"'
+
+
+@router.post(
+    "",
+    status_code=201,
+    operation_id="createConfiguration",
+    summary="Create a configuration",
+    responses=etag(201) | body_problem_responses(409),
+    openapi_extra=required_scopes("flow:write"),
+)
+async def create(
+    body: CreateBody, response: Response, api_key: ApiKeyDep, services: ServicesDep, limiter: LimiterDep
+) -> FlowConfig:
+    """Checks everything, compiles the scripts in the sandbox, and stores the configuration. Nothing runs yet."""
+    require_prices_scope(api_key, body.pipeline_config.sinks)
+    created = await limiter.run(api_key.owner, partial(services.flows.create, api_key.owner, body))
+    response.headers["Location"] = f"{PATH}/{created.flow.id}"
+    set_etag(response, created.flow)
+    return FlowConfig.of(created.flow, created.warnings)
+
+
+@router.get(
+    "",
+    operation_id="listConfigurations",
+    summary="List your configurations",
+    response_model=list[FlowConfig],
+    responses=LINK | problem_responses(422),
+    openapi_extra=required_scopes("flow:read"),
+)
+def list_all(
+    request: Request,
+    api_key: ApiKeyDep,
+    services: ServicesDep,
+    external_id: ExternalId = None,
+    limit: Limit = None,
+    cursor: Cursor = None,
+) -> Response:
+    """Lists the configurations, newest first. With `external_id`, the array has at most one configuration.
+
+    A configuration that exists during the whole listing is on exactly one page.
+    """
+    if external_id is None:
+        found = services.flows.list(api_key.owner, parse_cursor(cursor) if cursor else None, limit)
+    else:
+        found = FlowList(iter([services.flows.with_external_id(api_key.owner, external_id)]), None)
+    return stream_array(request, (map(FlowConfig.of, part) for part in found.parts), found.next_position)
+
+
+@router.get(
+    "/{config_id}",
+    operation_id="getConfiguration",
+    summary="Read a configuration",
+    responses=etag() | problem_responses(404),
+    openapi_extra=required_scopes("flow:read"),
+)
+def read(config_id: str, response: Response, api_key: ApiKeyDep, services: ServicesDep) -> FlowConfig:
+    """Returns the newest revision of the configuration."""
+    flow = services.flows.get(api_key.owner, config_id)
+    set_etag(response, flow)
+    return FlowConfig.of(flow)
+
+
+@router.put(
+    "/{config_id}",
+    operation_id="replaceConfiguration",
+    summary="Replace a configuration",
+    responses=etag() | body_problem_responses(404, 409, 412),
+    openapi_extra=required_scopes("flow:write"),
+)
+async def replace(
+    config_id: str,
+    body: ReplaceBody,
+    response: Response,
+    api_key: ApiKeyDep,
+    services: ServicesDep,
+    limiter: LimiterDep,
+    if_match: IfMatchDep,
+) -> FlowConfig:
+    """Stores the whole configuration as a new revision after all checks. A deployment keeps running unchanged: deploy
+    again to apply the change.
+
+    A transform with a `uid` updates the stored transform with that uid, and a filter keeps its values. A transform
+    without a `uid` updates the stored transform with the same `name`, else an equal one, else the one at the same
+    position when no other transform moved. `warnings` names a filter that is removed while a new one is added.
+    """
+    require_prices_scope(api_key, body.pipeline_config.sinks)
+    save = partial(services.flows.replace, api_key.owner, config_id, body, if_match)
+    saved = await limiter.run(api_key.owner, save)
+    set_etag(response, saved.flow)
+    return FlowConfig.of(saved.flow, saved.warnings)
+
+
+@router.delete(
+    "/{config_id}",
+    operation_id="deleteConfiguration",
+    summary="Delete a configuration",
+    responses=problem_responses(404, 409, 412),
+    openapi_extra=required_scopes("flow:write", when_deployed="flow:deploy"),
+)
+async def delete(
+    config_id: str, api_key: ApiKeyDep, services: ServicesDep, if_match: IfMatchDep, watcher: WatcherDep
+) -> Message:
+    """Also tears down the deployment. A repeat of the request while the teardown is in progress waits for its end;
+    after that the response is 404.
+    """
+    await to_thread.run_sync(services.flows.delete, api_key.owner, config_id, if_match)
+    pending = (
+        "The configuration is deleted. Removal of its deployment continues in the background; repeat the DELETE to "
+        "wait for it."
+    )
+    await watcher.until(config_id, lambda progress: progress is None, services.deploy_timeout_s, pending)
+    await to_thread.run_sync(services.flows.purge, config_id)
+    return Message(message=f"Pipeline {config_id} successfully deleted")

@@ -1,0 +1,80 @@
+"""Pagination of lists: the `Link` header (RFC 8288) names the next page."""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import Query, Request
+from fastapi.responses import StreamingResponse
+from pydantic import AfterValidator, BaseModel
+
+from headwater.api.parsing import NULL_TO_NONE, STRICT_INTEGER
+from headwater.model.pagination import CURSOR_PATTERN, MAX_LIST_LIMIT, ListPosition, parse_cursor
+
+
+def _require_valid(cursor: str | None) -> str | None:
+    if cursor is not None:
+        parse_cursor(cursor)
+    return cursor
+
+
+Limit = Annotated[
+    int | None,
+    Query(
+        ge=1, le=MAX_LIST_LIMIT, description="The number of objects on a page; without it, the whole list is returned."
+    ),
+    STRICT_INTEGER,
+]
+Cursor = Annotated[
+    str | None,
+    Query(
+        description="The cursor from the `Link` header of the previous page.",
+        json_schema_extra={"pattern": CURSOR_PATTERN},
+    ),
+    AfterValidator(_require_valid),
+    NULL_TO_NONE,
+]
+LINK: dict[int | str, dict[str, Any]] = {
+    200: {
+        "headers": {
+            "Link": {
+                "description": 'The next page, as `<…>; rel="next"`; omitted on the last page.',
+                "required": False,
+                "schema": {"type": "string"},
+            }
+        }
+    }
+}
+"""The `responses` of a route that returns a list; combine it with `problem_responses` by `|`."""
+
+
+def stream_array(
+    request: Request, parts: Iterable[Iterable[BaseModel]], next_position: ListPosition | None
+) -> StreamingResponse:
+    """Stream a JSON array whose objects are rendered in parts.
+
+    The first part is read before the response starts, so that an error in it can still become an error response.
+
+    next_position: Where the next page begins; None on the last page.
+    """
+    rest = iter(parts)
+    first = next(rest, ())
+    headers = {} if next_position is None else {"Link": _link(request, next_position)}
+    return StreamingResponse(_array(chain([first], rest)), media_type="application/json", headers=headers)
+
+
+def _array(parts: Iterable[Iterable[BaseModel]]) -> Iterator[bytes]:
+    separator = b"["
+    for part in parts:
+        rendered = b",".join(item.model_dump_json(by_alias=True).encode() for item in part)
+        if rendered:
+            yield separator + rendered
+            separator = b","
+    yield b"[]" if separator == b"[" else b"]"
+
+
+def _link(request: Request, next_position: ListPosition) -> str:
+    other_parameters = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
+    query = urlencode([*other_parameters, ("cursor", next_position.cursor())])
+    return f'<{request.url.path}?{query}>; rel="next"'

@@ -1,0 +1,58 @@
+// npm install kafkajs lz4-napi
+const { CompressionCodecs, CompressionTypes, Kafka, logLevel } = require("kafkajs");
+const lz4 = require("lz4-napi");
+
+const REMEMBERED = 200_000;
+
+CompressionCodecs[CompressionTypes.LZ4] = () => ({
+  compress: (encoder) => lz4.compressFrame(encoder.buffer),
+  decompress: (buffer) => lz4.decompressFrame(buffer),
+});
+
+const kafka = new Kafka({
+  brokers: @brokers@,
+  ssl: @ssl@,
+@login@
+  sasl: {
+    mechanism: @mechanism@,
+    username: @username@,
+    password: @password@,
+  },
+@end@
+  logLevel: logLevel.ERROR,
+});
+const consumer = kafka.consumer({ groupId: @consumer_group@, readUncommitted: false });
+
+// After a failure records may come again, with the same headwater-src header.
+const seen = new Set();
+let left = Number(process.env.HEADWATER_MAX_RECORDS ?? Infinity);
+
+function isRepeat(message) {
+  const source = message.headers["headwater-src"]?.toString();
+  if (source === undefined) return false;
+  if (seen.has(source)) return true;
+  seen.add(source);
+  if (seen.size > REMEMBERED) seen.delete(seen.values().next().value);
+  return false;
+}
+
+async function main() {
+  await consumer.connect();
+  await consumer.subscribe({ topics: [@topic@], fromBeginning: true });
+  await new Promise((resolve, reject) => {
+    consumer.on(consumer.events.CRASH, ({ payload }) => payload.restart || reject(payload.error));
+    const eachMessage = async ({ message }) => {
+      if (left <= 0 || isRepeat(message)) return;
+      console.log(message.value === null ? "null" : message.value.toString());
+      left -= 1;
+      if (left <= 0) resolve();
+    };
+    consumer.run({ eachMessage }).catch(reject);
+  });
+  await consumer.disconnect();
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});
