@@ -1,4 +1,4 @@
-"""Compiles headwater/native/*.c by the C compiler of the `ziglang` wheel: a machine needs none of its own."""
+"""Compiles headwater/native/*.c with the C compiler of the `ziglang` wheel, so that the machine needs no compiler."""
 
 import subprocess
 import sys
@@ -23,8 +23,8 @@ FLAGS = [
 ]
 
 
-class BuildKernel(build_ext):
-    """A plain shared library: it knows nothing of Python, so one serves all its versions."""
+class BuildNativeLibrary(build_ext):
+    """Builds a plain shared library without Python's C API, so that one file serves all versions of Python."""
 
     def get_ext_filename(self, fullname: str) -> str:
         return f"{fullname.replace('.', '/')}.so"
@@ -37,13 +37,13 @@ class BuildKernel(build_ext):
 
 
 class PlatformWheel(bdist_wheel):
-    """One for all versions of Python on this platform."""
+    """Builds one wheel for all versions of Python on this platform."""
 
     def get_tag(self) -> tuple[str, str, str]:
         return "py3", "none", super().get_tag()[2]
 
 
 setup(
-    ext_modules=[Extension("headwater.native.kernel", sorted(map(str, Path("headwater/native").glob("*.c"))))],
-    cmdclass={"build_ext": BuildKernel, "bdist_wheel": PlatformWheel},
+    ext_modules=[Extension("headwater.native.native", sorted(map(str, Path("headwater/native").glob("*.c"))))],
+    cmdclass={"build_ext": BuildNativeLibrary, "bdist_wheel": PlatformWheel},
 )

@@ -11,8 +11,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings
-from headwater.model.worker import KafkaAccess
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import admin_settings, consumer_settings
+from headwater.model.worker_spec import KafkaAccess
 
 BATCH = 2000
 FLUSH_EVERY_S = 1.0

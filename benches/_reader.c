@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "kafka.h"
+#include "librdkafka.h"
 
 enum { CONSUMER = 1, CHUNK = 512, WAIT_MS = 1000, PARTITION_EOF = -191 };
 

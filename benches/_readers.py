@@ -13,10 +13,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from benches._stream import PARTITIONS, start_at_the_beginning
-from headwater.app.memory import spare_a_worker
-from headwater.brokers.client import ClientErrors, consumer_settings
-from headwater.model.worker import KafkaAccess
-from headwater.native.kafka import library_path
+from headwater.app.memory import tune_worker_memory
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import consumer_settings
+from headwater.model.worker_spec import KafkaAccess
+from headwater.native.librdkafka import librdkafka_path
 from headwater.sources.kafka import KafkaSource
 
 MAX_RECORDS = 2_000
@@ -44,7 +45,7 @@ def worker(access: KafkaAccess, topic: str, group: str) -> Callable[[], int]:
     """The reader of a worker, whose memory is set up as a worker's."""
     source = KafkaSource(access, topic, group)
     source.join(Listener())
-    spare_a_worker()
+    tune_worker_memory()
     return lambda: len(source.poll(MAX_RECORDS, WAIT_S))
 
 
@@ -99,7 +100,7 @@ def command(kind: str, access: KafkaAccess, topic: str, count: int, group: str) 
 
 def compiled(folder: Path) -> Path:
     """The program in C, compiled into a folder and linked to the librdkafka that workers use."""
-    library, program = Path(library_path()), folder / "reader"
+    library, program = Path(librdkafka_path()), folder / "reader"
     compiler = [sys.executable, "-m", "ziglang", "cc", "-O3", "-Wall", "-Wextra", "-Werror", "-target"]
     linked = [str(library), f"-Wl,-rpath,{library.parent}", "-Wl,--allow-shlib-undefined"]
     sources = [f"-I{_DECLARATIONS}", str(_HERE / "_reader.c")]

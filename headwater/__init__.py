@@ -1,3 +1,3 @@
-"""Headwater: firehoses of blockchain records in, just the records a user wants out."""
+"""Headwater filters streams of blockchain records and writes the matching records to a topic of the user."""
 
 __version__ = "0.1.0"

@@ -1,6 +1,6 @@
 """Captures the output of child processes in log files of bounded size, however long the children run.
 
-A child writes into a pipe, from which one thread of this process copies into a file. The thread checks the size of the
+A child writes into a pipe. One thread of this process copies from all pipes into the files, and checks the size of a
 file with each chunk, so the child needs no log rotation.
 """
 
@@ -19,10 +19,11 @@ import structlog
 log = structlog.get_logger(__name__)
 
 MAX_BYTES: Final = 8 << 20
-"""Size at which a log becomes `<name>.1` and a new one begins: at most twice this much is kept."""
+"""A log file that reaches this size is renamed to `<name>.1`, and a new file begins. The two files together take at
+most twice this size."""
 _CHUNK_BYTES: Final = 64 << 10
 _TAIL_BYTES: Final = 64 << 10
-_PAUSE_S: Final = 0.2
+_RETRY_DELAY_S: Final = 0.2
 
 
 @dataclass(slots=True)
@@ -38,13 +39,13 @@ class _LogFile:
         if os.fstat(self.file).st_size + len(chunk) > self.max_bytes:
             if self._is_at_its_path():
                 self.path.replace(self.path.with_name(self.path.name + ".1"))
-            fresh = _open(self.path)
+            new_file = _open(self.path)
             os.close(self.file)
-            self.file = fresh
+            self.file = new_file
         os.write(self.file, chunk)
 
     def _is_at_its_path(self) -> bool:
-        """False when another writer of the same log has begun a new file, or somebody removed this one."""
+        """Return False when another writer of the same log has begun a new file, or the open file was removed."""
         try:
             return os.path.samestat(os.fstat(self.file), self.path.stat())
         except FileNotFoundError:
@@ -56,7 +57,7 @@ def _open(path: Path) -> int:
 
 
 class _Copier(threading.Thread):
-    """Copies from all pipes of this process into their logs."""
+    """Copies from all pipes of this process into their log files."""
 
     def __init__(self) -> None:
         super().__init__(name="child logs", daemon=True)
@@ -66,35 +67,35 @@ class _Copier(threading.Thread):
         self._selector.register(self._wake_out, selectors.EVENT_READ)
         self.start()
 
-    def add(self, reader: int, into: _LogFile) -> None:
-        """Copy from a pipe from now on, until all its writers are gone."""
-        self._new.put((reader, into))
+    def add(self, reader: int, log_file: _LogFile) -> None:
+        """Copy from a pipe from now on, until all its writers have closed it."""
+        self._new.put((reader, log_file))
         os.write(self._wake_in, b"!")
 
     def run(self) -> None:
         while True:
             try:
-                self._turn()
-            except Exception:  # children would block when nobody reads their pipes
-                log.exception("a turn of the copier of logs failed")
-                threading.Event().wait(_PAUSE_S)
+                self._copy_available()
+            except Exception:  # go on after any error: the children block as soon as their pipes are full
+                log.exception("copying the output of child processes failed; it is retried")
+                threading.Event().wait(_RETRY_DELAY_S)
 
-    def _turn(self) -> None:
+    def _copy_available(self) -> None:
         for key, _ in self._selector.select():
             if key.data is None:
-                self._take_new()
+                self._register_new()
             elif chunk := os.read(key.fd, _CHUNK_BYTES):
-                with suppress(OSError):  # the disk is full: the child must not block on its log
+                with suppress(OSError):  # the disk is full: drop the chunk, so that the child does not block on its log
                     key.data.append(chunk)
             else:
                 self._selector.unregister(key.fd)
                 os.close(key.fd)
                 os.close(key.data.file)
 
-    def _take_new(self) -> None:
+    def _register_new(self) -> None:
         for _ in os.read(self._wake_out, _CHUNK_BYTES):
-            reader, into = self._new.get()
-            self._selector.register(reader, selectors.EVENT_READ, into)
+            reader, log_file = self._new.get()
+            self._selector.register(reader, selectors.EVENT_READ, log_file)
 
 
 _copier: _Copier | None = None
@@ -110,27 +111,27 @@ def _get_copier() -> _Copier:
 
 
 @contextmanager
-def capturing(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[int]:
-    """A file descriptor for a child's output, to be given to the child inside the block.
+def captured_output(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[int]:
+    """Yield a file descriptor for the output of a child; start the child with it inside the `with` block.
 
-    The output is appended to `path` until all writers have closed it. Raises OSError when the file can't be made.
+    The output is appended to `path` until all writers have closed it. Raises OSError when the file can't be created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    into = _LogFile(path, max_bytes, _open(path))
+    log_file = _LogFile(path, max_bytes, _open(path))
     try:
         reader, writer = os.pipe()
     except OSError:
-        os.close(into.file)
+        os.close(log_file.file)
         raise
     try:
-        _get_copier().add(reader, into)
+        _get_copier().add(reader, log_file)
         yield writer
     finally:
         os.close(writer)
 
 
 def last_error(path: Path) -> str:
-    """The newest line that looks like an error, else the newest line; empty when there is none."""
+    """Return the newest line that looks like an error, else the newest line; empty when the log has no line."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))

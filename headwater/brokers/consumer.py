@@ -1,24 +1,28 @@
-"""A member of a consumer group on one topic, which reads columns of records."""
+"""The librdkafka consumer that workers use: a member of a consumer group that reads one topic as columns."""
 
 from collections.abc import Collection, Iterable
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError
 
-from headwater.brokers.client import ClientSettings
-from headwater.brokers.handle import CONSUMER, Handle, milliseconds
-from headwater.native.kafka import Event, EventKind, PartitionList, Place, Received, Receiver
-from headwater.native.library import FFI
+from headwater.brokers.client_settings import ClientSettings
+from headwater.brokers.librdkafka_client import CONSUMER, LibrdkafkaClient, to_milliseconds
+from headwater.native.ffi import FFI
+from headwater.native.librdkafka import ClientEvent, EventKind, FetchedColumns, PartitionList, PartitionOffset, Receiver
 
 NO_OFFSET: Final = -1001
-SEEK_S: Final = 5.0
-_NOTHING: Final = frozenset({0, KafkaError._NO_OFFSET})
+SEEK_TIMEOUT_S: Final = 5.0
+_NOTHING_TO_REPORT: Final = frozenset({0, KafkaError._NO_OFFSET})
+"""Codes of a commit that has not failed: it succeeded, or there was nothing to commit."""
 
 
 class Rebalance(NamedTuple):
-    """A change of the member's partitions, which takes effect when it is answered by `assign` or `unassign`.
+    """A change of the member's partitions, which takes effect when `assign` or `unassign` answers it.
 
-    lost: another member may have the partitions already.
+    Attributes:
+        is_assignment: Whether partitions are assigned, else they are revoked.
+        lost: Whether another member may already have the revoked partitions.
+        partitions: The partitions that are assigned or revoked.
     """
 
     is_assignment: bool
@@ -27,171 +31,186 @@ class Rebalance(NamedTuple):
 
 
 class CommitFailure(NamedTuple):
-    """Partitions whose positions were not stored, and why."""
+    """Partitions whose offsets could not be committed, and librdkafka's error code."""
 
     code: int
     partitions: list[int]
 
 
-class Consumer(Handle):
-    """One thread uses it. Calls raise KafkaException."""
+class LibrdkafkaConsumer(LibrdkafkaClient):
+    """A librdkafka consumer of one topic. Not thread-safe. All methods may raise KafkaException."""
 
     def __init__(self, settings: ClientSettings, topic: str) -> None:
         super().__init__(CONSUMER, settings)
         self._topic = topic
         self._rebalances: list[Rebalance] = []
-        self._unanswered: Rebalance | None = None
+        self._pending_rebalance: Rebalance | None = None
         self._failures: list[CommitFailure] = []
-        self._check(self._library.rd_kafka_poll_set_consumer(self._client))
-        self._queue = self._library.rd_kafka_queue_get_consumer(self._client)
+        self._check(self._librdkafka.rd_kafka_poll_set_consumer(self._client))
+        self._queue = self._librdkafka.rd_kafka_queue_get_consumer(self._client)
         self._events.struct.queue = self._queue
         self._receiver = Receiver(self._queue)
 
     def subscribe(self) -> None:
         """Join the group for the topic."""
-        with self._list([Place(-1, NO_OFFSET)]) as asked:
-            self._check(self._library.rd_kafka_subscribe(self._client, asked.struct))
+        with self._offset_list([PartitionOffset(-1, NO_OFFSET)]) as topics:
+            self._check(self._librdkafka.rd_kafka_subscribe(self._client, topics.struct))
 
     def unsubscribe(self) -> None:
         """Leave the group. The revocation of all partitions follows."""
-        self._check(self._library.rd_kafka_unsubscribe(self._client))
+        self._check(self._librdkafka.rd_kafka_unsubscribe(self._client))
 
     # Reading.
 
-    def receive(self, max_records: int, max_bytes: int, timeout_s: float, *, with_headers: bool = False) -> Received:
-        """The next records, and partitions that could not be read. Also serves the group: call it often.
+    def receive(
+        self, max_records: int, max_bytes: int, timeout_s: float, *, with_headers: bool = False
+    ) -> FetchedColumns:
+        """Return the next records, and the partitions that reported an error or their end.
 
-        Waits for the first record at most `timeout_s`; a rebalance or an error ends the wait. Records that come with
-        a rebalance were read before it.
+        Also handles group events, so call it at least every `max.poll.interval.ms`. Waits at most `timeout_s` for the
+        first record; a rebalance or an error ends the wait. Records that are returned together with a rebalance were
+        read before it.
         """
-        received = self._receiver.receive(max_records, max_bytes, timeout_s, with_headers=with_headers)
-        self._take_events()
-        return received
+        fetched = self._receiver.receive(max_records, max_bytes, timeout_s, with_headers=with_headers)
+        self._handle_events()
+        return fetched
 
     def rebalances(self) -> list[Rebalance]:
-        """The changes since the last call, in order."""
+        """Return the changes since the last call, in order."""
         changes, self._rebalances = self._rebalances, []
         return changes
 
     def commit_failures(self) -> list[CommitFailure]:
-        """What of commits without wait was not stored, since the last call."""
+        """Return the failures of asynchronous commits since the last call."""
         failures, self._failures = self._failures, []
         return failures
 
-    def _take(self, event: Event) -> None:
-        partitions = [place.partition for place in event.places]
+    def _handle_event(self, event: ClientEvent) -> None:
         if event.kind is EventKind.REBALANCE:
             is_assignment = event.code == KafkaError._ASSIGN_PARTITIONS
-            self._unanswered = Rebalance(is_assignment, event.lost, partitions)
-            self._rebalances.append(self._unanswered)
+            partitions = [each.partition for each in event.partitions]
+            self._pending_rebalance = Rebalance(is_assignment, event.lost, partitions)
+            self._rebalances.append(self._pending_rebalance)
         elif event.kind is EventKind.COMMIT:
-            failed = [place for place in event.places if event.code or place.error]
-            if event.code not in _NOTHING or failed:
-                codes = [event.code, *(place.error for place in failed)]
-                self._failures.append(CommitFailure(next(filter(None, codes)), [p.partition for p in failed]))
+            failed = [each for each in event.partitions if event.code or each.error]
+            if event.code not in _NOTHING_TO_REPORT or failed:
+                codes = [event.code, *(each.error for each in failed)]
+                self._failures.append(CommitFailure(next(filter(None, codes)), [each.partition for each in failed]))
 
     # The assignment.
 
-    def assign(self, places: Collection[Place]) -> None:
-        """Read these partitions too, from these offsets on.
+    def assign(self, offsets: Collection[PartitionOffset]) -> None:
+        """Add partitions to the assignment, each starting at its offset.
 
-        Where a place has the epoch of the record before it, the leader's log is compared with it (KIP-320): librdkafka
-        does so when it seeks, not when it is assigned.
+        If an entry has the leader epoch of the record before its offset, librdkafka compares that epoch with the
+        leader's log (KIP-320). librdkafka does this on a seek but not on an assignment, so such partitions are sought
+        as well.
         """
-        self._unanswered = None
-        with self._list(places) as asked:
-            self._check_error(self._library.rd_kafka_incremental_assign(self._client, asked.struct))
-        self._seek([place for place in places if place.epoch >= 0])
+        self._pending_rebalance = None
+        with self._offset_list(offsets) as partitions:
+            self._check_error(self._librdkafka.rd_kafka_incremental_assign(self._client, partitions.struct))
+        self._seek([each for each in offsets if each.leader_epoch >= 0])
 
     def unassign(self, partitions: Iterable[int]) -> None:
-        """Read these partitions no more."""
-        self._unanswered = None
-        with self._named(partitions) as asked:
-            self._check_error(self._library.rd_kafka_incremental_unassign(self._client, asked.struct))
+        """Remove partitions from the assignment."""
+        self._pending_rebalance = None
+        with self._partition_list(partitions) as revoked:
+            self._check_error(self._librdkafka.rd_kafka_incremental_unassign(self._client, revoked.struct))
 
-    def move(self, places: Collection[Place]) -> None:
-        """Read on from other offsets. What was fetched of the partitions is dropped."""
-        stopped = self._seek(places)
-        self.restart([place for place in places if place.partition in stopped])
+    def seek(self, offsets: Collection[PartitionOffset]) -> None:
+        """Continue at other offsets, and discard the records of these partitions that were already fetched."""
+        failed = self._seek(offsets)
+        self.reassign([each for each in offsets if each.partition in failed])
 
-    def restart(self, places: Collection[Place]) -> None:
-        """The same for partitions that librdkafka may not read at the moment."""
-        if places:
-            self.unassign([place.partition for place in places])
-            self.assign(places)
+    def reassign(self, offsets: Collection[PartitionOffset]) -> None:
+        """Do the same as `seek` for partitions that librdkafka may have stopped fetching.
 
-    def _seek(self, places: Collection[Place]) -> set[int]:
-        """The partitions that can't be moved so: librdkafka does not read them."""
-        if not places:
+        Removes the partitions from the assignment and assigns them again.
+        """
+        if offsets:
+            self.unassign([each.partition for each in offsets])
+            self.assign(offsets)
+
+    def _seek(self, offsets: Collection[PartitionOffset]) -> set[int]:
+        """Seek, and return the partitions for which the seek failed because librdkafka is not fetching them."""
+        if not offsets:
             return set()
-        with self._list(places) as asked:
-            error = self._library.rd_kafka_seek_partitions(self._client, asked.struct, milliseconds(SEEK_S))
-            self._check_error(error)
-            return {place.partition for place in asked.places() if place.error}
+        with self._offset_list(offsets) as partitions:
+            timeout_ms = to_milliseconds(SEEK_TIMEOUT_S)
+            self._check_error(self._librdkafka.rd_kafka_seek_partitions(self._client, partitions.struct, timeout_ms))
+            return {each.partition for each in partitions.entries() if each.error}
 
     def pause(self, partitions: Iterable[int]) -> None:
-        """Hand out and fetch nothing more of these partitions. What was fetched is dropped."""
-        with self._named(partitions) as asked:
-            self._check(self._library.rd_kafka_pause_partitions(self._client, asked.struct))
+        """Pause partitions, and discard their records that were already fetched."""
+        with self._partition_list(partitions) as paused:
+            self._check(self._librdkafka.rd_kafka_pause_partitions(self._client, paused.struct))
 
     def resume(self, partitions: Iterable[int]) -> None:
-        """Go on with these partitions behind what was handed out."""
-        with self._named(partitions) as asked:
-            self._check(self._library.rd_kafka_resume_partitions(self._client, asked.struct))
+        """Resume partitions after the last record that was returned."""
+        with self._partition_list(partitions) as resumed:
+            self._check(self._librdkafka.rd_kafka_resume_partitions(self._client, resumed.struct))
 
-    # Positions.
+    # Offsets.
 
-    def commit(self, places: Iterable[Place], *, wait: bool) -> None:
-        """Store positions. With wait, return when all are stored; without, `commit_failures` tells what was not."""
-        with self._list(places) as asked:
-            self._check(self._library.rd_kafka_commit(self._client, asked.struct, not wait))
+    def commit(self, offsets: Iterable[PartitionOffset], *, wait: bool) -> None:
+        """Commit offsets.
 
-    def committed(self, partitions: Iterable[int], timeout_s: float) -> list[Place]:
-        """The group's positions of these partitions; those without one are left out."""
-        with self._named(partitions) as asked:
-            self._check(self._library.rd_kafka_committed(self._client, asked.struct, milliseconds(timeout_s)))
-            found = asked.places()
-        for place in found:
-            self._check(place.error)
-        return [place for place in found if place.offset >= 0]
+        With `wait`, returns when the offsets are stored; without it, `commit_failures` returns the failures later.
+        """
+        with self._offset_list(offsets) as partitions:
+            self._check(self._librdkafka.rd_kafka_commit(self._client, partitions.struct, not wait))
 
-    def bounds(self, partition: int, timeout_s: float) -> tuple[int, int]:
-        """The first offset of a partition and the next one, as its leader has them."""
-        bounds = FFI.new("int64_t[2]")
+    def committed(self, partitions: Iterable[int], timeout_s: float) -> list[PartitionOffset]:
+        """Return the committed offsets of these partitions. Partitions without a committed offset are left out."""
+        with self._partition_list(partitions) as requested:
+            timeout_ms = to_milliseconds(timeout_s)
+            self._check(self._librdkafka.rd_kafka_committed(self._client, requested.struct, timeout_ms))
+            offsets = requested.entries()
+        for each in offsets:
+            self._check(each.error)
+        return [each for each in offsets if each.offset >= 0]
+
+    def watermarks(self, partition: int, timeout_s: float) -> tuple[int, int]:
+        """Return the low and the high watermark of a partition, read from its leader."""
+        watermarks = FFI.new("int64_t[2]")
         self._check(
-            self._library.rd_kafka_query_watermark_offsets(
-                self._client, self._topic.encode(), partition, bounds, bounds + 1, milliseconds(timeout_s)
+            self._librdkafka.rd_kafka_query_watermark_offsets(
+                self._client, self._topic.encode(), partition, watermarks, watermarks + 1, to_milliseconds(timeout_s)
             )
         )
-        return bounds[0], bounds[1]
+        return watermarks[0], watermarks[1]
 
     def group_metadata(self) -> Any:
-        """The member as a transaction names it. It changes with each rebalance."""
-        functions = self._library
-        made = functions.rd_kafka_consumer_group_metadata(self._client)
-        return FFI.gc(made, functions.rd_kafka_consumer_group_metadata_destroy)
+        """Return the consumer group metadata for `LibrdkafkaProducer.send_offsets`. It changes with each rebalance."""
+        functions = self._librdkafka
+        metadata = functions.rd_kafka_consumer_group_metadata(self._client)
+        return FFI.gc(metadata, functions.rd_kafka_consumer_group_metadata_destroy)
 
     def close(self) -> None:
-        """Leave the group, but for a static member, whose place stays for its successor until its session ends."""
+        """Close the consumer.
+
+        A dynamic member leaves the group; a static member keeps its assignment for its successor until its session
+        times out.
+        """
         if self.closed:
             return
         self._events.struct.closing = 1
-        self._take_events()
-        if self._unanswered is not None:  # librdkafka would wait for the answer
-            self._refuse(self._unanswered)
-        self._library.rd_kafka_consumer_close(self._client)
-        self._library.rd_kafka_queue_destroy(self._queue)
+        self._handle_events()
+        if self._pending_rebalance is not None:  # librdkafka would wait for the answer
+            self._decline(self._pending_rebalance)
+        self._librdkafka.rd_kafka_consumer_close(self._client)
+        self._librdkafka.rd_kafka_queue_destroy(self._queue)
         self._destroy()
 
-    def _refuse(self, change: Rebalance) -> None:
+    def _decline(self, change: Rebalance) -> None:
         """Answer a rebalance so that nothing is assigned."""
         if change.is_assignment:
             self.assign([])
         else:
             self.unassign(change.partitions)
 
-    def _named(self, partitions: Iterable[int]) -> PartitionList:
-        return self._list(Place(partition, NO_OFFSET) for partition in partitions)
+    def _partition_list(self, partitions: Iterable[int]) -> PartitionList:
+        return self._offset_list(PartitionOffset(partition, NO_OFFSET) for partition in partitions)
 
-    def _list(self, places: Iterable[Place]) -> PartitionList:
-        return PartitionList(self._topic, places)
+    def _offset_list(self, offsets: Iterable[PartitionOffset]) -> PartitionList:
+        return PartitionList(self._topic, offsets)

@@ -1,4 +1,4 @@
-"""Where partitions begin and end, asked of their leaders."""
+"""Reads start and end offsets of partitions from their leaders."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -8,14 +8,14 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPar
 from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random
 
-# The binding has no types for these.
+# confluent-kafka has no type hints for these functions.
 LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 
-Place = tuple[str, int]
-"""A topic and the number of a partition."""
+TopicPartitionKey = tuple[str, int]
+"""A topic and the number of a partition. It equals a TopicPartition of confluent-kafka as a key of a dict."""
 
-_MOVED: Final = frozenset(
+_STALE_LEADER: Final = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -23,57 +23,64 @@ _MOVED: Final = frozenset(
         KafkaError.UNKNOWN_LEADER_EPOCH,
     }
 )
-"""What is heard of a partition that is new, or that another broker leads by now. Java's client asks again by itself."""
+"""Errors of a partition that is new or whose leader has changed. The Java client retries them by itself; librdkafka
+does not."""
 
 
 def list_offsets(
     admin: AdminClient,
-    asked: Mapping[TopicPartition, OffsetSpec],
+    specs: Mapping[TopicPartition, OffsetSpec],
     isolation: IsolationLevel,
     timeout_s: float,
-    absent: frozenset[int] = frozenset(),
-) -> dict[Place, int]:
-    """The offset asked for of each partition, below 0 where there is none; partitions with an error of `absent` are
-    left out.
+    ignored_errors: frozenset[int] = frozenset(),
+) -> dict[TopicPartitionKey, int]:
+    """Return the requested offset of each partition; it is negative when there is no such offset.
 
-    timeout_s: of one request, and how long partitions are asked about that have no leader. Raises KafkaException.
+    Raises KafkaException.
+
+    Args:
+        admin: The client that sends the requests.
+        specs: The partitions, and which offset of each is requested.
+        isolation: Whether end offsets are those of committed records.
+        timeout_s: The timeout of one request, and how long requests are retried while a partition has no leader.
+        ignored_errors: Partitions whose error has one of these codes are left out.
     """
 
-    def learn_leaders(_: RetryCallState) -> None:  # else the client goes on to ask the one it knows, for minutes
+    def refresh_metadata(_: RetryCallState) -> None:  # without it, the client keeps asking the old leader for minutes
         admin.list_topics(timeout=timeout_s)
 
-    again = Retrying(
-        retry=retry_if_exception(_has_moved),
+    retrying = Retrying(
+        retry=retry_if_exception(_is_stale_leader),
         stop=stop_after_delay(timeout_s),
         wait=wait_random(0.02, 0.2),
-        after=learn_leaders,
+        after=refresh_metadata,
         reraise=True,
     )
-    return again(_asked_once, admin, asked, isolation, timeout_s, absent)
+    return retrying(_list_offsets_once, admin, specs, isolation, timeout_s, ignored_errors)
 
 
-def _asked_once(
+def _list_offsets_once(
     admin: AdminClient,
-    asked: Mapping[TopicPartition, OffsetSpec],
+    specs: Mapping[TopicPartition, OffsetSpec],
     isolation: IsolationLevel,
     timeout_s: float,
-    absent: frozenset[int],
-) -> dict[Place, int]:
-    if not asked:  # librdkafka refuses requests about none
+    ignored_errors: frozenset[int],
+) -> dict[TopicPartitionKey, int]:
+    if not specs:  # librdkafka rejects a request without partitions
         return {}
-    answers = admin.list_offsets(dict(asked), isolation_level=isolation, request_timeout=timeout_s)
-    offsets = {(each.topic, each.partition): _offset(answer, absent) for each, answer in answers.items()}
-    return {place: offset for place, offset in offsets.items() if offset is not None}
+    futures = admin.list_offsets(dict(specs), isolation_level=isolation, request_timeout=timeout_s)
+    offsets = {(key.topic, key.partition): _offset(future, ignored_errors) for key, future in futures.items()}
+    return {key: offset for key, offset in offsets.items() if offset is not None}
 
 
-def _offset(answer: Future[ListOffsetsResultInfo], absent: frozenset[int]) -> int | None:
+def _offset(future: Future[ListOffsetsResultInfo], ignored_errors: frozenset[int]) -> int | None:
     try:
-        return answer.result().offset
+        return future.result().offset
     except KafkaException as error:
-        if error.args[0].code() in absent:
+        if error.args[0].code() in ignored_errors:
             return None
         raise
 
 
-def _has_moved(error: BaseException) -> bool:
-    return isinstance(error, KafkaException) and error.args[0].code() in _MOVED
+def _is_stale_leader(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() in _STALE_LEADER

@@ -1,6 +1,7 @@
-"""What all parts that talk to Google Pub/Sub share: connections, and what is wrong in words.
+"""Opens connections to Google Pub/Sub and translates its errors, for all code that calls it.
 
-Imported only where a stream comes from Pub/Sub: the client is an extra of the package, and takes long to import.
+This module is imported only where a stream comes from Pub/Sub: Google's client is an optional dependency, and its
+import is slow.
 """
 
 import os
@@ -17,93 +18,99 @@ from google.pubsub_v1.services.publisher.transports import PublisherGrpcTranspor
 from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
 
 from headwater.errors import BrokerUnavailable, DeployFailed
-from headwater.model.worker import PubSubAccess
+from headwater.model.worker_spec import PubSubAccess
 
-REQUEST_S: Final = 5.0
-"""How long one request may take."""
+REQUEST_TIMEOUT_S: Final = 5.0
+"""Timeout of one request."""
 
-_OPTIONS: Final = [
+_CHANNEL_OPTIONS: Final = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    ("grpc.keepalive_time_ms", 20_000),  # a connection that died without a word is noticed
+    ("grpc.keepalive_time_ms", 20_000),  # detects a connection that was lost without a close
     ("grpc.keepalive_timeout_ms", 10_000),
-    ("grpc.max_reconnect_backoff_ms", 1_000),  # the default, two minutes, would be most of a recovery
+    ("grpc.max_reconnect_backoff_ms", 1_000),  # the default, two minutes, would be most of the time of a recovery
 ]
-_REFUSALS: Final = (
+_NOT_RETRIABLE: Final = (
     exceptions.Forbidden,
     exceptions.Unauthorized,
     exceptions.NotFound,
     exceptions.BadRequest,
     GoogleAuthError,
 )
-"""What does not mend itself."""
+"""Errors that a retry does not solve."""
 
 
 def connect(access: PubSubAccess) -> grpc.Channel:
-    """A channel; it connects when it is used first. Raises BrokerUnavailable when there are no credentials.
+    """Return a channel, which connects when it is used first. Raises BrokerUnavailable when there are no credentials.
 
-    The variable PUBSUB_EMULATOR_HOST of Google's own clients names an endpoint too.
+    Without an endpoint in `access`, the environment variable PUBSUB_EMULATOR_HOST of Google's clients may name one.
     """
     endpoint = access.endpoint or os.environ.get("PUBSUB_EMULATOR_HOST", "")
     if endpoint:
-        return grpc.insecure_channel(endpoint, _OPTIONS)
+        return grpc.insecure_channel(endpoint, _CHANNEL_OPTIONS)
     try:
         return SubscriberGrpcTransport.create_channel(
             credentials=_service_account(access.credentials_file) if access.credentials_file else None,
             scopes=SubscriberGrpcTransport.AUTH_SCOPES,
-            options=_OPTIONS,
+            options=_CHANNEL_OPTIONS,
         )
     except (GoogleAuthError, exceptions.GoogleAPIError, OSError, ValueError) as error:
         raise BrokerUnavailable(f"There are no usable credentials for Google Pub/Sub: {error}") from error
 
 
 def _service_account(file: str) -> Credentials:
-    """Of no other kind: Google advises against files that say themselves what they are."""
-    found: Credentials = Credentials.from_service_account_file(file)  # type: ignore[no-untyped-call]
-    return found
+    """Load a service account file.
+
+    Other kinds of credential files are not accepted, because Google warns against files that choose their own type.
+    """
+    credentials: Credentials = Credentials.from_service_account_file(file)  # type: ignore[no-untyped-call]
+    return credentials
 
 
 def subscriber(channel: grpc.Channel) -> SubscriberClient:
-    """The client of subscriptions on a channel."""
+    """Return the client for subscriptions on a channel."""
     return SubscriberClient(transport=SubscriberGrpcTransport(channel=channel))
 
 
 def publisher(channel: grpc.Channel) -> PublisherClient:
-    """The client of topics on a channel."""
+    """Return the client for topics on a channel."""
     return PublisherClient(transport=PublisherGrpcTransport(channel=channel))
 
 
 @contextmanager
-def talking(resource: str) -> Iterator[None]:
-    """Raises DeployFailed for what does not mend itself, and BrokerUnavailable for all else."""
+def translated_errors(resource: str) -> Iterator[None]:
+    """Translate Google's errors into DeployFailed if a retry can't help, and into BrokerUnavailable otherwise.
+
+    `resource` is the name of the topic or subscription of the call.
+    """
     try:
         yield
-    except _REFUSALS as error:
-        raise DeployFailed(sentence(error, resource)) from error
+    except _NOT_RETRIABLE as error:
+        raise DeployFailed(error_message(error, resource)) from error
     except exceptions.GoogleAPIError as error:
-        raise BrokerUnavailable(sentence(error, resource)) from error
+        raise BrokerUnavailable(error_message(error, resource)) from error
 
 
-def sentence(error: Exception, resource: str) -> str:
-    """What is wrong, and what to do. resource: the name of what was asked for."""
+def error_message(error: Exception, resource: str) -> str:
+    """Return what is wrong and what to do. `resource` is the name of the topic or subscription of the call."""
     match error:
         case exceptions.NotFound():
             return f"Google Pub/Sub has no {resource}. Create it, or bind the stream to another one, and deploy again."
         case exceptions.Forbidden():
             return (
-                f"Google Pub/Sub refuses access to {resource}: the binding's service account needs the role Pub/Sub "
-                "Editor in its project, or for a subscription that is there already Pub/Sub Subscriber and Viewer."
+                f"Google Pub/Sub denies access to {resource}: the binding's service account needs the role Pub/Sub "
+                "Editor in its project, or for an existing subscription the roles Pub/Sub Subscriber and Viewer."
             )
         case exceptions.Unauthorized() | GoogleAuthError():
-            return f"Google Pub/Sub refuses the credentials of the binding of {resource}: check its credentials_file."
+            return f"Google Pub/Sub rejects the credentials of the binding of {resource}: check its credentials_file."
         case exceptions.ServiceUnavailable() | exceptions.DeadlineExceeded() | exceptions.RetryError():
             return f"Google Pub/Sub does not answer ({resource}): check the network and the binding's endpoint."
         case exceptions.GoogleAPICallError():
-            return f"Google Pub/Sub refused a request about {resource}: {error.message}"
+            return f"Google Pub/Sub rejected a request about {resource}: {error.message}"
         case _:
             return f"Google Pub/Sub can't be used for {resource}: {error}"
 
 
-def options(timeout_s: float = REQUEST_S) -> dict[str, Any]:
-    """Arguments of every call: one try, whose failure the caller handles."""
+def call_options(timeout_s: float = REQUEST_TIMEOUT_S) -> dict[str, Any]:
+    """Return the arguments of every call. A call is not retried; its caller handles the failure."""
     return {"retry": None, "timeout": timeout_s}

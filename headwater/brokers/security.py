@@ -1,4 +1,4 @@
-"""librdkafka's settings of authentication and encryption, and the sentences for what a broker refuses there."""
+"""Builds librdkafka's settings for SASL and TLS, and explains authentication and TLS errors."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import structlog
 from confluent_kafka import KafkaError
 
 from headwater.errors import SetupError
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 
 log = structlog.get_logger(__name__)
 
@@ -22,20 +22,22 @@ _CA_FILES: Final = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""Where distributions keep the certificates of public authorities."""
+"""Where Linux distributions keep the certificates of public authorities."""
 
-# What librdkafka, the client's binding and the libraries below write into an error's text.
+# Patterns in the error texts of librdkafka, confluent-kafka, OpenSSL and curl.
 _NO_TOKEN: Final = re.compile("Failed to acquire SASL OAUTHBEARER token: |OAuth token not set")
 _TOKEN_TLS: Final = re.compile("SSL|TLS|certificate|trust anchors")
-_TOKEN_AWAY: Final = re.compile(
+_TOKEN_ENDPOINT_UNREACHABLE: Final = re.compile(
     "Failed to connect|Could not|timed out|[Tt]imeout|reset|refused|Empty reply|failure when"
 )
-_TOKEN_STRANGE: Final = re.compile("not JSON|Expected JSON|Failed to decode")
+_TOKEN_RESPONSE_INVALID: Final = re.compile("not JSON|Expected JSON|Failed to decode")
 _MECHANISMS: Final = re.compile(r"supported mechanisms: (\w[\w, -]*?) *(?:\(|$)")
-_OUT_OF_TURN: Final = "not valid in current SASL state"
-"""A listener without SASL says this, and so does one where a client renews a short session twice in a second."""
-_UNANSWERED: Final = "failed: Local: "
-"""librdkafka gives a connection that ended, or a broker that was silent, within the handshake the same code."""
+_ILLEGAL_SASL_STATE: Final = "not valid in current SASL state"
+"""Error text of a listener without SASL, and of a listener on which a client re-authenticates twice within a second. It
+does not mean that the credentials are wrong."""
+_SASL_INTERRUPTED: Final = "failed: Local: "
+"""librdkafka uses the code of an authentication failure also when the connection closes or times out during the
+handshake; this text tells these cases apart."""
 _CLIENT_CERTIFICATE: Final = re.compile(
     "alert (?:bad certificate|unsupported certificate|certificate [a-z]+|unknown ca|handshake failure|access denied)"
 )
@@ -57,13 +59,13 @@ _TLS_MEMBERS: Final = {
 
 
 def security_settings(access: KafkaAccess) -> dict[str, Any]:
-    """The part of a client's settings that says how it authenticates and encrypts.
+    """Return the part of a client's settings that says how it authenticates and encrypts.
 
     Raises SetupError when the signer of AWS MSK is not installed.
     """
     settings: dict[str, Any] = {"security.protocol": access.security_protocol}
     if access.uses_tls:
-        settings |= _given(access, _TLS_MEMBERS)
+        settings |= _configured_settings(access, _TLS_MEMBERS)
     if not access.uses_sasl:
         return settings
     match access.sasl_mechanism:
@@ -78,26 +80,26 @@ def security_settings(access: KafkaAccess) -> dict[str, Any]:
 
 def _oidc_settings(access: KafkaAccess) -> dict[str, str]:
     settings = {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}
-    # The client's wheel knows no other place of public authorities than that of the system it was built on.
+    # The wheel's librdkafka looks for CA certificates only where the system that built the wheel keeps them.
     if ca_file := _public_ca_file():
         settings["https.ca.location"] = ca_file
-    return settings | _given(access, _OIDC_MEMBERS)
+    return settings | _configured_settings(access, _OIDC_MEMBERS)
 
 
 def _public_ca_file() -> str:
-    """The file with the certificates of public authorities; empty when this system has none in a known place."""
+    """Return the file with the certificates of public authorities; empty when no known file exists on this system."""
     return next((file for file in (os.environ.get("SSL_CERT_FILE", ""), *_CA_FILES) if Path(file).is_file()), "")
 
 
-def _given(access: KafkaAccess, names: dict[str, str]) -> dict[str, str]:
+def _configured_settings(access: KafkaAccess, names: dict[str, str]) -> dict[str, str]:
     return {name: value for member, name in names.items() if (value := getattr(access, member))}
 
 
 def iam_tokens(region: str) -> Callable[[str], tuple[str, float]]:
-    """An `oauth_cb` that signs a token with the AWS credentials of this process.
+    """Return an `oauth_cb` that signs a token with the AWS credentials of this process.
 
-    It returns the token and the time of its end in seconds since the epoch. librdkafka calls it again after four
-    fifths of a token's life. Raises SetupError when the signer is not installed.
+    The callback returns the token and its expiry in seconds since the epoch. librdkafka calls it again after four
+    fifths of a token's lifetime. Raises SetupError when the signer is not installed.
     """
     if find_spec(_SIGNER) is None:
         raise SetupError(
@@ -108,18 +110,20 @@ def iam_tokens(region: str) -> Callable[[str], tuple[str, float]]:
 
     def token(_config: str) -> tuple[str, float]:
         try:
-            signed, ends_ms = MSKAuthTokenProvider.generate_auth_token(region)
+            signed, expires_ms = MSKAuthTokenProvider.generate_auth_token(region)
         except Exception as error:
-            # The client reports no more than that there was an error, and asks again after ten seconds.
-            log.warning("no token for AWS MSK could be signed", reason=str(error), error=type(error).__name__)
+            # confluent-kafka reports only that there was an error, and asks again after ten seconds.
+            log.warning(
+                "signing a token for AWS MSK failed; it is retried", reason=str(error), error=type(error).__name__
+            )
             raise
-        return signed, ends_ms / 1000
+        return signed, expires_ms / 1000
 
     return token
 
 
 def identity(access: KafkaAccess) -> str:
-    """Whom the brokers take the client for, as the subject of a sentence."""
+    """Return a phrase that names the client's identity, for use in messages ("the user x")."""
     if access.uses_sasl:
         match access.sasl_mechanism:
             case "OAUTHBEARER":
@@ -131,71 +135,71 @@ def identity(access: KafkaAccess) -> str:
     return f"the client certificate {access.certificate_file}" if access.certificate_file else "an anonymous client"
 
 
-def is_refusal(error: KafkaError) -> bool:
-    """True for an error of authentication or encryption, which `refusal` explains.
+def is_security_error(error: KafkaError) -> bool:
+    """Return True for an authentication or TLS error, which `security_error_message` explains.
 
-    librdkafka reports these by `error_cb` alone, and tries again by itself.
+    librdkafka reports these errors only through `error_cb`, and retries by itself.
     """
-    said = error.str() or ""
+    message = error.str() or ""
     match error.code():
         case KafkaError._AUTHENTICATION | KafkaError.SASL_AUTHENTICATION_FAILED | KafkaError._SSL:
-            return _OUT_OF_TURN not in said and _UNANSWERED not in said
-        case KafkaError._TRANSPORT:  # with TLS 1.3 a broker refuses a client's certificate after the handshake
-            return _CLIENT_CERTIFICATE.search(said) is not None
+            return _ILLEGAL_SASL_STATE not in message and _SASL_INTERRUPTED not in message
+        case KafkaError._TRANSPORT:  # with TLS 1.3 a broker rejects a client's certificate after the handshake
+            return _CLIENT_CERTIFICATE.search(message) is not None
         case _:
             return False
 
 
-def refusal(error: KafkaError, access: KafkaAccess) -> str:
-    """The sentence for an error that `is_refusal`."""
-    said = error.str() or ""
+def security_error_message(error: KafkaError, access: KafkaAccess) -> str:
+    """Return the message for an error for which `is_security_error` is true."""
+    message = error.str() or ""
     if error.code() in {KafkaError._SSL, KafkaError._TRANSPORT}:
-        return _tls_refusal(said, access)
-    if _NO_TOKEN.match(said):
-        return _token_refusal(said, access)
-    if mechanisms := _MECHANISMS.search(said):
-        return _mechanism_refusal(mechanisms[1], access)
+        return _tls_error_message(message, access)
+    if _NO_TOKEN.match(message):
+        return _token_error_message(message, access)
+    if mechanisms := _MECHANISMS.search(message):
+        return _mechanism_error_message(mechanisms[1], access)
     advice = {
         "OAUTHBEARER": "check that the brokers trust the issuer of its tokens, and the scope and the audience",
         "AWS_MSK_IAM": "check the region, and that their IAM policy allows kafka-cluster:Connect",
     }.get(access.sasl_mechanism, "check the user name and the password")
-    return f"Kafka at {access.bootstrap_servers} refuses {identity(access)}: {advice}."
+    return f"Kafka at {access.bootstrap_servers} rejects {identity(access)}: {advice}."
 
 
-def _tls_refusal(said: str, access: KafkaAccess) -> str:
+def _tls_error_message(message: str, access: KafkaAccess) -> str:
     kafka = f"Kafka at {access.bootstrap_servers}"
-    if not _CLIENT_CERTIFICATE.search(said):
+    if not _CLIENT_CERTIFICATE.search(message):
         return f"The TLS handshake with {kafka} failed: check the security protocol and the CA file."
     if access.certificate_file:
         return (
-            f"{kafka} refuses the client certificate {access.certificate_file}: check that it has not expired, and "
+            f"{kafka} rejects the client certificate {access.certificate_file}: check that it has not expired, and "
             "that the brokers trust its authority."
         )
-    return f"{kafka} demands a client certificate: set the certificate file and the key file, or use another listener."
+    return f"{kafka} requires a client certificate: set the certificate file and the key file, or use another listener."
 
 
-def _mechanism_refusal(taken: str, access: KafkaAccess) -> str:
+def _mechanism_error_message(offered: str, access: KafkaAccess) -> str:
     kafka, mechanism = f"Kafka at {access.bootstrap_servers}", access.sasl_mechanism
     return (
-        f"{kafka} does not take the SASL mechanism {mechanism} at this listener, but {taken}: use one of these, or "
-        f"a listener that takes {mechanism}."
+        f"{kafka} does not accept the SASL mechanism {mechanism} on this listener, but {offered}: use one of these, or "
+        f"a listener that accepts {mechanism}."
     )
 
 
-def _token_refusal(said: str, access: KafkaAccess) -> str:
+def _token_error_message(message: str, access: KafkaAccess) -> str:
     if access.sasl_mechanism == "AWS_MSK_IAM":
         return (
             f"No token for Kafka at {access.bootstrap_servers} can be signed: give this process AWS credentials by the "
             "variables of AWS, a profile or a role. The log has the reason."
         )
     endpoint = f"The token endpoint {access.oauth_token_endpoint_url}"
-    if _TOKEN_TLS.search(said):
+    if _TOKEN_TLS.search(message):
         return f"The TLS handshake with {endpoint[0].lower()}{endpoint[1:]} failed: check the address and its CA file."
-    if _TOKEN_AWAY.search(said):
+    if _TOKEN_ENDPOINT_UNREACHABLE.search(message):
         return f"{endpoint} does not answer: check that it runs and that the address is right."
-    if _TOKEN_STRANGE.search(said):
-        return f"{endpoint} answers without a token: check the address."
+    if _TOKEN_RESPONSE_INVALID.search(message):
+        return f"{endpoint} did not return a token: check the URL."
     return (
-        f"{endpoint} refuses the client ID {access.oauth_client_id}: check the client ID, the client secret and the "
+        f"{endpoint} rejects the client ID {access.oauth_client_id}: check the client ID, the client secret and the "
         "scope."
     )

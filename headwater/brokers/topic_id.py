@@ -1,28 +1,28 @@
-"""Which topic a group's positions count: one that is deleted and made again keeps its name, not its id (KIP-516).
+"""Stores the topic id with committed offsets, as the metadata of their commits.
 
-The id is kept with the positions, as the metadata of their commits.
+A topic that is deleted and created again has the same name but another id (KIP-516).
 """
 
 from typing import Final
 
 from confluent_kafka.admin import TopicDescription
 
-_LABEL: Final = "topic-id="
-_NONE: Final = "A" * 22
-"""What clusters answer that know no ids: sixteen zero bytes in base64."""
+_PREFIX: Final = "topic-id="
+_NO_ID: Final = "A" * 22
+"""The id that clusters without topic ids return: sixteen zero bytes in base64."""
 
 
-def id_of(described: TopicDescription) -> str:
-    """The topic's id; empty when it has none."""
-    topic_id = str(described.topic_id)
-    return "" if topic_id == _NONE else topic_id
+def described_topic_id(description: TopicDescription) -> str:
+    """Return the id of a described topic; empty when the cluster has no topic ids."""
+    topic_id = str(description.topic_id)
+    return "" if topic_id == _NO_ID else topic_id
 
 
-def label(topic_id: str) -> str:
-    """The metadata of a commit of positions on a topic."""
-    return _LABEL + topic_id if topic_id else ""
+def commit_metadata(topic_id: str) -> str:
+    """Return the metadata of a commit of offsets of a topic."""
+    return _PREFIX + topic_id if topic_id else ""
 
 
-def labelled(metadata: str | None) -> str:
-    """The topic's id in the metadata of a commit; empty: not known."""
-    return metadata.removeprefix(_LABEL) if metadata and metadata.startswith(_LABEL) else ""
+def committed_topic_id(metadata: str | None) -> str:
+    """Return the topic id in the metadata of a commit; empty when it is not known."""
+    return metadata.removeprefix(_PREFIX) if metadata and metadata.startswith(_PREFIX) else ""

@@ -1,22 +1,22 @@
-"""The loops of the data plane that run once per record, in C, and how Python calls them.
+"""The loops that run once per record, written in C, and the functions with which Python calls them.
 
-`setup.py` compiles all `*.c` here into one library when the package is built or installed.
+`setup.py` compiles all `*.c` files of this folder into one library when the package is built or installed.
 """
 
-from headwater.native.hashing import Bytes as Bytes
-from headwater.native.hashing import Hashes as Hashes
-from headwater.native.hashing import add_to_filter as add_to_filter
-from headwater.native.hashing import decode_hex as decode_hex
-from headwater.native.hashing import hash_rows as hash_rows
-from headwater.native.hashing import look_into_filter as look_into_filter
-from headwater.native.kafka import Header as Header
-from headwater.native.kafka import SourcePositions as SourcePositions
-from headwater.native.library import Column as Column
-from headwater.native.library import blank_bytes as blank_bytes
-from headwater.native.library import writable as writable
-from headwater.native.lines import Survey as Survey
-from headwater.native.lines import survey as survey
-from headwater.native.members import Members as Members
-from headwater.native.members import read_members as read_members
-from headwater.native.texts import Texts as Texts
-from headwater.native.texts import split_lines as split_lines
+from headwater.native.bytes_column import BytesColumn as BytesColumn
+from headwater.native.bytes_column import split_lines as split_lines
+from headwater.native.ffi import Column as Column
+from headwater.native.ffi import uninitialized_bytes as uninitialized_bytes
+from headwater.native.ffi import writable_view as writable_view
+from headwater.native.json_field import JsonFieldValues as JsonFieldValues
+from headwater.native.json_field import read_json_field as read_json_field
+from headwater.native.librdkafka import HeaderColumn as HeaderColumn
+from headwater.native.librdkafka import OutputIdColumn as OutputIdColumn
+from headwater.native.long_integers import LongIntegerScan as LongIntegerScan
+from headwater.native.long_integers import find_long_integers as find_long_integers
+from headwater.native.set_values import Uint8Array as Uint8Array
+from headwater.native.set_values import Uint64Array as Uint64Array
+from headwater.native.set_values import bloom_add as bloom_add
+from headwater.native.set_values import bloom_contains as bloom_contains
+from headwater.native.set_values import decode_hex as decode_hex
+from headwater.native.set_values import hash_rows as hash_rows

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.brokers.client import ClientErrors, consumer_settings, producer_settings
-from headwater.brokers.consumer import Consumer
-from headwater.brokers.producer import Producer
-from headwater.native import Texts
-from headwater.native.kafka import Header, Place, Received, SourcePositions
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import consumer_settings, producer_settings
+from headwater.brokers.consumer import LibrdkafkaConsumer
+from headwater.brokers.producer import LibrdkafkaProducer
+from headwater.native import BytesColumn
+from headwater.native.librdkafka import FetchedColumns, HeaderColumn, OutputIdColumn, PartitionOffset
 from tests.support.columns import numbers
 from tests.support.kafka import KafkaServer
 
@@ -39,12 +40,12 @@ class Row(NamedTuple):
     headers: Pairs
 
 
-def rows_of(received: Received) -> list[Row]:
+def rows_of(received: FetchedColumns) -> list[Row]:
     columns = received.values, received.keys, received.partitions, received.timestamps, headers_of(received)
     return [Row(*row) for row in zip(*columns, strict=True)]
 
 
-def headers_of(received: Received) -> list[Pairs]:
+def headers_of(received: FetchedColumns) -> list[Pairs]:
     if received.headers is None:
         return [[]] * len(received.values)
     counts, names, values = received.headers
@@ -60,14 +61,14 @@ class Bridge:
         self.topic = kafka.create_topic(kafka.unique("bridge"), PARTITIONS)
         errors = ClientErrors(kafka.access)
         more = {"transactional.id": kafka.unique("tx"), "delivery.timeout.ms": 10_000} if transactional else {}
-        self.producer = Producer(producer_settings(kafka.access, errors, 0) | more)
+        self.producer = LibrdkafkaProducer(producer_settings(kafka.access, errors, 0) | more)
         reading = consumer_settings(kafka.access, errors, kafka.unique("group")) | {"enable.partition.eof": True}
-        self.consumer = Consumer(reading, self.topic)
+        self.consumer = LibrdkafkaConsumer(reading, self.topic)
 
-    def write(self, rows: Sequence[Row], headers: Sequence[Header] = ()) -> None:
-        values, keys = Texts.of(row.value for row in rows), Texts.of(row.key for row in rows)
+    def write(self, rows: Sequence[Row], headers: Sequence[HeaderColumn] = ()) -> None:
+        values, keys = BytesColumn.of(row.value for row in rows), BytesColumn.of(row.key for row in rows)
         numeric = numbers(row.partition for row in rows), numbers(row.timestamp for row in rows)
-        assert self.producer.start(self.topic, values, keys, *numeric, headers)[1].advance()
+        assert self.producer.new_batch(self.topic, values, keys, *numeric, headers)[1].enqueue()
         assert self.producer.flush(WAIT_S) == 0
         assert self.producer.failures() == []
 
@@ -78,13 +79,13 @@ class Bridge:
         assert not len(received.values)
         [change] = self.consumer.rebalances()
         assert (change.is_assignment, sorted(change.partitions)) == (True, [*range(PARTITIONS)])
-        self.consumer.assign([Place(partition, 0) for partition in change.partitions])
+        self.consumer.assign([PartitionOffset(partition, 0) for partition in change.partitions])
 
-    def parts(self) -> Iterator[Received]:
+    def parts(self) -> Iterator[FetchedColumns]:
         """What comes, call by call."""
         while True:
             received = self.consumer.receive(1000, BYTES, WAIT_S, with_headers=True)
-            assert received.failed == []
+            assert received.errors == []
             yield received
 
     def read(self, count: int) -> list[Row]:
@@ -149,7 +150,7 @@ class TestRecords:
         self, shared: Bridge, rows: list[Row], columns: list[tuple[str, list[Text]]]
     ) -> None:
         """A header whose value is None is left out; names may repeat."""
-        shared.write(rows, [Header(name, Texts.of(values[: len(rows)])) for name, values in columns])
+        shared.write(rows, [HeaderColumn(name, BytesColumn.of(values[: len(rows)])) for name, values in columns])
         of_rows: list[Pairs] = [
             [(name.encode(), values[at]) for name, values in columns if values[at] is not None]
             for at in range(len(rows))
@@ -165,9 +166,10 @@ class TestRecords:
     def test_positions_of_source_records(self, shared: Bridge) -> None:
         columns = numbers([0, 2**31 - 1]), numbers([2**63 - 1, 0]), numbers([7, 2**63 - 1])
         for topic in ("s", "t" * 249):
-            positions = SourcePositions(topic, *columns)
+            positions = OutputIdColumn(topic, *columns)
             shared.write(
-                [Row(b"v", None, 0, 0, [])] * 2, [Header("src", positions), Header("e", Texts.of([b"", None]))]
+                [Row(b"v", None, 0, 0, [])] * 2,
+                [HeaderColumn("src", positions), HeaderColumn("e", BytesColumn.of([b"", None]))],
             )
             assert [row.headers for row in shared.read(2)] == [
                 [(b"src", positions.value(0)), (b"e", b"")],
@@ -238,7 +240,7 @@ class TestEnds:
         offsets: list[int] = []
         for received in bridge.parts():
             offsets += received.offsets
-            ends.update(received.ends)
+            ends.update(received.end_offsets)
             if ends == wanted:
                 break
         return ends, offsets
@@ -252,7 +254,7 @@ class TestEnds:
         bridge.join()
         _, offsets = self.ends(bridge, {0: 8, 1: 0})
         assert offsets == [0, 4]
-        assert bridge.consumer.bounds(0, WAIT_S) == (0, 8)
+        assert bridge.consumer.watermarks(0, WAIT_S) == (0, 8)
 
     def test_a_record_without_transaction_is_the_last(self, bridge: Bridge) -> None:
         bridge.write([Row(b"a", None, 1, 0, [])] * 3)

@@ -21,12 +21,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, AccessRule, Broker, Resources, TopicSpec, User
-from headwater.brokers.client import ClientErrors, admin_settings
-from headwater.brokers.kafka import KafkaBroker
+from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, AccessRule, ClusterAdmin, DeploymentResources, TopicSpec, User
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import admin_settings
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.errors import BrokerUnavailable
 from tests.support.kafka import KafkaServer
-from tests.support.memory.broker import MemoryBroker
+from tests.support.memory.broker import MemoryClusterAdmin
 
 _ids = itertools.count(1)
 
@@ -35,7 +36,7 @@ class Bench(Protocol):
     """An implementation, and what its users do to it."""
 
     @property
-    def broker(self) -> Broker:
+    def broker(self) -> ClusterAdmin:
         """The implementation."""
 
     def append(self, topic: str, partition: int, timestamps_ms: list[int]) -> None:
@@ -56,18 +57,18 @@ class Bench(Protocol):
     def settings(self, topic: str) -> dict[str, str]:
         """The settings that the topic has of its own."""
 
-    def without_users(self) -> Broker:
+    def without_users(self) -> ClusterAdmin:
         """The same broker, where somebody else manages the users."""
 
 
 class MemoryBench:
     def __init__(self) -> None:
-        self.broker = MemoryBroker()
+        self.broker = MemoryClusterAdmin()
 
     def settings(self, topic: str) -> dict[str, str]:
         return self.broker.topics[topic].config
 
-    def without_users(self) -> Broker:
+    def without_users(self) -> ClusterAdmin:
         other = copy.copy(self.broker)
         other.manages_users = False
         return other
@@ -95,7 +96,7 @@ class MemoryBench:
 class KafkaBench:
     def __init__(self, kafka: KafkaServer) -> None:
         self._kafka = kafka
-        self.broker = KafkaBroker(kafka.access, replication=1)
+        self.broker = KafkaClusterAdmin(kafka.access, replication=1)
 
     def settings(self, topic: str) -> dict[str, str]:
         asked = self._kafka.admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)])
@@ -103,8 +104,8 @@ class KafkaBench:
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         return {name: entry.value for name, entry in described.items() if entry.source == own}
 
-    def without_users(self) -> Broker:
-        return KafkaBroker(self._kafka.access, replication=1, manages_users=False)
+    def without_users(self) -> ClusterAdmin:
+        return KafkaClusterAdmin(self._kafka.access, replication=1, manages_users=False)
 
     def append(self, topic: str, partition: int, timestamps_ms: list[int]) -> None:
         for stamp in timestamps_ms:
@@ -162,11 +163,11 @@ def bench(request: pytest.FixtureRequest) -> Bench:
     return KafkaBench(request.getfixturevalue("kafka"))
 
 
-def deployment(name: str | None = None, partitions: int = 2, password: str = "secret") -> Resources:
+def deployment(name: str | None = None, partitions: int = 2, password: str = "secret") -> DeploymentResources:
     """What one deployment owns, under names of its own."""
     name = name or f"c{next(_ids)}"
     reader, worker, topic = f"dep-{name}", f"wrk-{name}", f"flow.{name}.out"
-    return Resources(
+    return DeploymentResources(
         topics=(TopicSpec(topic, partitions, dict(OUTPUT_TOPIC_CONFIG)),),
         users=(User(reader, password), User(worker, password)),
         rules=(
@@ -179,7 +180,7 @@ def deployment(name: str | None = None, partitions: int = 2, password: str = "se
     )
 
 
-def topic_of(owned: Resources) -> str:
+def topic_of(owned: DeploymentResources) -> str:
     return owned.topics[0].name
 
 
@@ -193,7 +194,7 @@ class TestTrim:
         new = replace(old, topics=(TopicSpec(topic, 2, dict(OUTPUT_TOPIC_CONFIG)),), rules=rules)
         bench.broker.ensure(new)
         for _ in range(2):
-            bench.broker.trim(new, [topic_of(old)])
+            bench.broker.remove_stale(new, [topic_of(old)])
             assert bench.rules(reader) == {("topic", topic), ("group", f"{reader}.")}
             assert len(bench.rules(old.users[1].name)) == 2
             assert bench.broker.partitions(topic_of(old)) is None
@@ -226,7 +227,7 @@ class TestEnsure:
         for partitions in (3, 2):
             bench.broker.ensure(deployment("kept", partitions=partitions))
             assert bench.broker.partitions(topic_of(wanted)) == 3
-        assert bench.broker.pin("kept", topic_of(wanted), "latest") == {0: 1, 1: 0, 2: 0}
+        assert bench.broker.commit_start_offsets("kept", topic_of(wanted), "latest") == {0: 1, 1: 0, 2: 0}
 
     def test_passwords_are_set_again(self, bench: Bench) -> None:
         bench.broker.ensure(deployment("rotated", password="old"))
@@ -235,14 +236,14 @@ class TestEnsure:
         assert not bench.can_login(User("dep-rotated", "old"))
 
     def test_nothing_wanted_is_no_error(self, bench: Bench) -> None:
-        bench.broker.ensure(Resources((), (), (), ()))
+        bench.broker.ensure(DeploymentResources((), (), (), ()))
 
     def test_many_threads_at_once(self, bench: Bench) -> None:
         wanted = [deployment(partitions=1) for _ in range(8)]
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(bench.broker.ensure, wanted * 2))
             assert {topic_of(each) for each in wanted} <= bench.broker.inventory().topics
-            list(pool.map(bench.broker.drop, wanted * 2))
+            list(pool.map(bench.broker.remove_all, wanted * 2))
         assert not {topic_of(each) for each in wanted} & bench.broker.inventory().topics
 
 
@@ -286,8 +287,8 @@ class TestUsersOfSomebodyElse:
         assert broker.partitions(topic_of(given)) == 2
         assert not any(bench.rules(user.name) for user in given.users)
         assert not any(bench.can_login(user) for user in given.users)
-        broker.trim(replace(made, rules=()), [])
-        broker.drop(made)
+        broker.remove_stale(replace(made, rules=()), [])
+        broker.remove_all(made)
         assert broker.partitions(topic_of(made)) is None
         assert all(bench.can_login(user) and len(bench.rules(user.name)) == 2 for user in made.users)
 
@@ -296,16 +297,16 @@ class TestUsersOfSomebodyElse:
         broker = bench.without_users()
         broker.ensure(old)
         broker.ensure(new)
-        broker.trim(new, [topic_of(old)])
+        broker.remove_stale(new, [topic_of(old)])
         assert broker.partitions(topic_of(old)) is None
-        broker.drop(new)
+        broker.remove_all(new)
         assert topic_of(new) not in broker.inventory().topics
 
     def test_its_inventory_names_no_users(self, bench: Bench) -> None:
         made = deployment()
         bench.broker.ensure(made)
         broker = bench.without_users()
-        broker.pin(f"{made.users[0].name}.1", topic_of(made), "latest")
+        broker.commit_start_offsets(f"{made.users[0].name}.1", topic_of(made), "latest")
         found = broker.inventory()
         assert (found.users, found.rules, found.lists_users) == (frozenset(), {}, False)
         assert topic_of(made) in found.topics
@@ -334,30 +335,30 @@ class TestPin:
         ],
     )
     def test_start(self, bench: Bench, topic: str, start_at: str, expected: int) -> None:
-        assert bench.broker.pin(f"group-{topic}", topic, start_at) == {0: expected, 1: 0}
+        assert bench.broker.commit_start_offsets(f"group-{topic}", topic, start_at) == {0: expected, 1: 0}
 
     def test_committed_positions_stay(self, bench: Bench, topic: str) -> None:
-        bench.broker.pin(f"group-{topic}", topic, "latest")
+        bench.broker.commit_start_offsets(f"group-{topic}", topic, "latest")
         bench.append(topic, 0, [4_000])
-        assert bench.broker.pin(f"group-{topic}", topic, "latest") == {0: 3, 1: 0}
+        assert bench.broker.commit_start_offsets(f"group-{topic}", topic, "latest") == {0: 3, 1: 0}
         assert f"group-{topic}" in bench.broker.inventory().groups
 
     def test_a_later_partition_starts_at_its_first_record(self, bench: Bench, topic: str) -> None:
-        bench.broker.pin(f"group-{topic}", topic, "latest")
+        bench.broker.commit_start_offsets(f"group-{topic}", topic, "latest")
         bench.add_partition(topic, 3)
         bench.append(topic, 2, [1_000])
-        assert bench.broker.pin(f"group-{topic}", topic, "latest") == {0: 3, 1: 0, 2: 0}
+        assert bench.broker.commit_start_offsets(f"group-{topic}", topic, "latest") == {0: 3, 1: 0, 2: 0}
 
     def test_a_live_group_can_be_asked_but_not_moved(self, bench: Bench, topic: str) -> None:
-        bench.broker.pin(f"pinned-{topic}", topic, "latest")
+        bench.broker.commit_start_offsets(f"pinned-{topic}", topic, "latest")
         with bench.member(f"pinned-{topic}", topic):
-            assert bench.broker.pin(f"pinned-{topic}", topic, "latest") == {0: 3, 1: 0}
+            assert bench.broker.commit_start_offsets(f"pinned-{topic}", topic, "latest") == {0: 3, 1: 0}
         with bench.member(f"free-{topic}", topic), pytest.raises(BrokerUnavailable, match="has members"):
-            bench.broker.pin(f"free-{topic}", topic, "latest")
+            bench.broker.commit_start_offsets(f"free-{topic}", topic, "latest")
 
     def test_an_unknown_topic(self, bench: Bench) -> None:
         with pytest.raises(BrokerUnavailable, match="does not exist"):
-            bench.broker.pin("group", "no-such-topic", "latest")
+            bench.broker.commit_start_offsets("group", "no-such-topic", "latest")
 
 
 class TestInventory:
@@ -377,7 +378,7 @@ class TestDrop:
     def test_nothing_is_left(self, bench: Bench) -> None:
         owned = deployment()
         bench.broker.ensure(owned)
-        bench.broker.drop(owned)
+        bench.broker.remove_all(owned)
         found = bench.broker.inventory()
         assert topic_of(owned) not in found.topics
         assert not {user.name for user in owned.users} & (found.users | found.rule_users)
@@ -385,17 +386,17 @@ class TestDrop:
 
     def test_what_is_not_there_is_no_error(self, bench: Bench) -> None:
         owned = deployment()
-        bench.broker.drop(owned)
-        bench.broker.ensure(Resources(owned.topics, (), (), ()))
-        bench.broker.drop(owned)
-        bench.broker.drop(owned)
+        bench.broker.remove_all(owned)
+        bench.broker.ensure(DeploymentResources(owned.topics, (), (), ()))
+        bench.broker.remove_all(owned)
+        bench.broker.remove_all(owned)
         assert topic_of(owned) not in bench.broker.inventory().topics
 
     def test_a_name_that_begins_alike_is_somebody_else(self, bench: Bench) -> None:
         short, long = deployment("alike1"), deployment("alike10")
         bench.broker.ensure(short)
         bench.broker.ensure(long)
-        bench.broker.drop(short)
+        bench.broker.remove_all(short)
         found = bench.broker.inventory()
         assert topic_of(long) in found.topics
         assert {"dep-alike10", "wrk-alike10"} <= found.users & found.rule_users
@@ -405,9 +406,9 @@ class TestDrop:
         owned = deployment()
         bench.broker.ensure(owned)
         bench.append(topic_of(owned), 0, [1_000])
-        bench.broker.drop(owned)
+        bench.broker.remove_all(owned)
         bench.broker.ensure(owned)
-        assert bench.broker.pin(f"again-{topic_of(owned)}", topic_of(owned), "latest") == {0: 0, 1: 0}
+        assert bench.broker.commit_start_offsets(f"again-{topic_of(owned)}", topic_of(owned), "latest") == {0: 0, 1: 0}
 
 
 class TestDropGroups:
@@ -416,8 +417,8 @@ class TestDropGroups:
         name = owned.users[0].name
         bench.broker.ensure(owned)
         for group in (f"{name}.1", f"{name}.2", f"{name}0.1"):
-            bench.broker.pin(group, topic_of(owned), "latest")
-        assert bench.broker.drop_groups(owned.group_prefixes)
+            bench.broker.commit_start_offsets(group, topic_of(owned), "latest")
+        assert bench.broker.delete_groups(owned.group_prefixes)
         groups = bench.broker.groups()
         assert groups == bench.broker.inventory().groups
         assert f"{name}0.1" in groups
@@ -428,16 +429,16 @@ class TestDropGroups:
         group = f"{owned.users[0].name}.main"
         bench.broker.ensure(owned)
         with bench.member(group, topic_of(owned)):
-            assert not bench.broker.drop_groups(owned.group_prefixes)
+            assert not bench.broker.delete_groups(owned.group_prefixes)
             found = bench.broker.inventory()
             assert group in found.groups & found.busy_groups
-        bench.broker.pin(group, topic_of(owned), "latest")
+        bench.broker.commit_start_offsets(group, topic_of(owned), "latest")
         assert group not in bench.broker.inventory().busy_groups
-        assert bench.broker.drop_groups(owned.group_prefixes)
+        assert bench.broker.delete_groups(owned.group_prefixes)
         assert group not in bench.broker.inventory().groups
 
     def test_no_group(self, bench: Bench) -> None:
-        assert bench.broker.drop_groups(["no-such-prefix."])
+        assert bench.broker.delete_groups(["no-such-prefix."])
 
 
 class TestLag:
@@ -448,8 +449,8 @@ class TestLag:
         topic = topic_of(first)
         bench.append(topic, 0, [1_000] * 3)
         groups = [f"{first.users[0].name}.1", f"{second.users[0].name}.1"]
-        bench.broker.pin(groups[0], topic, "latest")
-        bench.broker.pin(groups[1], topic_of(second), "latest")
+        bench.broker.commit_start_offsets(groups[0], topic, "latest")
+        bench.broker.commit_start_offsets(groups[1], topic_of(second), "latest")
         assert bench.broker.lag(groups) == {groups[0]: 0, groups[1]: 0}
         bench.append(topic, 0, [1_000] * 2)
         bench.append(topic, 1, [1_000] * 5)
@@ -463,6 +464,6 @@ class TestLag:
         owned = deployment()
         bench.broker.ensure(owned)
         group = f"{owned.users[0].name}.1"
-        bench.broker.pin(group, topic_of(owned), "latest")
-        bench.broker.drop(owned)
+        bench.broker.commit_start_offsets(group, topic_of(owned), "latest")
+        bench.broker.remove_all(owned)
         assert bench.broker.lag([group]) == {}

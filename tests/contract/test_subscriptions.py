@@ -10,7 +10,7 @@ import pytest
 
 from headwater.brokers.base import Subscriptions
 from headwater.errors import BrokerUnavailable, DeployFailed
-from headwater.model.worker import PubSubAccess
+from headwater.model.worker_spec import PubSubAccess
 from tests.support.memory.broker import MemorySubscriptions
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def memory() -> Bench:
 def bench(request: pytest.FixtureRequest) -> Bench:
     if request.param == "memory":
         return memory()
-    from headwater.brokers.pubsub import PubSubSubscriptions
+    from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions
 
     name = "pubsub" if request.param == "fake" else "pubsub_emulator"
     server: PubSubServer = request.getfixturevalue(name)
@@ -49,7 +49,7 @@ def test_made_once_and_removed(bench: Bench) -> None:
     assert "wrk-1.1" in subscriptions.names()
     subscriptions.require(subscriptions.path("wrk-1.1"))
     for _ in range(2):
-        subscriptions.drop(["wrk-1.1", "wrk-none.1"])
+        subscriptions.delete(["wrk-1.1", "wrk-none.1"])
     assert "wrk-1.1" not in subscriptions.names()
     with pytest.raises(DeployFailed, match=r"has no projects/project-1/subscriptions/wrk-1\.1"):
         subscriptions.require(subscriptions.path("wrk-1.1"))
@@ -65,7 +65,7 @@ def test_a_subscription_to_another_topic(bench: Bench) -> None:
     subscriptions.ensure("wrk-3.1", topic(), "latest")
     with pytest.raises(DeployFailed, match="is to"):
         subscriptions.ensure("wrk-3.1", topic(), "latest")
-    subscriptions.drop(["wrk-3.1"])
+    subscriptions.delete(["wrk-3.1"])
 
 
 @pytest.mark.parametrize("start_at", ["earliest", "2026-01-02T03:04:05Z"])
@@ -79,7 +79,7 @@ def test_a_topic_that_keeps_nothing_has_no_past(bench: Bench, start_at: str) -> 
 def test_a_topic_that_keeps_messages(pubsub: "PubSubServer") -> None:
     from google.protobuf.duration_pb2 import Duration  # type: ignore[import-untyped]
 
-    from headwater.brokers.pubsub import PubSubSubscriptions
+    from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions
 
     topic = "projects/project-1/topics/kept"
     pubsub.publisher.create_topic(request={"name": topic, "message_retention_duration": Duration(seconds=3600)})
@@ -101,11 +101,11 @@ def test_a_topic_that_keeps_messages(pubsub: "PubSubServer") -> None:
         "wrk-5.2": pytest.approx(first, abs=60),
         "wrk-5.3": half_an_hour_ago.timestamp(),
     }
-    subscriptions.drop(names)
+    subscriptions.delete(names)
 
 
 def test_nothing_answers() -> None:
-    from headwater.brokers.pubsub import PubSubSubscriptions
+    from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions
 
     subscriptions = PubSubSubscriptions(PubSubAccess(project="project-1", endpoint="127.0.0.1:9"))
     with pytest.raises(BrokerUnavailable, match="does not answer"):
@@ -113,14 +113,14 @@ def test_nothing_answers() -> None:
 
 
 def test_the_variable_of_googles_own_clients(pubsub: "PubSubServer", monkeypatch: pytest.MonkeyPatch) -> None:
-    from headwater.brokers.pubsub import PubSubSubscriptions
+    from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions
 
     monkeypatch.setenv("PUBSUB_EMULATOR_HOST", pubsub.address)
     assert PubSubSubscriptions(PubSubAccess(project="project-1")).names() == pubsub.subscriptions()
 
 
 def test_bad_credentials(tmp_path: Path) -> None:
-    from headwater.brokers.pubsub import PubSubSubscriptions
+    from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions
 
     path = tmp_path / "key.json"
     path.write_text("{}")

@@ -20,7 +20,7 @@ from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.children import Child, spawn
 from headwater.model.binding import Bindings
-from headwater.process_manager import ManagedProcess, ProcessManager
+from headwater.process_manager import SupervisedProcess, ProcessManager
 from headwater.stores import embedded_valkey
 from tests.support.ports import free_port
 from tests.support.postgres_server import PostgresServer
@@ -94,8 +94,8 @@ def _start(
 ) -> dict[str, str]:
     valkey = TcpValkey(directory / "tcp-valkey")
     kafka.prepare()
-    child = supervisor.add(ManagedProcess("kafka", kafka.start, grace_s=30.0))
-    supervisor.add(ManagedProcess("valkey", valkey.start))
+    child = supervisor.add(SupervisedProcess("kafka", kafka.start, grace_s=30.0))
+    supervisor.add(SupervisedProcess("valkey", valkey.start))
     postgres.start()
     valkey.wait_ready(stop)
     kafka.wait_ready(child, READY_WITHIN_S)

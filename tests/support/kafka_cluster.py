@@ -12,10 +12,11 @@ from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from headwater import children
-from headwater.brokers.client import ClientErrors, admin_settings
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import admin_settings
 from headwater.brokers.embedded.ports import FIRST_PORT
-from headwater.brokers.embedded.runtime import JVM_VARIABLES, Runtime, find_runtime
-from headwater.model.worker import KafkaAccess
+from headwater.brokers.embedded.runtime import JVM_VARIABLES, KafkaRuntime, find_runtime
+from headwater.model.worker_spec import KafkaAccess
 from tests.support.kafka import CACHE_DIR, WAIT_S, KafkaServer
 from tests.support.ports import free_port
 
@@ -56,7 +57,7 @@ metric.reporters=
 class Node:
     """One node, with its folder and its process."""
 
-    def __init__(self, home: Path, runtime: Runtime, properties: str) -> None:
+    def __init__(self, home: Path, runtime: KafkaRuntime, properties: str) -> None:
         self._home = home
         self._runtime = runtime
         (home / "tmp").mkdir(parents=True)
@@ -72,7 +73,7 @@ class Node:
     def start(self) -> None:
         """Start the process; it dies with this one."""
         with (self._home / "kafka.log").open("ab") as log:
-            environment = children.inherited(*JVM_VARIABLES)
+            environment = children.inherited_environment(*JVM_VARIABLES)
             self.child = children.spawn(
                 self._runtime.broker(), env=environment, cwd=str(self._home), stdout=log, stderr=log
             )

@@ -12,10 +12,11 @@ import pytest
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from headwater import children
-from headwater.brokers.client import ClientErrors, admin_settings
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import admin_settings
 from headwater.brokers.embedded import EmbeddedKafka, cache
 from headwater.brokers.embedded.runtime import find_runtime
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 from tests.support.certificates import Authority
 from tests.support.kafka import CACHE_DIR, WAIT_S
 from tests.support.oidc import AUDIENCE, ISSUER, OidcServer
@@ -115,13 +116,13 @@ class SecuredKafka:
     def start(self) -> children.Child:
         """Start the broker, with the jars that check tokens."""
         runtime = find_runtime(CACHE_DIR, "")
-        java, *arguments = runtime._replace(jars=(*runtime.jars, *_token_jars()), archive=Path("none")).broker()
+        java, *arguments = runtime._replace(jars=(*runtime.jars, *_token_jars()), aot_cache=Path("none")).broker()
         allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.oidc.keys_url}"
         log = self.embedded.log_file
         log.parent.mkdir(exist_ok=True)
         with log.open("ab") as output:
             home = str(self.embedded.data_dir / "kafka")
-            environment = children.inherited()
+            environment = children.inherited_environment()
             return children.spawn([java, allowed, *arguments], env=environment, cwd=home, stdout=output, stderr=output)
 
     def wait_ready(self, child: children.Child) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.child_logs import _LogFile, capturing, last_error
+from headwater.child_logs import _LogFile, captured_output, last_error
 from headwater.children import spawn
 
 
@@ -32,7 +32,7 @@ def ends_with(path: Path, text: bytes) -> bool:
 
 def write(path: Path, *chunks: bytes, max_bytes: int = 1 << 20) -> None:
     """Send chunks through the capture, and return when all of them are in the file."""
-    with capturing(path, max_bytes) as writer:
+    with captured_output(path, max_bytes) as writer:
         for chunk in chunks:
             os.write(writer, chunk)
             until(partial(ends_with, path, chunk))
@@ -50,7 +50,7 @@ def test_appends_over_restarts(path: Path) -> None:
 
 
 def test_bounded_while_the_child_runs(path: Path) -> None:
-    with capturing(path, 10_000) as output:
+    with captured_output(path, 10_000) as output:
         child = spawn(
             [sys.executable, "-c", "for n in range(20_000): print(f'line {n:05}')"],
             stdout=output,
@@ -64,7 +64,7 @@ def test_bounded_while_the_child_runs(path: Path) -> None:
 
 def test_two_writers_of_one_log_keep_what_is_newest(path: Path) -> None:
     """A worker and its successor."""
-    with capturing(path, 100) as first, capturing(path, 100) as second:
+    with captured_output(path, 100) as first, captured_output(path, 100) as second:
         for number in range(40):
             line = f"line {number:02}\n".encode()
             os.write(first if number % 2 else second, line)
@@ -83,7 +83,7 @@ def test_many_logs_take_one_thread(path: Path) -> None:
 
 
 def test_a_folder_that_is_removed_does_not_stall_the_child(path: Path) -> None:
-    with capturing(path, 1000) as writer:
+    with captured_output(path, 1000) as writer:
         path.unlink()
         path.parent.rmdir()
         for _ in range(4):
@@ -96,7 +96,7 @@ def test_a_log_that_can_not_be_written_does_not_stall_the_child(path: Path, monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(_LogFile, "append", full)
-    with capturing(path) as writer:
+    with captured_output(path) as writer:
         for _ in range(4):
             os.write(writer, b"x" * 50_000)  # more than a pipe holds
 

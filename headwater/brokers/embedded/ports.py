@@ -1,4 +1,4 @@
-"""Ports of the data directory: chosen once, kept in ports.json, checked at each start."""
+"""The ports of a data directory: chosen once, stored in ports.json, and checked at each start."""
 
 import contextlib
 import errno
@@ -12,18 +12,21 @@ from typing import Any, Final, NamedTuple
 from headwater.brokers.embedded.files import write_private
 from headwater.errors import SetupError
 
-# Below the kernel's range for outgoing connections (32768 and up), any of which could sit on a chosen port later.
+# Below the kernel's range for outgoing connections (32768 and up), one of which could take a chosen port later.
 FIRST_PORT: Final = 20_000
 PORT_COUNT: Final = 10_000
-# A broker that was killed a moment ago holds its ports until the kernel has freed its memory.
-RELEASE_S = 5.0
-_PAUSE_S: Final = 0.05
+# A broker that was just killed holds its ports until the kernel has freed its memory.
+RELEASE_TIMEOUT_S = 5.0
+_RETRY_DELAY_S: Final = 0.05
 
 
 class Ports(NamedTuple):
-    """kafka: for clients. kafka_internal: for Headwater itself, on loopback. kafka_controller: KRaft's, on loopback.
+    """The ports of the embedded Kafka. The names of the attributes are the keys in ports.json.
 
-    The names are the keys in ports.json.
+    Attributes:
+        kafka: For clients.
+        kafka_internal: For Headwater itself, on loopback.
+        kafka_controller: For KRaft, on loopback.
     """
 
     kafka: int
@@ -31,39 +34,42 @@ class Ports(NamedTuple):
     kafka_controller: int
 
 
-def keep_ports(path: Path, host: str) -> Ports:
-    """The ports in the file; on the first start, free ones, written there beside what others keep in it.
+def load_or_choose_ports(path: Path, host: str) -> Ports:
+    """Return the ports in the file. On the first start, choose free ports and add them to the file.
 
-    Raises SetupError when the file is damaged, or a port is taken by somebody else.
+    Other parts of Headwater also write to the file. Raises SetupError when the file is damaged, or another program uses
+    one of the ports.
     """
-    kept = _read(path)
-    if not all(name in kept for name in Ports._fields):
-        kept |= _choose(host)._asdict()
-        write_private(path, json.dumps(kept, indent=2) + "\n")
+    members = _read(path)
+    if not all(name in members for name in Ports._fields):
+        members |= _choose(host)._asdict()
+        write_private(path, json.dumps(members, indent=2) + "\n")
     ports = read_ports(path)
     _check(ports, host, path)
     return ports
 
 
 def read_ports(path: Path) -> Ports:
-    """The ports in the file. Raises SetupError when there are none."""
-    kept = _read(path)
-    if not all(name in kept for name in Ports._fields):
-        raise SetupError(f"{path} names no ports of Kafka: start `headwater up` there first.")
-    return Ports(*(kept[name] for name in Ports._fields))
+    """Return the ports in the file. Raises SetupError when it has none."""
+    members = _read(path)
+    if not all(name in members for name in Ports._fields):
+        raise SetupError(f"{path} contains no ports of Kafka. Start `headwater up` with this data directory first.")
+    return Ports(*(members[name] for name in Ports._fields))
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        kept: dict[str, Any] = json.loads(path.read_text())
-        usable = isinstance(kept, dict) and all(type(kept[name]) is int for name in Ports._fields if name in kept)
+        members: dict[str, Any] = json.loads(path.read_text())
+        is_valid = isinstance(members, dict) and all(
+            type(members[name]) is int for name in Ports._fields if name in members
+        )
     except FileNotFoundError:
         return {}
     except ValueError:
-        usable = False
-    if not usable:
+        is_valid = False
+    if not is_valid:
         raise SetupError(f"{path} is damaged: correct it, or remove it to have new ports chosen.")
-    return kept
+    return members
 
 
 def _choose(host: str) -> Ports:
@@ -76,23 +82,24 @@ def _choose(host: str) -> Ports:
 
 
 def _check(ports: Ports, host: str, path: Path) -> None:
-    deadline = time.monotonic() + RELEASE_S
+    deadline = time.monotonic() + RELEASE_TIMEOUT_S
     for name, port in ports._asdict().items():
         while not _is_free(host if name == "kafka" else "127.0.0.1", port):
             if time.monotonic() > deadline:
                 raise SetupError(
-                    f"Port {port} ({name}) is taken by another program: stop that program, "
+                    f"Port {port} ({name}) is used by another program: stop that program, "
                     f"or change the number of {name} in {path}."
                 )
-            time.sleep(_PAUSE_S)
+            time.sleep(_RETRY_DELAY_S)
 
 
 def _is_free(host: str, port: int) -> bool:
-    """True when a server can listen there. Raises SetupError when the host is no address of this machine."""
+    """Return whether a server can listen on a port. Raises SetupError when the host is no address of this machine."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with contextlib.closing(socket.socket(family, kind)) as server:
-            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Kafka does: old connections don't count
+            # As Kafka does, so that connections in TIME_WAIT don't block the port.
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             server.bind(address)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:

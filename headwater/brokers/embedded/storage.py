@@ -1,4 +1,4 @@
-"""Kafka's data folder: formatted once, with the administrator's credential in it."""
+"""Formats Kafka's data folder once, with the administrator's credential in it."""
 
 import shutil
 import subprocess
@@ -8,26 +8,26 @@ from pathlib import Path
 from typing import Final
 
 from headwater.brokers.embedded.files import write_private
-from headwater.brokers.embedded.runtime import JVM_VARIABLES, Runtime
-from headwater.children import inherited
+from headwater.brokers.embedded.runtime import JVM_VARIABLES, KafkaRuntime
+from headwater.children import inherited_environment
 from headwater.errors import SetupError
 
 _TIMEOUT_S: Final = 120.0
 
 
-def ensure_formatted(home: Path, runtime: Runtime, credential: str) -> None:
-    """Make `home/data` when it is missing, from `home/server.properties`.
+def ensure_formatted(kafka_dir: Path, runtime: KafkaRuntime, credential: str) -> None:
+    """Create the folder `data` in `kafka_dir` when it is missing, according to `server.properties`. Raises SetupError.
 
-    It is made in a scratch folder and then named, so a folder of this name is complete. credential: as the formatter's
-    --add-scram takes it. Raises SetupError.
+    The folder is created under a temporary name and renamed when it is complete. `credential` is the value of
+    `--add-scram` of kafka-storage.
     """
-    data = home / "data"
+    data = kafka_dir / "data"
     if data.exists():
         return
-    scratch = home / "formatting"
+    scratch = kafka_dir / "formatting"
     shutil.rmtree(scratch, ignore_errors=True)
     (scratch / "tmp").mkdir(parents=True)
-    shutil.copy(home / "server.properties", scratch)
+    shutil.copy(kafka_dir / "server.properties", scratch)
     write_private(scratch / "arguments", _arguments(credential))
     _run(runtime, scratch)
     (scratch / "data").rename(data)
@@ -39,11 +39,11 @@ def _arguments(credential: str) -> str:
     return f"--cluster-id={cluster_id}\n--config\nserver.properties\n--add-scram\n{credential}\n"
 
 
-def _run(runtime: Runtime, folder: Path) -> None:
-    # Its standard output shows the stored form of the password, so it goes nowhere.
+def _run(runtime: KafkaRuntime, folder: Path) -> None:
+    # The standard output contains the stored form of the password, so it is discarded.
     done = subprocess.run(
         runtime.formatter("arguments"),
-        env=inherited(*JVM_VARIABLES),
+        env=inherited_environment(*JVM_VARIABLES),
         cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

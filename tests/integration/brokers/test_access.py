@@ -16,23 +16,24 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from headwater.brokers import kafka as kafka_room
-from headwater.brokers.base import AccessRule, Resources, TopicSpec, User
-from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings
-from headwater.brokers.kafka import KafkaBroker
+from headwater.brokers import cluster_admin
+from headwater.brokers.base import AccessRule, DeploymentResources, TopicSpec, User
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.errors import BrokerUnavailable, DeployFailed
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 from tests.support.kafka import WAIT_S, KafkaServer, read
 from tests.support.ports import free_port
 
 PASSWORD = "a password"
 
 
-def resources(name: str, source: str) -> Resources:
+def resources(name: str, source: str) -> DeploymentResources:
     """A deployment as the controller makes it: a reader for the user, a worker, a sink topic and dead letters."""
     reader, worker = f"dep-{name}", f"wrk-{name}"
     topics = (f"flow.{name}.out", f"flow.{name}.dlq")
-    return Resources(
+    return DeploymentResources(
         topics=tuple(TopicSpec(topic, 1) for topic in topics),
         users=(User(reader, PASSWORD), User(worker, PASSWORD)),
         rules=(
@@ -58,9 +59,9 @@ class Deployment:
 
 
 @pytest.fixture(scope="module")
-def broker(kafka: KafkaServer) -> KafkaBroker:
+def broker(kafka: KafkaServer) -> KafkaClusterAdmin:
     """The broker adapter, as the administrator."""
-    return KafkaBroker(kafka.access, replication=1)
+    return KafkaClusterAdmin(kafka.access, replication=1)
 
 
 @pytest.fixture(scope="module")
@@ -70,23 +71,23 @@ def source(kafka: KafkaServer) -> str:
 
 
 @pytest.fixture(scope="module")
-def ours(kafka: KafkaServer, broker: KafkaBroker, source: str) -> Iterator[Deployment]:
+def ours(kafka: KafkaServer, broker: KafkaClusterAdmin, source: str) -> Iterator[Deployment]:
     """A deployment whose name is a prefix of the neighbour's, with one record in its sink topic."""
     deployment = Deployment(kafka, "near1", source)
     broker.ensure(deployment.owned)
     kafka.produce(deployment.topic, [b"ours"])
     yield deployment
-    broker.drop(deployment.owned)
+    broker.remove_all(deployment.owned)
 
 
 @pytest.fixture(scope="module")
-def theirs(kafka: KafkaServer, broker: KafkaBroker, source: str) -> Iterator[Deployment]:
+def theirs(kafka: KafkaServer, broker: KafkaClusterAdmin, source: str) -> Iterator[Deployment]:
     """The neighbour."""
     deployment = Deployment(kafka, "near10", source)
     broker.ensure(deployment.owned)
     kafka.produce(deployment.topic, [b"theirs"])
     yield deployment
-    broker.drop(deployment.owned)
+    broker.remove_all(deployment.owned)
 
 
 def first_error(consumer: Consumer) -> int:
@@ -171,7 +172,7 @@ class TestReader:
         errors = ClientErrors(access)
         consumer = Consumer(consumer_settings(access, errors, "dep-near1.main"))
         consumer.subscribe([ours.topic])
-        with pytest.raises(BrokerUnavailable, match="refuses the user dep-near1"):
+        with pytest.raises(BrokerUnavailable, match="rejects the user dep-near1"):
             poll_until_refused(consumer, errors)
         consumer.close()
 
@@ -189,59 +190,61 @@ class TestWorker:
             assert write_error(producer, topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_dropping_cuts_off_a_live_reader(kafka: KafkaServer, broker: KafkaBroker, source: str) -> None:
+def test_dropping_cuts_off_a_live_reader(kafka: KafkaServer, broker: KafkaClusterAdmin, source: str) -> None:
     deployment = Deployment(kafka, kafka.unique("live"), source)
     broker.ensure(deployment.owned)
     kafka.produce(deployment.topic, [b"before"])
     with kafka.consumer(deployment.reader, f"{deployment.reader.username}.main") as consumer:
         consumer.subscribe([deployment.topic])
         assert [message.value() for message in read(consumer, 1)] == [b"before"]
-        broker.drop(Resources((), deployment.owned.users, deployment.owned.rules, ()))
+        broker.remove_all(DeploymentResources((), deployment.owned.users, deployment.owned.rules, ()))
         kafka.produce(deployment.topic, [b"after"])
         assert first_error(consumer) in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
-    broker.drop(deployment.owned)
+    broker.remove_all(deployment.owned)
 
 
 class TestBrokerUnavailable:
     @pytest.fixture(autouse=True)
     def _short_requests(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(kafka_room, "REQUEST_S", 1.0)
+        monkeypatch.setattr(cluster_admin, "REQUEST_TIMEOUT_S", 1.0)
 
     def test_nobody_there(self, kafka: KafkaServer) -> None:
         access = kafka.access.model_copy(update={"bootstrap_servers": f"127.0.0.1:{free_port()}"})
         with pytest.raises(BrokerUnavailable, match="does not answer"):
-            KafkaBroker(access, 1).inventory()
+            KafkaClusterAdmin(access, 1).inventory()
 
     def test_wrong_admin_password(self, kafka: KafkaServer) -> None:
-        broker = KafkaBroker(kafka.user(kafka.access.username, "wrong"), 1)
-        with pytest.raises(BrokerUnavailable, match="refuses the user headwater-admin: check"):
+        broker = KafkaClusterAdmin(kafka.user(kafka.access.username, "wrong"), 1)
+        with pytest.raises(BrokerUnavailable, match="rejects the user headwater-admin: check"):
             broker.inventory()
 
     def test_not_an_administrator(self, kafka: KafkaServer, ours: Deployment) -> None:
         with pytest.raises(BrokerUnavailable, match="dep-near1 lacks a right"):
-            KafkaBroker(ours.reader, 1).inventory()
+            KafkaClusterAdmin(ours.reader, 1).inventory()
 
     def test_too_few_brokers(self, kafka: KafkaServer) -> None:
-        wanted = Resources((TopicSpec(kafka.unique("copies"), 1),), (), (), ())
-        with pytest.raises(DeployFailed, match=r"too few brokers for 3 copies .* HEADWATER_KAFKA_REPLICATION"):
-            KafkaBroker(kafka.access, 3).ensure(wanted)
+        wanted = DeploymentResources((TopicSpec(kafka.unique("copies"), 1),), (), (), ())
+        with pytest.raises(
+            DeployFailed, match=r"fewer brokers than the replication factor 3.* HEADWATER_KAFKA_REPLICATION"
+        ):
+            KafkaClusterAdmin(kafka.access, 3).ensure(wanted)
 
     def test_settings_that_kafka_refuses(self, kafka: KafkaServer) -> None:
-        broker, topic = KafkaBroker(kafka.access, 1), kafka.unique("settings")
+        broker, topic = KafkaClusterAdmin(kafka.access, 1), kafka.unique("settings")
         wrong = {"retention.ms": "-2"}
-        with pytest.raises(DeployFailed, match=f"refuses the settings of the topic {topic}"):
-            broker.ensure(Resources((TopicSpec(topic, 1, wrong),), (), (), ()))
-        broker.ensure(Resources((TopicSpec(topic, 1),), (), (), ()))
-        with pytest.raises(DeployFailed, match=f"refuses the settings of the topic {topic}"):
+        with pytest.raises(DeployFailed, match=f"rejects the settings of the topic {topic}"):
+            broker.ensure(DeploymentResources((TopicSpec(topic, 1, wrong),), (), (), ()))
+        broker.ensure(DeploymentResources((TopicSpec(topic, 1),), (), (), ()))
+        with pytest.raises(DeployFailed, match=f"rejects the settings of the topic {topic}"):
             broker.configure({topic: wrong})
 
     def test_brokers_that_have_not_registered(self, kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(AdminClient, "list_topics", lambda *_, **__: SimpleNamespace(brokers={}))
-        wanted = Resources((TopicSpec(kafka.unique("copies"), 1),), (), (), ())
+        wanted = DeploymentResources((TopicSpec(kafka.unique("copies"), 1),), (), (), ())
         with pytest.raises(BrokerUnavailable, match="not ready yet"):
-            KafkaBroker(kafka.access, 3).ensure(wanted)
+            KafkaClusterAdmin(kafka.access, 3).ensure(wanted)
 
     def test_bad_settings(self, kafka: KafkaServer) -> None:
         access = kafka.access.model_copy(update={"security_protocol": "SASL_SSL", "ca_file": "/no/such/file"})
         with pytest.raises(BrokerUnavailable, match=r"ca\.location"):
-            KafkaBroker(access, 1)
+            KafkaClusterAdmin(access, 1)

@@ -41,6 +41,6 @@ def test_a_position_that_is_there_again_and_another(tmp_path: Path) -> None:
         for _ in range(2):
             source = KafkaSource(second.access, bench.topic, bench.group)
             source.join(Listener())
-            with pytest.raises(SourceGap, match=r"partition 0, was cut off before offset 5"):
+            with pytest.raises(SourceGap, match=r"partition 0, was truncated before offset 5"):
                 read(source, 1)
             source.close()

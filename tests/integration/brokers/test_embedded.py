@@ -16,10 +16,11 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from headwater import children
-from headwater.brokers.base import Resources, User
-from headwater.brokers.client import ClientErrors, admin_settings
+from headwater.brokers.base import DeploymentResources, User
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import admin_settings
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.brokers.embedded import EmbeddedKafka, ports, prefetch
-from headwater.brokers.kafka import KafkaBroker
 from headwater.errors import BrokerUnavailable, SetupError
 from tests.support.kafka import CACHE_DIR, KafkaServer, server
 
@@ -104,19 +105,19 @@ def test_users_that_were_removed_take_nobody_along(prepared: EmbeddedKafka, star
     started.append(prepared.start())
     prepared.wait_ready(started[-1])
     stays = User("stays", "kept-password")
-    gone = Resources((), tuple(User(f"gone-{n}", "password") for n in range(60)), (), ())
-    broker = KafkaBroker(prepared.access(), 1)
-    broker.ensure(Resources((), (stays,), (), ()))
+    gone = DeploymentResources((), tuple(User(f"gone-{n}", "password") for n in range(60)), (), ())
+    broker = KafkaClusterAdmin(prepared.access(), 1)
+    broker.ensure(DeploymentResources((), (stays,), (), ()))
     broker.ensure(gone)
-    broker.drop(gone)
+    broker.remove_all(gone)
     started[-1].send(signal.SIGKILL)
     started[-1].wait(20)
     started.append(prepared.start())
     prepared.wait_ready(started[-1])
-    assert KafkaBroker(prepared.access(), 1).inventory().users == {"headwater-admin", "stays"}
+    assert KafkaClusterAdmin(prepared.access(), 1).inventory().users == {"headwater-admin", "stays"}
     login = prepared.access().model_copy(update={"username": stays.name, "password": stays.password})
     with pytest.raises(BrokerUnavailable, match="authorization failed"):  # it may log in, and nothing else
-        KafkaBroker(login, 1).partitions("nothing")
+        KafkaClusterAdmin(login, 1).partitions("nothing")
 
 
 class TestSecrets:
@@ -187,10 +188,10 @@ class TestRefusedStart:
             EmbeddedKafka(tmp_path / "data", CACHE_DIR, java=str(java)).prepare()
 
     def test_port_taken(self, prepared: EmbeddedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(ports, "RELEASE_S", 0.0)
+        monkeypatch.setattr(ports, "RELEASE_TIMEOUT_S", 0.0)
         port = json.loads((tmp_path / "ports.json").read_text())["kafka"]
         with socket.create_server(("127.0.0.1", port)):
-            expected = rf"Port {port} \(kafka\) is taken.*change the number of kafka in {tmp_path}/ports.json"
+            expected = rf"Port {port} \(kafka\) is used.*change the number of kafka in {tmp_path}/ports.json"
             with pytest.raises(SetupError, match=expected):
                 prepared.prepare()
         prepared.prepare()

@@ -3,7 +3,8 @@
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from headwater.brokers.client import ClientErrors, producer_settings
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import producer_settings
 from tests.support.kafka import WAIT_S, KafkaServer
 
 TOPICS = 30

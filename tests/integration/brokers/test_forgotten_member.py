@@ -7,7 +7,7 @@ from threading import Event, Thread
 
 import pytest
 
-from headwater.brokers.topic_watch import TopicWatch
+from headwater.brokers.topic_monitor import TopicMonitor
 from headwater.errors import WorkerError
 from headwater.sources import kafka as kafka_source
 from tests.support.kafka import WAIT_S, KafkaServer
@@ -18,7 +18,7 @@ LOOK_S = 1.0
 
 @pytest.fixture
 def bench(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaBench]:
-    monkeypatch.setattr(kafka_source, "REJOIN_S", LOOK_S)
+    monkeypatch.setattr(kafka_source, "REJOIN_AFTER_S", LOOK_S)
     with contextlib.closing(KafkaBench(kafka)) as bench:
         bench.append(0, [b"a", b"b"])
         bench.pin({0: 0, 1: 0})
@@ -49,16 +49,16 @@ def stays(source: kafka_source.KafkaSource) -> bool:
 
 
 def test_one_that_has_its_share_stays(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_source, "REJOIN_S", WAIT_S)
+    monkeypatch.setattr(kafka_source, "REJOIN_AFTER_S", WAIT_S)
     source = bench.member("slot-0")
     joined(source)
-    monkeypatch.setattr(kafka_source, "REJOIN_S", LOOK_S)
+    monkeypatch.setattr(kafka_source, "REJOIN_AFTER_S", LOOK_S)
     assert stays(source)
 
 
 @pytest.mark.long
 def test_one_without_a_share_stays(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_source, "REJOIN_S", WAIT_S)  # three joins take longer than LOOK_S on a busy machine
+    monkeypatch.setattr(kafka_source, "REJOIN_AFTER_S", WAIT_S)  # three joins take longer than LOOK_S on a busy machine
     sources = [bench.member(f"slot-{n}") for n in range(3)]  # of two partitions
     listeners = [Listener() for _ in sources]
     for source, listener in zip(sources, listeners, strict=True):
@@ -68,37 +68,37 @@ def test_one_without_a_share_stays(bench: KafkaBench, monkeypatch: pytest.Monkey
         assert time.monotonic() < until
         for source in sources:
             source.poll(10, 0.05)
-    monkeypatch.setattr(kafka_source, "REJOIN_S", LOOK_S)
+    monkeypatch.setattr(kafka_source, "REJOIN_AFTER_S", LOOK_S)
     (idle,) = (source for source, listener in zip(sources, listeners, strict=True) if not listener.owned)
     assert stays(idle)
 
 
 @contextlib.contextmanager
-def watching(source: kafka_source.KafkaSource, watch: TopicWatch, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def watching(source: kafka_source.KafkaSource, watch: TopicMonitor, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let the source hear of its topic from somewhere else."""
     with contextlib.closing(watch), monkeypatch.context() as patch:
-        patch.setattr(source, "_watch", watch)
+        patch.setattr(source, "_monitor", watch)
         yield
 
 
 def test_one_without_a_broker_waits(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
     source = forgotten(bench, "slot-0")
     nowhere = source._access.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
-    with watching(source, TopicWatch(nowhere, bench.topic), monkeypatch):
+    with watching(source, TopicMonitor(nowhere, bench.topic), monkeypatch):
         assert stays(source)
 
 
 def test_one_whose_topic_nobody_leads_waits(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
     source = forgotten(bench, "slot-0")
-    with watching(source, TopicWatch(source._access, "no-such-topic"), monkeypatch):
+    with watching(source, TopicMonitor(source._access, "no-such-topic"), monkeypatch):
         assert stays(source)
 
 
 def test_clients_that_can_not_be_closed_end_the_worker(bench: KafkaBench) -> None:
     source, closes = forgotten(bench, "slot-0"), Event()
-    source._closing = Thread(target=closes.wait, args=[WAIT_S])
-    source._closing.start()
+    source._closer = Thread(target=closes.wait, args=[WAIT_S])
+    source._closer.start()
     with pytest.raises(WorkerError, match="can't be closed"):
         read(source, 2)
     closes.set()
-    source._closing.join()
+    source._closer.join()

@@ -11,12 +11,13 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from headwater.app.controller import create_topics
-from headwater.brokers import kafka as kafka_room
-from headwater.brokers.base import AccessRule, Resources, TopicSpec, User
-from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings, unavailable
-from headwater.brokers.kafka import KafkaBroker
+from headwater.brokers import cluster_admin
+from headwater.brokers.base import AccessRule, DeploymentResources, TopicSpec, User
+from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
+from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.errors import BrokerUnavailable
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 from tests.support.certificates import Authority
 from tests.support.kafka import WAIT_S, read
 from tests.support.ports import free_port
@@ -28,14 +29,14 @@ IAM = KafkaAccess(
 )  # fmt: skip
 
 
-def deployment(name: str) -> Resources:
+def deployment(name: str) -> DeploymentResources:
     """A topic, and a user who may write and read it."""
     topic, user = f"flow.{name}", f"wrk-{name}"
     rules = (
         AccessRule(user, "topic", topic, ("READ", "WRITE")),
         AccessRule(user, "group", f"{user}.", ("READ",), prefixed=True),
     )
-    return Resources((TopicSpec(topic, 1),), (User(user, "a password"),), rules, (f"{user}.",))
+    return DeploymentResources((TopicSpec(topic, 1),), (User(user, "a password"),), rules, (f"{user}.",))
 
 
 def write_and_read(access: KafkaAccess, topic: str, group: str) -> None:
@@ -54,19 +55,19 @@ def write_and_read(access: KafkaAccess, topic: str, group: str) -> None:
 @pytest.mark.parametrize("listener", PROTOCOLS)
 def test_headwater_manages_the_cluster(secured_kafka: SecuredKafka, listener: str) -> None:
     access = secured_kafka.access(listener)
-    broker = KafkaBroker(access, 1, secured_kafka.access("scram512"))
+    broker = KafkaClusterAdmin(access, 1, secured_kafka.access("scram512"))
     owned = deployment(f"managed-{listener}")
     broker.ensure(owned)
     write_and_read(access, f"flow.managed-{listener}", "any")
     assert f"wrk-managed-{listener}" in broker.inventory().users
-    broker.drop(owned)
+    broker.remove_all(owned)
     assert f"wrk-managed-{listener}" not in broker.inventory().users
 
 
 @pytest.mark.parametrize("listener", PROTOCOLS)
 def test_topics_alone_need_no_users(secured_kafka: SecuredKafka, listener: str) -> None:
     """Ingests and the prices worker make no users."""
-    broker = KafkaBroker(secured_kafka.access(listener), 1)
+    broker = KafkaClusterAdmin(secured_kafka.access(listener), 1)
     create_topics(broker, (TopicSpec(f"alone-{listener}", 2),), threading.Event())
     assert broker.partitions(f"alone-{listener}") == 2
 
@@ -74,26 +75,26 @@ def test_topics_alone_need_no_users(secured_kafka: SecuredKafka, listener: str) 
 @pytest.mark.parametrize("listener", ["scram256", "scram512"])
 def test_users_that_headwater_creates(secured_kafka: SecuredKafka, listener: str) -> None:
     users = secured_kafka.access(listener)
-    broker = KafkaBroker(secured_kafka.access("oauth"), 1, users)
+    broker = KafkaClusterAdmin(secured_kafka.access("oauth"), 1, users)
     name = f"made-{listener}"
     broker.ensure(deployment(name))
     user = users.model_copy(update={"username": f"wrk-{name}", "password": "a password"})
     write_and_read(user, f"flow.{name}", f"wrk-{name}.1")
-    broker.drop(deployment(name))
-    with pytest.raises(BrokerUnavailable, match=f"refuses the user wrk-{name}: check the user name and the password"):
+    broker.remove_all(deployment(name))
+    with pytest.raises(BrokerUnavailable, match=f"rejects the user wrk-{name}: check the user name and the password"):
         heard(user)
 
 
 def test_scope_and_extensions_reach_the_token_endpoint(secured_kafka: SecuredKafka) -> None:
     extended = secured_kafka.access("oauth").model_copy(update={"oauth_extensions": "logicalCluster=lkc-1"})
-    assert ADMIN in KafkaBroker(extended, 1).inventory().users
+    assert ADMIN in KafkaClusterAdmin(extended, 1).inventory().users
     assert {form["scope"][0] for form in secured_kafka.oidc.granted} == {"kafka-admin"}
 
 
 def test_a_client_id_without_rights(secured_kafka: SecuredKafka) -> None:
     another = secured_kafka.access("oauth").model_copy(update={"oauth_client_id": "another"})
     with pytest.raises(BrokerUnavailable, match="On Kafka the client ID another lacks a right"):
-        KafkaBroker(another, 1).inventory()
+        KafkaClusterAdmin(another, 1).inventory()
 
 
 def heard(access: KafkaAccess) -> None:
@@ -125,17 +126,21 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("listener", "update", "sentence"),
         [
-            ("plain", {"password": "wrong"}, f"refuses the user {ADMIN}: check the user name and the password"),
-            ("scram256", {"password": "wrong"}, f"refuses the user {ADMIN}: check the user name and the password"),
-            ("scram512", {"sasl_mechanism": "SCRAM-SHA-256"}, "SCRAM-SHA-256 at this listener, but SCRAM-SHA-512: use"),
+            ("plain", {"password": "wrong"}, f"rejects the user {ADMIN}: check the user name and the password"),
+            ("scram256", {"password": "wrong"}, f"rejects the user {ADMIN}: check the user name and the password"),
+            ("scram512", {"sasl_mechanism": "SCRAM-SHA-256"}, "SCRAM-SHA-256 on this listener, but SCRAM-SHA-512: use"),
             (
                 "scram512",
                 {"ca_file": ""},
                 "The TLS handshake with Kafka .* failed: check the security protocol and the",
             ),
-            ("oauth", {"oauth_client_secret": "wrong"}, f"The token endpoint .* refuses the client ID {ADMIN}: check"),
+            ("oauth", {"oauth_client_secret": "wrong"}, f"The token endpoint .* rejects the client ID {ADMIN}: check"),
             ("oauth", {"oauth_ca_file": ""}, "The TLS handshake with the token endpoint .* failed: check the address"),
-            ("mtls", {"certificate_file": "", "key_file": "", "key_password": ""}, "demands a client certificate: set"),
+            (
+                "mtls",
+                {"certificate_file": "", "key_file": "", "key_password": ""},
+                "requires a client certificate: set",
+            ),
         ],
     )
     def test_what_is_blamed(
@@ -148,7 +153,7 @@ class TestRefusals:
         self.refused(secured_kafka, "oauth", away, "The token endpoint .* does not answer: check that it runs")
 
     def test_a_certificate_that_is_not_trusted(self, secured_kafka: SecuredKafka, foreign: dict[str, str]) -> None:
-        sentence = r"refuses the client certificate .*headwater-admin\.pem: check that it has not expired"
+        sentence = r"rejects the client certificate .*headwater-admin\.pem: check that it has not expired"
         self.refused(secured_kafka, "mtls", foreign, sentence)
 
     def test_a_token_that_the_broker_does_not_take(
@@ -159,20 +164,20 @@ class TestRefusals:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a secret key")
         place = secured_kafka.access("oauth")
         access = IAM.model_copy(update={"bootstrap_servers": place.bootstrap_servers, "ca_file": place.ca_file})
-        with pytest.raises(BrokerUnavailable, match="refuses the AWS credentials of this process: check the region"):
+        with pytest.raises(BrokerUnavailable, match="rejects the AWS credentials of this process: check the region"):
             heard(access)
 
     def test_a_listener_without_sasl(self, secured_kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(kafka_room, "REQUEST_S", 1.0)
+        monkeypatch.setattr(cluster_admin, "REQUEST_TIMEOUT_S", 1.0)
         place = {"bootstrap_servers": secured_kafka.access("open").bootstrap_servers, "ca_file": ""}
         access = secured_kafka.access("scram512").model_copy(update=place | {"security_protocol": "SASL_PLAINTEXT"})
         with pytest.raises(BrokerUnavailable, match=r"does not answer: .* the security protocol are right"):
-            KafkaBroker(access, 1).inventory()
+            KafkaClusterAdmin(access, 1).inventory()
 
     def test_a_key_that_its_password_does_not_open(self, secured_kafka: SecuredKafka) -> None:
         locked = secured_kafka.access("mtls").model_copy(update={"key_password": "wrong"})
         with pytest.raises(BrokerUnavailable, match=r"The settings of Kafka at .* can't be used: .*ssl\.key\.location"):
-            KafkaBroker(locked, 1)
+            KafkaClusterAdmin(locked, 1)
 
 
 class TestTokens:
@@ -229,4 +234,4 @@ class TestTokens:
         monkeypatch.setenv("AWS_CONFIG_FILE", "/no/such/file")
         with pytest.raises(KafkaException) as failed:
             AdminClient(admin_settings(IAM, ClientErrors(IAM)))
-        assert "can be signed: give this process AWS credentials" in unavailable(failed.value, IAM).detail
+        assert "can be signed: give this process AWS credentials" in broker_unavailable_error(failed.value, IAM).detail

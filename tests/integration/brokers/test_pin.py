@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from headwater.brokers import kafka as kafka_room
-from headwater.brokers.kafka import KafkaBroker
+from headwater.brokers import cluster_admin
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from tests.support.kafka import WAIT_S, KafkaServer
 
 
@@ -25,5 +25,7 @@ def test_what_comes_while_a_time_is_looked_up_is_read(kafka: KafkaServer, monkey
             kafka.produce(topic, [b"new"])
             return answers
 
-    monkeypatch.setattr(kafka_room, "AdminClient", Busy)
-    assert KafkaBroker(kafka.access, 1).pin(kafka.unique("group"), topic, "1970-01-01T00:01:00Z") == {0: 1}
+    monkeypatch.setattr(cluster_admin, "AdminClient", Busy)
+    assert KafkaClusterAdmin(kafka.access, 1).commit_start_offsets(
+        kafka.unique("group"), topic, "1970-01-01T00:01:00Z"
+    ) == {0: 1}

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, AccessRule, Resources, TopicSpec, User
-from headwater.brokers.kafka import KafkaBroker
+from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, AccessRule, DeploymentResources, TopicSpec, User
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.errors import DeployFailed
 from tests.support.kafka import KafkaServer, running
 
@@ -16,10 +16,10 @@ def open_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer
         yield server
 
 
-def owned(server: KafkaServer) -> Resources:
+def owned(server: KafkaServer) -> DeploymentResources:
     name = server.unique("open")
     reader, topic = f"dep-{name}", f"flow.{name}.out"
-    return Resources(
+    return DeploymentResources(
         (TopicSpec(topic, 1, OUTPUT_TOPIC_CONFIG),),
         (User(reader, "secret"),),
         (AccessRule(reader, "topic", topic, ("READ",)),),
@@ -28,26 +28,26 @@ def owned(server: KafkaServer) -> Resources:
 
 
 def test_managed_users_are_refused_with_the_setting_that_helps(open_kafka: KafkaServer) -> None:
-    broker, wanted = KafkaBroker(open_kafka.access, 1), owned(open_kafka)
+    broker, wanted = KafkaClusterAdmin(open_kafka.access, 1), owned(open_kafka)
     with pytest.raises(DeployFailed, match=r"no authorizer.*HEADWATER_KAFKA_CREDENTIALS=given"):
         broker.ensure(wanted)
     assert broker.inventory().rules == {}
-    broker.drop(wanted)
+    broker.remove_all(wanted)
     found = broker.inventory()
     assert wanted.topics[0].name not in found.topics
     assert wanted.users[0].name not in found.users
 
 
 def test_given_users_need_none(open_kafka: KafkaServer) -> None:
-    broker, wanted = KafkaBroker(open_kafka.access, 1, manages_users=False), owned(open_kafka)
+    broker, wanted = KafkaClusterAdmin(open_kafka.access, 1, manages_users=False), owned(open_kafka)
     topic, group = wanted.topics[0].name, f"{wanted.users[0].name}.main"
     broker.ensure(wanted)
     broker.configure({topic: {"retention.ms": "60000"}})
-    assert broker.pin(group, topic, "latest") == {0: 0}
-    broker.trim(wanted, [])
+    assert broker.commit_start_offsets(group, topic, "latest") == {0: 0}
+    broker.remove_stale(wanted, [])
     assert topic in broker.inventory().topics
-    broker.drop(wanted)
-    assert broker.drop_groups(wanted.group_prefixes)
+    broker.remove_all(wanted)
+    assert broker.delete_groups(wanted.group_prefixes)
     found = broker.inventory()
     assert topic not in found.topics
     assert group not in found.groups

@@ -1,6 +1,6 @@
 """A plugin of pytest that lets the tests of a process run on a library that gcc has built with sanitizers.
 
-`-p tests.integration.native.sanitized` loads it; HEADWATER_SANITIZED_KERNEL names the library.
+`-p tests.integration.native.sanitized` loads it; HEADWATER_SANITIZED_LIBRARY names the library.
 """
 
 import os
@@ -10,18 +10,18 @@ from typing import Final
 
 import pytest
 
-from headwater.native import library
+from headwater.native import ffi
 
-LIBRARY: Final = "HEADWATER_SANITIZED_KERNEL"
+LIBRARY: Final = "HEADWATER_SANITIZED_LIBRARY"
 OWN_VARIABLES: Final = ("LD_PRELOAD", "PYTHONMALLOC", "ASAN_OPTIONS", "UBSAN_OPTIONS")
-"""What this process was started with. Servers that tests start would not run with it."""
+"""Variables that this process needs at its start. Servers that tests start would not run with them."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_sessionstart() -> Iterator[None]:
     for name in OWN_VARIABLES:
         os.environ.pop(name, None)
-    vars(library)["LIBRARY"] = Path(os.environ[LIBRARY])
+    vars(ffi)["LIBRARY_PATH"] = Path(os.environ[LIBRARY])
     yield
 
 

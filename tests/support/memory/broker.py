@@ -1,4 +1,4 @@
-"""A broker in memory: the twin of brokers/kafka.py for tests."""
+"""In-memory implementations of ClusterAdmin and Subscriptions, for tests."""
 
 import threading
 from collections import Counter, defaultdict
@@ -6,15 +6,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from headwater.brokers import base
-from headwater.brokers.base import AccessRule, Inventory, Resources, TopicSpec
+from headwater.brokers.base import AccessRule, DeploymentResources, Inventory, TopicSpec
 from headwater.errors import BrokerUnavailable, DeployFailed
 
 
-class MemoryBroker:
-    """Passes the contract suite of base.Broker. Its state may be read; while `away` is true every call fails.
+class MemoryClusterAdmin:
+    """Implements base.ClusterAdmin, and passes its contract tests. Tests may read its attributes.
 
-    logs: the records' timestamps (ms) by topic and partition. commits: next offsets by group, topic and partition.
-    members: how many consumers each group has now.
+    Attributes:
+        away: While this is true, every call raises BrokerUnavailable.
+        logs: The timestamps of the records in milliseconds, by topic and partition.
+        commits: The committed offsets by group, and by topic and partition.
+        members: How many consumers each group has now.
     """
 
     def __init__(self, *, manages_users: bool = True) -> None:
@@ -28,48 +31,48 @@ class MemoryBroker:
         self.members: Counter[str] = Counter()
         self._lock = threading.RLock()
 
-    def ensure(self, wanted: Resources) -> None:
-        """See base.Broker."""
+    def ensure(self, desired: DeploymentResources) -> None:
+        """See base.ClusterAdmin."""
         with self._lock:
             self._check()
-            for topic in wanted.topics:
+            for topic in desired.topics:
                 self.topics.setdefault(topic.name, topic)
                 log = self.logs.setdefault(topic.name, [])
                 log += [[] for _ in range(topic.partitions - len(log))]
             if self.manages_users:
-                self.users |= {user.name: user.password for user in wanted.users}
-                self.rules |= set(wanted.rules)
+                self.users |= {user.name: user.password for user in desired.users}
+                self.rules |= set(desired.rules)
 
     def configure(self, settings: Mapping[str, Mapping[str, str]]) -> None:
-        """See base.Broker."""
+        """See base.ClusterAdmin."""
         with self._lock:
             self._check()
             for name in settings.keys() & self.topics.keys():
                 topic = self.topics[name]
                 self.topics[name] = replace(topic, config=topic.config | dict(settings[name]))
 
-    def trim(self, wanted: Resources, gone: Sequence[str]) -> None:
-        """See base.Broker."""
+    def remove_stale(self, desired: DeploymentResources, removed_topics: Sequence[str]) -> None:
+        """See base.ClusterAdmin."""
         with self._lock:
             self._check()
-            users = {user.name for user in wanted.users} if self.manages_users else set()
-            self.rules = {rule for rule in self.rules if rule.user not in users or rule in wanted.rules}
-            for topic in gone:
+            users = {user.name for user in desired.users} if self.manages_users else set()
+            self.rules = {rule for rule in self.rules if rule.user not in users or rule in desired.rules}
+            for topic in removed_topics:
                 self.topics.pop(topic, None)
                 self.logs.pop(topic, None)
 
     def ping(self, topic: str) -> None:
-        """See base.Broker."""
+        """See base.ClusterAdmin."""
         self.partitions(topic)
 
     def partitions(self, topic: str) -> int | None:
-        """See base.Broker."""
+        """See base.ClusterAdmin."""
         with self._lock:
             self._check()
             return len(self.logs[topic]) if topic in self.logs else None
 
-    def pin(self, group: str, topic: str, start_at: str) -> dict[int, int]:
-        """See base.Broker."""
+    def commit_start_offsets(self, group: str, topic: str, start_at: str) -> dict[int, int]:
+        """See base.ClusterAdmin."""
         with self._lock:
             count = self.partitions(topic)
             if count is None:
@@ -78,7 +81,7 @@ class MemoryBroker:
             committed = {number: commits[topic, number] for number in range(count) if (topic, number) in commits}
             missing = [number for number in range(count) if number not in committed]
             if missing and self.members[group]:
-                raise BrokerUnavailable(f"The group {group} has members: stop them, then set its start positions.")
+                raise BrokerUnavailable(base.group_has_members(group))
             start = "earliest" if committed else start_at
             starts = {number: _offset(self.logs[topic][number], start) for number in missing}
             if starts:
@@ -86,7 +89,7 @@ class MemoryBroker:
             return committed | starts
 
     def lag(self, groups: Collection[str]) -> Mapping[str, int]:
-        """See base.Broker."""
+        """See base.ClusterAdmin."""
         with self._lock:
             self._check()
             lags: dict[str, int] = {}
@@ -96,20 +99,20 @@ class MemoryBroker:
                         lags[group] = lags.get(group, 0) + len(self.logs[topic][number]) - offset
             return lags
 
-    def drop(self, owned: Resources) -> None:
-        """See base.Broker."""
+    def remove_all(self, resources: DeploymentResources) -> None:
+        """See base.ClusterAdmin."""
         with self._lock:
             self._check()
-            users = {user.name for user in owned.users} | {rule.user for rule in owned.rules}
+            users = {user.name for user in resources.users} | {rule.user for rule in resources.rules}
             users = users if self.manages_users else set()
             self.rules = {rule for rule in self.rules if rule.user not in users}
             self.users = {name: password for name, password in self.users.items() if name not in users}
-            for topic in owned.topics:
+            for topic in resources.topics:
                 self.topics.pop(topic.name, None)
                 self.logs.pop(topic.name, None)
 
-    def drop_groups(self, prefixes: Sequence[str]) -> bool:
-        """See base.Broker."""
+    def delete_groups(self, prefixes: Sequence[str]) -> bool:
+        """See base.ClusterAdmin."""
         with self._lock:
             self._check()
             groups = [group for group in self._groups() if group.startswith(tuple(prefixes))]
@@ -119,13 +122,13 @@ class MemoryBroker:
             return not any(self.members[group] for group in groups)
 
     def groups(self) -> frozenset[str]:
-        """See base.Broker."""
+        """See base.ClusterAdmin."""
         with self._lock:
             self._check()
             return frozenset(self._groups())
 
     def inventory(self) -> Inventory:
-        """See base.Broker."""
+        """See base.ClusterAdmin."""
         with self._lock:
             self._check()
             rules = self.rules if self.manages_users else set()
@@ -143,7 +146,7 @@ class MemoryBroker:
             )
 
     def append(self, topic: str, partition: int, timestamp_ms: int) -> None:
-        """Put a record on a topic, for `pin` to find."""
+        """Add a record to a topic, which `commit_start_offsets` and `lag` take into account."""
         with self._lock:
             self.logs[topic][partition].append(timestamp_ms)
 
@@ -170,9 +173,13 @@ def _offset(timestamps: Sequence[int], start_at: str) -> int:
 
 
 class MemorySubscriptions:
-    """Passes the contract suite of base.Subscriptions. While `away` is true every call fails.
+    """Implements base.Subscriptions, and passes its contract tests. Tests may read its attributes.
 
-    topics: names → whether they keep messages. made: subscriptions by name, each with its topic and where it started.
+    Attributes:
+        away: While this is true, every call raises BrokerUnavailable.
+        topics: For each topic, whether it retains messages.
+        made: The topic and the start of each subscription, by name.
+        foreign: The names of subscriptions that Headwater did not create.
     """
 
     def __init__(self, project: str = "project") -> None:
@@ -202,7 +209,7 @@ class MemorySubscriptions:
         if path.rpartition("/")[2] not in self.names():
             raise DeployFailed(f"Google Pub/Sub has no {path}.")
 
-    def drop(self, names: Collection[str]) -> None:
+    def delete(self, names: Collection[str]) -> None:
         """See base.Subscriptions."""
         self._check()
         for name in names:

@@ -11,10 +11,11 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
 from headwater.brokers import security
-from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings
-from headwater.brokers.security import is_refusal, refusal, security_settings
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
+from headwater.brokers.security import is_security_error, security_error_message, security_settings
 from headwater.errors import BrokerUnavailable, SetupError
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 from tests.support.ports import free_port
 
 OAUTH = KafkaAccess(
@@ -122,30 +123,32 @@ def signature(host: str, query: dict[str, str]) -> str:
 
 NO_TOKEN = "Failed to acquire SASL OAUTHBEARER token: "
 ALERT = "ssl://k:1/bootstrap: Receive failed: error:0A00045C:SSL routines::tlsv13 alert certificate required: SSL alert"
-HANDSHAKE = "SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL mechanism: broker's supported mechanisms: "
+HANDSHAKE = (
+    "SASL PLAIN mechanism handshake failed: ClusterAdmin: Unsupported SASL mechanism: broker's supported mechanisms: "
+)
 
 
 @pytest.mark.parametrize(
     ("access", "code", "said", "sentence"),
     [
-        (USER, KafkaError._AUTHENTICATION, "Invalid username or password", "refuses the user ann: check the user name"),
+        (USER, KafkaError._AUTHENTICATION, "Invalid username or password", "rejects the user ann: check the user name"),
         (
             OAUTH,
             KafkaError._AUTHENTICATION,
             '{"status":"invalid_token"}',
-            "refuses the client ID headwater: check that",
+            "rejects the client ID headwater: check that",
         ),
         (
             IAM,
             KafkaError._AUTHENTICATION,
             "Access denied",
-            "refuses the AWS credentials of this process: check the reg",
+            "rejects the AWS credentials of this process: check the reg",
         ),
         (
             OAUTH,
             KafkaError._AUTHENTICATION,
             NO_TOKEN + '{"error":"invalid_client"}',
-            "The token endpoint https://idp.example/token refuses the client ID headwater: check the client ID, the",
+            "The token endpoint https://idp.example/token rejects the client ID headwater: check the client ID, the",
         ),
         (OAUTH, KafkaError._AUTHENTICATION, NO_TOKEN + "Could not resolve host: idp.example", "token does not answer"),
         (OAUTH, KafkaError._AUTHENTICATION, NO_TOKEN + "Failed to connect to idp.example:443", "token does not answer"),
@@ -159,18 +162,23 @@ HANDSHAKE = "SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL mec
             OAUTH,
             KafkaError._AUTHENTICATION,
             NO_TOKEN + "Response is not JSON encoded: text/html",
-            "answers without a token: check the address",
+            "did not return a token: check the URL",
         ),
-        (USER, KafkaError._AUTHENTICATION, HANDSHAKE + "PLAIN (after 1ms)", "at this listener, but PLAIN: use one of"),
-        (MTLS, KafkaError._TRANSPORT, ALERT, "refuses the client certificate /c.pem: check that it has not expired"),
-        (USER, KafkaError._TRANSPORT, ALERT, "demands a client certificate: set the certificate file and the key file"),
+        (USER, KafkaError._AUTHENTICATION, HANDSHAKE + "PLAIN (after 1ms)", "on this listener, but PLAIN: use one of"),
+        (MTLS, KafkaError._TRANSPORT, ALERT, "rejects the client certificate /c.pem: check that it has not expired"),
+        (
+            USER,
+            KafkaError._TRANSPORT,
+            ALERT,
+            "requires a client certificate: set the certificate file and the key file",
+        ),
         (MTLS, KafkaError._SSL, "certificate verify failed", "TLS handshake with Kafka at k:1 failed: check the sec"),
     ],
 )
 def test_refusals(access: KafkaAccess, code: int, said: str, sentence: str) -> None:
     error = KafkaError(code, said)
-    assert is_refusal(error)
-    assert sentence in refusal(error, access)
+    assert is_security_error(error)
+    assert sentence in security_error_message(error, access)
     errors = ClientErrors(access)
     errors(error)
     with pytest.raises(BrokerUnavailable) as raised:
@@ -181,8 +189,10 @@ def test_refusals(access: KafkaAccess, code: int, said: str, sentence: str) -> N
 
 def test_a_session_that_is_renewed_too_soon_is_no_refusal() -> None:
     """librdkafka connects again by itself."""
-    said = "SASL OAUTHBEARER mechanism handshake failed: Broker: Request not valid in current SASL state: broker's"
-    assert not is_refusal(KafkaError(KafkaError._AUTHENTICATION, said))
+    said = (
+        "SASL OAUTHBEARER mechanism handshake failed: ClusterAdmin: Request not valid in current SASL state: broker's"
+    )
+    assert not is_security_error(KafkaError(KafkaError._AUTHENTICATION, said))
 
 
 @pytest.mark.parametrize(
@@ -200,4 +210,4 @@ def test_a_session_that_is_renewed_too_soon_is_no_refusal() -> None:
     ],
 )
 def test_a_lost_connection_is_no_refusal(code: int, said: str) -> None:
-    assert not is_refusal(KafkaError(code, said))
+    assert not is_security_error(KafkaError(code, said))

@@ -2,13 +2,13 @@
 
 import pytest
 
-from headwater.brokers.topic_id import label, labelled
+from headwater.brokers.topic_id import commit_metadata, committed_topic_id
 
 
 def test_a_label_can_be_read() -> None:
-    assert labelled(label("35atd0BkTtuNyKbblWRTKg")) == "35atd0BkTtuNyKbblWRTKg"
+    assert committed_topic_id(commit_metadata("35atd0BkTtuNyKbblWRTKg")) == "35atd0BkTtuNyKbblWRTKg"
 
 
-@pytest.mark.parametrize("metadata", [None, "", "written by somebody else", label("")])
+@pytest.mark.parametrize("metadata", [None, "", "written by somebody else", commit_metadata("")])
 def test_other_metadata_tells_no_id(metadata: str | None) -> None:
-    assert labelled(metadata) == ""
+    assert committed_topic_id(metadata) == ""

@@ -1,4 +1,4 @@
-"""Logging. Logs, libraries' too, are JSON lines on standard error (plain text in a terminal)."""
+"""Configures logging: this process and its libraries write JSON lines to standard error, or plain text to terminals."""
 
 import logging
 import sys
@@ -6,19 +6,25 @@ from collections.abc import Callable
 
 import structlog
 
-_OWN_MEMBERS = frozenset({"event", "level", "timestamp", "exc_info", "_record", "_from_structlog"})
+_NOT_FIELDS = frozenset({"event", "level", "timestamp", "exc_info", "_record", "_from_structlog"})
+"""The members of an event that a `LogListener` does not get as `name=value`."""
 
-Tap = Callable[[str, str], None]
-"""Takes the level and the text of each line."""
+LogListener = Callable[[str, str], None]
+"""A function that is called with the level and the text of each log line."""
 
 
-def configure_logging(level: str, tap: Tap | None = None) -> None:
-    """Set up structured logging for this process. level: debug, info, warning or error. tap: gets each line too."""
+def configure_logging(level: str, listener: LogListener | None = None) -> None:
+    """Set up structured logging for this process.
+
+    Args:
+        level: debug, info, warning or error. The lines of libraries below `warning` are always left out.
+        listener: Is called for each line as well.
+    """
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        *([_tapping(tap)] if tap is not None else []),
+        *([_call_listener(listener)] if listener is not None else []),
     ]
     structlog.configure(
         processors=[*shared, *_renderers()],
@@ -34,17 +40,20 @@ def configure_logging(level: str, tap: Tap | None = None) -> None:
     logging.basicConfig(handlers=[libraries], level=logging.WARNING, force=True)
 
 
-def _tapping(tap: Tap) -> structlog.typing.Processor:
+def _call_listener(listener: LogListener) -> structlog.typing.Processor:
     def process(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        beside = (f"{name}={value}" for name, value in event.items() if name not in _OWN_MEMBERS)
-        tap(str(event["level"]), " ".join([str(event["event"]), *beside]))
+        fields = (f"{name}={value}" for name, value in event.items() if name not in _NOT_FIELDS)
+        listener(str(event["level"]), " ".join([str(event["event"]), *fields]))
         return event
 
     return process
 
 
 def _renderers() -> list[structlog.typing.Processor]:
-    """The last steps of a line: plain text in a terminal, else JSON. Tracebacks tell no values: some are secrets."""
+    """Return the processors that format an event: as plain text in a terminal, else as JSON.
+
+    Tracebacks contain no values of variables, because some are secrets.
+    """
     if sys.stderr.isatty():
         return [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]

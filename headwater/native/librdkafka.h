@@ -1,5 +1,6 @@
-// The functions of librdkafka that Headwater uses, and the bridge's own. The C compiler and cffi read this file, so it
-// has neither preprocessor lines nor function bodies. Source of the declarations: rdkafka.h of librdkafka 2.16.
+// Declares the functions of librdkafka that Headwater uses, and those of librdkafka_bridge.c. The C compiler and cffi
+// read this file, so it has neither preprocessor lines nor function bodies. Source of the declarations: rdkafka.h of
+// librdkafka 2.16.
 
 typedef struct rd_kafka_s rd_kafka_t;
 typedef struct rd_kafka_conf_s rd_kafka_conf_t;
@@ -176,7 +177,7 @@ rd_kafka_error_t *rd_kafka_send_offsets_to_transaction(rd_kafka_t *, const rd_ka
 rd_kafka_error_t *rd_kafka_commit_transaction(rd_kafka_t *, int);
 rd_kafka_error_t *rd_kafka_abort_transaction(rd_kafka_t *, int);
 
-// The functions that the bridge calls, resolved in the library that confluent-kafka has loaded.
+// The functions that the bridge calls. Python looks them up in the librdkafka that confluent-kafka has loaded.
 typedef struct {
     int64_t (*consume_batch_queue)(rd_kafka_queue_t *, int, rd_kafka_message_t **, size_t);
     void (*queue_yield)(rd_kafka_queue_t *);
@@ -196,101 +197,100 @@ typedef struct {
     void (*error_destroy)(rd_kafka_error_t *);
 } KafkaFunctions;
 
-// What a callback noted for Python. code: an error code, or the level of a log line. lost: the partitions that are
-// revoked belong to another member already. row, of a DELIVERY: the number that kafka_send gave the record.
+// An event that a callback queued for Python.
 typedef struct {
     int32_t kind;
-    int32_t code;
-    int32_t lost;
-    int64_t row;
+    int32_t code;  // an error code; of a LOG event, the level
+    int32_t lost;  // 1 when the revoked partitions already belong to another member
+    int64_t record_id;  // of a DELIVERY event, the id of the record whose delivery failed; else -1
     rd_kafka_topic_partition_list_t *partitions;
     char text[360];
 } KafkaEvent;
 
 enum { KAFKA_REBALANCE = 1, KAFKA_COMMIT = 2, KAFKA_ERROR = 3, KAFKA_LOG = 4, KAFKA_TOKEN = 5, KAFKA_DELIVERY = 6 };
 
-// The events of one client. dropped: how many found no room. closing: the member leaves its group, so revocations
-// are answered at once and assignments not at all. acknowledged: how many records of a producer brokers have acknowledged
-// so far.
+// The events of one client.
 typedef struct {
-    rd_kafka_queue_t *queue;
-    int32_t closing;
-    int32_t count;
-    int64_t dropped;
-    int64_t acknowledged;
+    rd_kafka_queue_t *queue;  // the queue of a consumer, whose wait some events end; else NULL
+    int32_t closing;  // 1 while the consumer closes: the callback then answers revocations and ignores assignments
+    int32_t count;  // of `events`
+    int64_t dropped;  // how many events were discarded because the array was full
+    int64_t acknowledged;  // how many records of a producer the brokers have acknowledged
     KafkaEvent events[256];
 } KafkaEvents;
 
-// Records between `kafka_receive` and `kafka_move` or `kafka_release`, which free them. room: of messages. The sizes are
-// what the columns take, each text with a newline behind it. ends: offsets at which reading has come to the end of a
-// partition.
+// Messages that `kafka_fetch_messages` returned, until `kafka_copy_and_free_messages` or `kafka_free_messages` frees
+// them.
 typedef struct {
     rd_kafka_queue_t *queue;
     rd_kafka_message_t **messages;
-    int64_t room;
+    int64_t capacity;  // length of `messages`
     int64_t count;
-    int64_t values_size;
+    int64_t values_size;  // bytes that the column of the values takes, with a newline after each value
     int64_t keys_size;
     int64_t ends_count;
     struct {
         int32_t partition;
-        int64_t offset;
-    } ends[64];
-    int64_t failed_count;
+        int64_t offset;  // the offset after the last record
+    } ends[64];  // partitions that were read to their end
+    int64_t errors_count;
     struct {
         int32_t code;
         int32_t partition;
         int64_t offset;
         char text[360];
-    } failed[64];
-} KafkaReceived;
+    } errors[64];  // partitions that could not be read
+} KafkaFetched;
 
+// A column of byte strings, as in bytes_column.c.
 typedef struct {
-    const uint8_t *text;
+    const uint8_t *buffer;
     const int32_t *starts;
     const int32_t *sizes;
-} KafkaTexts;
+} KafkaBytesColumn;
 
-// A header of each record. Without sizes, its values are "<prefix><partition>/<offset>/<index>".
+// One header of a batch of records. If `values.sizes` is NULL, the values are formatted as
+// "<prefix><partition>/<offset>/<index>".
 typedef struct {
     const char *name;
-    KafkaTexts values;
+    KafkaBytesColumn values;
     const uint8_t *prefix;
     int64_t prefix_size;
     const int64_t *partitions;
     const int64_t *offsets;
     const int64_t *indexes;
-} KafkaHeader;
+} KafkaHeaderColumn;
 
-// Records for one topic. first_row: the number of the first one, which its delivery report repeats.
+// Records for one topic.
 typedef struct {
     rd_kafka_t *client;
     rd_kafka_topic_t *topic;
     int64_t count;
-    int64_t first_row;
-    KafkaTexts values;
-    KafkaTexts keys;
+    int64_t first_record_id;  // the id of the first record; a delivery report carries the id of its record
+    KafkaBytesColumn values;
+    KafkaBytesColumn keys;
     const int64_t *partitions;
     const int64_t *timestamps;
-    const KafkaHeader *headers;
+    const KafkaHeaderColumn *headers;
     int64_t headers_count;
 } KafkaRecords;
 
-void kafka_link(const KafkaFunctions *functions);
+void kafka_set_functions(const KafkaFunctions *functions);
 
-void kafka_note_rebalance(rd_kafka_t *, int, rd_kafka_topic_partition_list_t *, void *);
-void kafka_note_commit(rd_kafka_t *, int, rd_kafka_topic_partition_list_t *, void *);
-void kafka_note_error(rd_kafka_t *, int, const char *, void *);
-void kafka_note_log(const rd_kafka_t *, int, const char *, const char *);
-void kafka_note_token(rd_kafka_t *, const char *, void *);
-void kafka_note_delivery(rd_kafka_t *, const rd_kafka_message_t *, void *);
+void kafka_on_rebalance(rd_kafka_t *, int, rd_kafka_topic_partition_list_t *, void *);
+void kafka_on_commit(rd_kafka_t *, int, rd_kafka_topic_partition_list_t *, void *);
+void kafka_on_error(rd_kafka_t *, int, const char *, void *);
+void kafka_on_log(const rd_kafka_t *, int, const char *, const char *);
+void kafka_on_token_refresh(rd_kafka_t *, const char *, void *);
+void kafka_on_delivery(rd_kafka_t *, const rd_kafka_message_t *, void *);
 
-int64_t kafka_receive(KafkaReceived *received, int64_t most, int64_t most_bytes, int timeout_ms);
-void kafka_move(KafkaReceived *received, uint8_t *values, int32_t *value_sizes, uint8_t *keys, int32_t *key_sizes,
-                int64_t *timestamps, int64_t *partitions, int64_t *offsets, int32_t *leader_epochs);
-void kafka_measure_headers(const KafkaReceived *received, int32_t *counts, int64_t *count, int64_t *names_size,
+int64_t kafka_fetch_messages(KafkaFetched *fetched, int64_t max_records, int64_t max_bytes, int timeout_ms);
+void kafka_copy_and_free_messages(KafkaFetched *fetched, uint8_t *values, int32_t *value_sizes, uint8_t *keys,
+                                  int32_t *key_sizes, int64_t *timestamps, int64_t *partitions, int64_t *offsets,
+                                  int32_t *leader_epochs);
+void kafka_measure_headers(const KafkaFetched *fetched, int32_t *counts, int64_t *count, int64_t *names_size,
                            int64_t *values_size);
-void kafka_copy_headers(const KafkaReceived *received, uint8_t *names, int32_t *name_sizes, uint8_t *values,
+void kafka_copy_headers(const KafkaFetched *fetched, uint8_t *names, int32_t *name_sizes, uint8_t *values,
                         int32_t *value_sizes);
-void kafka_release(KafkaReceived *received);
-int64_t kafka_send(KafkaEvents *events, const KafkaRecords *records, int64_t first);
+void kafka_free_messages(KafkaFetched *fetched);
+int64_t kafka_enqueue(KafkaEvents *events, const KafkaRecords *records, int64_t first);

@@ -2,16 +2,15 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from headwater.brokers.client import (
-    ClientErrors,
+from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
+from headwater.brokers.client_settings import (
     LibraryLog,
     admin_settings,
     consumer_settings,
     producer_settings,
-    unavailable,
 )
 from headwater.errors import BrokerUnavailable
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 from tests.support.ports import free_port
 
 ACCESS = KafkaAccess(bootstrap_servers="kafka:9092", username="somebody", password="a password")
@@ -58,7 +57,7 @@ class TestClientErrors:
     def test_a_refusal_is_raised_once(self) -> None:
         errors = ClientErrors(ACCESS)
         errors(KafkaError(KafkaError._AUTHENTICATION))
-        with pytest.raises(BrokerUnavailable, match="kafka:9092 refuses the user somebody: check"):
+        with pytest.raises(BrokerUnavailable, match="kafka:9092 rejects the user somebody: check"):
             errors.check()
         errors.check()
 
@@ -72,18 +71,18 @@ class TestClientErrors:
 @pytest.mark.parametrize(
     ("code", "sentence"),
     [
-        (KafkaError._AUTHENTICATION, "refuses the user somebody: check the user name and the password"),
+        (KafkaError._AUTHENTICATION, "rejects the user somebody: check the user name and the password"),
         (KafkaError._SSL, "check the security protocol and the CA file"),
         (KafkaError._TIMED_OUT, "kafka:9092 does not answer: check that it runs"),
         (KafkaError._TRANSPORT, "does not answer"),
         (KafkaError.CLUSTER_AUTHORIZATION_FAILED, "somebody lacks a right"),
         (KafkaError.INVALID_REPLICATION_FACTOR, "lower the replication setting"),
-        (KafkaError.POLICY_VIOLATION, "refused a request: .*POLICY_VIOLATION"),
+        (KafkaError.POLICY_VIOLATION, "rejected a request: .*POLICY_VIOLATION"),
     ],
 )
 def test_sentences(code: int, sentence: str) -> None:
     with pytest.raises(BrokerUnavailable, match=sentence) as raised:
-        raise unavailable(KafkaException(KafkaError(code)), ACCESS)
+        raise broker_unavailable_error(KafkaException(KafkaError(code)), ACCESS)
     assert ACCESS.password not in raised.value.detail
 
 

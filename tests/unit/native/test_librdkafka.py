@@ -1,4 +1,4 @@
-"""The bridge to librdkafka as far as it needs no broker: notes of callbacks, columns in and out, and its refusals."""
+"""The bridge to librdkafka without a broker: the events of callbacks, columns in and out, and the errors."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -11,81 +11,82 @@ from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.brokers.producer import Producer
+from headwater.brokers.producer import LibrdkafkaProducer
 from headwater.errors import SetupError
-from headwater.native import Texts, kafka
-from headwater.native.kafka import (
+from headwater.native import BytesColumn
+from headwater.native import librdkafka as bridge
+from headwater.native.ffi import FFI, NULL, Column, native_library
+from headwater.native.librdkafka import (
     MAX_HEADERS,
-    Event,
+    ClientEvent,
     EventKind,
-    Events,
-    Failed,
-    Header,
+    EventQueue,
+    HeaderColumn,
+    OutgoingBatch,
+    OutputIdColumn,
+    PartitionError,
     PartitionList,
-    Place,
+    PartitionOffset,
     Receiver,
-    Sending,
-    SourcePositions,
-    library,
+    librdkafka,
 )
-from headwater.native.library import FFI, NULL, Column, kernel
 from tests.support.columns import numbered, numbers
 
 EVENTS, RESERVED, ROOM = 256, 128, 360
-"""Sizes in `kafka.h`: of notes, of those that log lines and errors leave free, and of a note's text."""
+"""Sizes in `librdkafka.h`: of the queue of events, of the part that log lines and errors leave free, and of a text."""
 
 
 @pytest.fixture(autouse=True, scope="module")
 def linked() -> None:
-    library()
+    librdkafka()
 
 
 @pytest.fixture
-def events() -> Events:
-    return Events()
+def events() -> EventQueue:
+    return EventQueue()
 
 
 class TestEvents:
-    def test_an_error(self, events: Events) -> None:
-        kernel().kafka_note_error(NULL, -195, b"gone", events.struct)
-        assert events.take() == [Event(EventKind.ERROR, -195, "gone", [], False, -1)]
-        assert events.take() == []
+    def test_an_error(self, events: EventQueue) -> None:
+        native_library().kafka_on_error(NULL, -195, b"gone", events.struct)
+        assert events.drain() == [ClientEvent(EventKind.ERROR, -195, "gone", [], False, -1)]
+        assert events.drain() == []
 
-    def test_a_token_that_is_asked_for_without_settings(self, events: Events) -> None:
-        kernel().kafka_note_token(NULL, NULL, events.struct)
-        assert [event.text for event in events.take()] == [""]
+    def test_a_token_that_is_asked_for_without_settings(self, events: EventQueue) -> None:
+        native_library().kafka_on_token_refresh(NULL, NULL, events.struct)
+        assert [event.text for event in events.drain()] == [""]
 
-    def test_a_commit_without_partitions(self, events: Events) -> None:
-        kernel().kafka_note_commit(NULL, KafkaError._NO_OFFSET, NULL, events.struct)
-        assert events.take() == [Event(EventKind.COMMIT, KafkaError._NO_OFFSET, "", [], False, -1)]
+    def test_a_commit_without_partitions(self, events: EventQueue) -> None:
+        native_library().kafka_on_commit(NULL, KafkaError._NO_OFFSET, NULL, events.struct)
+        assert events.drain() == [ClientEvent(EventKind.COMMIT, KafkaError._NO_OFFSET, "", [], False, -1)]
 
-    def test_a_commit_keeps_its_partitions_when_the_list_is_gone(self, events: Events) -> None:
-        places = [Place(3, 1 << 40, 7, "label"), Place(0, 0)]
+    def test_a_commit_keeps_its_partitions_when_the_list_is_gone(self, events: EventQueue) -> None:
+        places = [PartitionOffset(3, 1 << 40, 7, "label"), PartitionOffset(0, 0)]
         partitions = PartitionList("topic", places)
-        kernel().kafka_note_commit(NULL, 0, partitions.struct, events.struct)
+        native_library().kafka_on_commit(NULL, 0, partitions.struct, events.struct)
         del partitions
-        assert events.take() == [Event(EventKind.COMMIT, 0, "", places, False, -1)]
+        assert events.drain() == [ClientEvent(EventKind.COMMIT, 0, "", places, False, -1)]
 
     def test_a_log_line_of_no_client_is_dropped(self) -> None:
-        kernel().kafka_note_log(NULL, 6, b"FAIL", b"a line")
+        native_library().kafka_on_log(NULL, 6, b"FAIL", b"a line")
 
     @given(st.text(st.characters(exclude_characters="\0"), max_size=2 * ROOM))
     def test_a_text_longer_than_the_room_is_cut(self, text: str) -> None:
-        events, encoded = Events(), text.encode(errors="replace")
-        kernel().kafka_note_error(NULL, 1, encoded, events.struct)
-        assert [event.text for event in events.take()] == [encoded[: ROOM - 1].decode(errors="replace")]
+        events, encoded = EventQueue(), text.encode(errors="replace")
+        native_library().kafka_on_error(NULL, 1, encoded, events.struct)
+        assert [event.text for event in events.drain()] == [encoded[: ROOM - 1].decode(errors="replace")]
 
-    def test_errors_leave_room_for_what_must_not_be_dropped(self, events: Events) -> None:
+    def test_errors_leave_room_for_what_must_not_be_dropped(self, events: EventQueue) -> None:
         for number in range(300):
-            kernel().kafka_note_error(NULL, number, b"", events.struct)
+            native_library().kafka_on_error(NULL, number, b"", events.struct)
         for _ in range(300):
-            kernel().kafka_note_commit(NULL, 0, NULL, events.struct)
-        kinds = [event.kind for event in events.take()]
+            native_library().kafka_on_commit(NULL, 0, NULL, events.struct)
+        kinds = [event.kind for event in events.drain()]
         assert kinds == [EventKind.ERROR] * (EVENTS - RESERVED) + [EventKind.COMMIT] * RESERVED
         assert events.dropped() == 600 - EVENTS
         assert events.dropped() == 0
-        kernel().kafka_note_error(NULL, 1, b"", events.struct)
-        assert len(events.take()) == 1
+        native_library().kafka_on_error(NULL, 1, b"", events.struct)
+        assert len(events.drain()) == 1
 
 
 class TestArguments:
@@ -94,44 +95,44 @@ class TestArguments:
     @pytest.mark.parametrize("opaque", [None, 7, "text", object()])
     def test_of_a_callback(self, opaque: object) -> None:
         with pytest.raises(TypeError):
-            kernel().kafka_note_error(NULL, 1, b"", opaque)
+            native_library().kafka_on_error(NULL, 1, b"", opaque)
 
-    def test_of_another_struct(self, events: Events) -> None:
+    def test_of_another_struct(self, events: EventQueue) -> None:
         with pytest.raises(TypeError):
-            kernel().kafka_receive(events.struct, 1, 1, 0)
+            native_library().kafka_fetch_messages(events.struct, 1, 1, 0)
 
-    def test_a_number_that_does_not_fit(self, events: Events) -> None:
+    def test_a_number_that_does_not_fit(self, events: EventQueue) -> None:
         with pytest.raises(OverflowError):
-            kernel().kafka_note_error(NULL, 1 << 40, b"", events.struct)
+            native_library().kafka_on_error(NULL, 1 << 40, b"", events.struct)
 
-    def test_a_text_in_place_of_bytes(self, events: Events) -> None:
+    def test_a_text_in_place_of_bytes(self, events: EventQueue) -> None:
         with pytest.raises(TypeError):
-            kernel().kafka_note_error(NULL, 1, "text", events.struct)
+            native_library().kafka_on_error(NULL, 1, "text", events.struct)
 
 
 def sending(
-    values: Texts | None = None,
-    keys: Texts | None = None,
+    values: BytesColumn | None = None,
+    keys: BytesColumn | None = None,
     partitions: Column | None = None,
     timestamps: Column | None = None,
-    headers: Sequence[Header] = (),
-) -> Sending:
+    headers: Sequence[HeaderColumn] = (),
+) -> OutgoingBatch:
     """Two records without a client."""
-    two = Texts.of([b"a", b"b"])
+    two = BytesColumn.of([b"a", b"b"])
     columns = numbers([0, 0]) if partitions is None else partitions, timestamps or numbers([0, 0])
-    return Sending(Events(), NULL, NULL, 0, values or two, keys or two, *columns, headers)
+    return OutgoingBatch(EventQueue(), NULL, NULL, 0, values or two, keys or two, *columns, headers)
 
 
 class TestSending:
     @pytest.mark.parametrize(
         "wrong",
         [
-            {"keys": Texts.of([b"a"])},
+            {"keys": BytesColumn.of([b"a"])},
             {"partitions": numbers([0])},
             {"partitions": numbers([])},
             {"timestamps": numbers([0, 0, 0])},
-            {"headers": [Header("h", Texts.of([b"x"]))]},
-            {"headers": [Header("h", SourcePositions("t", numbers([0, 0]), numbers([0]), numbers([0, 0])))]},
+            {"headers": [HeaderColumn("h", BytesColumn.of([b"x"]))]},
+            {"headers": [HeaderColumn("h", OutputIdColumn("t", numbers([0, 0]), numbers([0]), numbers([0, 0])))]},
         ],
     )
     def test_columns_of_other_lengths(self, wrong: dict[str, Any]) -> None:
@@ -147,38 +148,40 @@ class TestSending:
             sending(values=[b"a", b"b"])  # type: ignore[arg-type]
 
     def test_too_many_headers(self) -> None:
-        column = Texts.of([b"a", b"b"])
-        headers = [Header(f"h{number}", column) for number in range(MAX_HEADERS + 1)]
+        column = BytesColumn.of([b"a", b"b"])
+        headers = [HeaderColumn(f"h{number}", column) for number in range(MAX_HEADERS + 1)]
         with pytest.raises(ValueError, match=f"at most {MAX_HEADERS} headers, not {MAX_HEADERS + 1}"):
             sending(headers=headers)
         sending(headers=headers[:-1])
 
     def test_no_records(self) -> None:
-        nothing = Texts.of([])
-        assert Sending(Events(), NULL, NULL, 0, nothing, nothing, numbers([]), numbers([])).advance()
+        nothing = BytesColumn.of([])
+        assert OutgoingBatch(EventQueue(), NULL, NULL, 0, nothing, nothing, numbers([]), numbers([])).enqueue()
 
 
 class TestQueue:
     """What librdkafka answers before any broker has."""
 
     @contextmanager
-    def producer(self, **more: object) -> Iterator[Producer]:
+    def producer(self, **more: object) -> Iterator[LibrdkafkaProducer]:
         settings = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda _: None}
-        with closing(Producer(settings | {name.replace("_", "."): value for name, value in more.items()})) as made:
+        with closing(
+            LibrdkafkaProducer(settings | {name.replace("_", "."): value for name, value in more.items()})
+        ) as made:
             yield made
 
-    def start(self, producer: Producer, values: Sequence[bytes | None]) -> tuple[int, Sending]:
-        texts, zeros = Texts.of(values), numbers([0] * len(values))
-        return producer.start("topic", texts, Texts.of([None] * len(values)), zeros, zeros)
+    def start(self, producer: LibrdkafkaProducer, values: Sequence[bytes | None]) -> tuple[int, OutgoingBatch]:
+        texts, zeros = BytesColumn.of(values), numbers([0] * len(values))
+        return producer.new_batch("topic", texts, BytesColumn.of([None] * len(values)), zeros, zeros)
 
     def test_records_that_are_too_large_fail_by_their_numbers(self) -> None:
         with self.producer(message_max_bytes=1000) as producer:
             self.start(producer, [b""] * 5)
             _, records = self.start(producer, [b"x", b"x" * 2000, None, b"x" * 3000])
-            assert records.advance()
+            assert records.enqueue()
             producer.poll(0)
             failures = producer.failures()
-            assert [(each.row, each.code) for each in failures] == [
+            assert [(each.record_id, each.code) for each in failures] == [
                 (6, KafkaError.MSG_SIZE_TOO_LARGE),
                 (8, KafkaError.MSG_SIZE_TOO_LARGE),
             ]
@@ -186,29 +189,29 @@ class TestQueue:
 
     def test_more_of_them_than_there_is_room_for_are_told_as_far_as_it_goes(self) -> None:
         with self.producer(message_max_bytes=1000) as producer:
-            assert self.start(producer, [b"x" * 2000] * 400)[1].advance()
+            assert self.start(producer, [b"x" * 2000] * 400)[1].enqueue()
             producer.poll(0)
-            rows = [each.row for each in producer.failures()]
+            rows = [each.record_id for each in producer.failures()]
             assert RESERVED <= len(rows) <= EVENTS
             assert rows == [*range(len(rows))]
 
     def test_a_full_queue_takes_the_others_later(self) -> None:
         with self.producer(queue_buffering_max_messages=10) as producer:
             _, records = self.start(producer, [b"%d" % number for number in range(25)])
-            assert not records.advance()
-            while not records.advance():
+            assert not records.enqueue()
+            while not records.enqueue():
                 producer.purge()
                 producer.poll(0.01)
             producer.purge()
             while producer.outstanding():
                 producer.poll(0.01)
-            assert [each.row for each in producer.failures()] == [*range(25)]
+            assert [each.record_id for each in producer.failures()] == [*range(25)]
 
     def test_a_partition_number_that_does_not_exist(self) -> None:
         with self.producer() as producer:
-            texts = Texts.of([b"a"])
-            _, records = producer.start("topic", texts, texts, numbers([-7]), numbers([0]))
-            assert records.advance()
+            texts = BytesColumn.of([b"a"])
+            _, records = producer.new_batch("topic", texts, texts, numbers([-7]), numbers([0]))
+            assert records.enqueue()
 
     def test_a_closed_one_is_no_crash(self) -> None:
         with self.producer() as producer:
@@ -220,34 +223,34 @@ class TestQueue:
 class TestSourcePositions:
     @given(st.text(max_size=30), st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
     def test_a_value_names_the_record(self, topic: str, partition: int, offset: int, index: int) -> None:
-        column = SourcePositions(topic, numbers([0, partition]), numbers([0, offset]), numbers([0, index]))
+        column = OutputIdColumn(topic, numbers([0, partition]), numbers([0, offset]), numbers([0, index]))
         assert column.value(1) == f"{topic}/{partition}/{offset}/{index}".encode()
 
 
 class TestLibrary:
     def test_another_version_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(kafka, "CHECKED_VERSION", (9, 9))
-        with pytest.raises(SetupError, match=r"brings librdkafka 2\.16\.\d+, and this Headwater works with 9\.9"):
-            library.__wrapped__()
+        monkeypatch.setattr(bridge, "CHECKED_VERSION", (9, 9))
+        with pytest.raises(SetupError, match=r"contains librdkafka 2\.16\.\d+, and this Headwater works with 9\.9"):
+            librdkafka.__wrapped__()
 
     def test_none_is_loaded(self, tmp_path: Path) -> None:
         maps = tmp_path / "maps"
         maps.write_text("7f00-7f01 r-xp 00000000 00:00 0\n7f00-7f01 r-xp 00000000 00:00 1 /lib/libc.so.6\n")
         with pytest.raises(SetupError, match=r"without a librdkafka of its own.*install its wheel"):
-            kafka.library_path(maps)
+            bridge.librdkafka_path(maps)
 
     def test_its_path_may_have_spaces(self, tmp_path: Path) -> None:
         maps = tmp_path / "maps"
         maps.write_text("7f00-7f01 r-xp 00000000 00:00 1          /a b/librdkafka-1a2b.so.1\n")
-        assert kafka.library_path(maps) == "/a b/librdkafka-1a2b.so.1"
+        assert bridge.librdkafka_path(maps) == "/a b/librdkafka-1a2b.so.1"
 
-    @pytest.mark.parametrize("check", [kafka._version_of, kafka._functions])
+    @pytest.mark.parametrize("check", [bridge._version_of, bridge._functions])
     def test_functions_are_missing(self, check: Callable[[Any, str], object]) -> None:
         with pytest.raises(SetupError, match=r"librdkafka in libc lacks a function .*rd_kafka_.*install"):
             check(FFI.dlopen(None), "libc")
 
     def test_the_declarations_name_no_function_that_is_missing(self) -> None:
-        found = library()
+        found = librdkafka()
         assert all(FFI.addressof(found, name) for name in vars(found) or dir(found) if name.startswith("rd_kafka_"))
 
 
@@ -274,7 +277,7 @@ class Queue:
         self.alive = 0
 
     def functions(self) -> Any:
-        """A table of functions for `kafka_link`."""
+        """A table of functions for `kafka_set_functions`."""
         table = FFI.new("KafkaFunctions *", {name: FFI.NULL for name, _ in FFI.typeof("KafkaFunctions").fields})
         for name, field in FFI.typeof("KafkaFunctions").fields:
             if played := getattr(self, f"_{name}", None):
@@ -332,12 +335,12 @@ class Queue:
 def linked_to(queue: Queue) -> Iterator[Receiver]:
     """A receiver of a queue; librdkafka's own functions are back at the end."""
     table = queue.functions()
-    kernel().kafka_link(table)
+    native_library().kafka_set_functions(table)
     try:
         yield Receiver(NULL)
     finally:
-        found = library()
-        kernel().kafka_link(kafka._functions(found, "librdkafka"))
+        found = librdkafka()
+        native_library().kafka_set_functions(bridge._functions(found, "librdkafka"))
 
 
 TEXTS = st.none() | st.binary(max_size=40) | st.sampled_from([b"", b"\n", b"x" * 3000])
@@ -361,7 +364,7 @@ ERRORS = st.builds(
 )
 
 
-def drained(receiver: Receiver, queue: Queue, max_records: int, max_bytes: int) -> Iterator[kafka.Received]:
+def drained(receiver: Receiver, queue: Queue, max_records: int, max_bytes: int) -> Iterator[bridge.FetchedColumns]:
     """All that a queue has, call by call."""
     while queue.messages:
         received = receiver.receive(max_records, max_bytes, 1.0, with_headers=True)
@@ -379,13 +382,14 @@ class TestReceiver:
             for part in drained(receiver, queue, max_records, max_bytes):
                 assert len(part.values) <= max_records
                 found += [*zip(part.values, part.keys, part.partitions, part.offsets, headers(part), strict=True)]
-                failed += part.failed
+                failed += part.errors
         records = [each for each in messages if not each.code]
         errors = [each for each in messages if each.code not in (0, KafkaError._PARTITION_EOF)]
         assert found == [(m.value, m.key, m.partition, m.offset, [*m.headers]) for m in records]
         texts = [(each.value or b"").split(b"\0")[0][: ROOM - 1].decode(errors="replace") for each in errors]
         assert failed == [
-            Failed(each.code, each.partition, each.offset, text) for each, text in zip(errors, texts, strict=True)
+            PartitionError(each.code, each.partition, each.offset, text)
+            for each, text in zip(errors, texts, strict=True)
         ]
 
     @pytest.mark.parametrize("code", [KafkaError._PARTITION_EOF, KafkaError._TRANSPORT])
@@ -393,13 +397,13 @@ class TestReceiver:
         queue, told = Queue([Message(code=code, partition=p, offset=p) for p in range(1000)]), []
         with linked_to(queue) as receiver:
             for part in drained(receiver, queue, 100, 1 << 20):
-                told += [*part.ends, *(failed.partition for failed in part.failed)]
+                told += [*part.end_offsets, *(failed.partition for failed in part.errors)]
         assert told == [*range(1000)]
 
     def test_the_last_end_of_a_partition_counts(self) -> None:
         ends = [Message(code=KafkaError._PARTITION_EOF, partition=n % 2, offset=n) for n in range(6)]
         with linked_to(Queue(ends)) as receiver:
-            assert receiver.receive(10, 1 << 20, 0).ends == {0: 4, 1: 5}
+            assert receiver.receive(10, 1 << 20, 0).end_offsets == {0: 4, 1: 5}
 
     def test_one_record_comes_however_large_it_is(self) -> None:
         queue = Queue([Message(b"x" * 100_000)] * 9)
@@ -414,7 +418,7 @@ class TestReceiver:
             assert [len(part.values) for part in drained(receiver, queue, 1 << 20, 1 << 30)] == [4096, 4096, 1808]
 
 
-def headers(received: kafka.Received) -> list[list[tuple[bytes | None, bytes | None]]]:
+def headers(received: bridge.FetchedColumns) -> list[list[tuple[bytes | None, bytes | None]]]:
     """Name and value of each record's headers."""
     if received.headers is None:
         return []

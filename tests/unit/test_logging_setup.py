@@ -3,7 +3,7 @@ import sys
 import pytest
 import structlog
 
-from headwater.telemetry import configure_logging
+from headwater.logging_setup import configure_logging
 
 
 @pytest.mark.parametrize("in_terminal", [False, True])

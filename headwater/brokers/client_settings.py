@@ -1,0 +1,112 @@
+"""Builds the settings of all librdkafka clients.
+
+Each `*_settings` function returns a dict that `AdminClient`, `Consumer` or `Producer` of confluent-kafka takes as it
+is.
+"""
+
+from typing import Any, Final
+
+import structlog
+
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.security import security_settings
+from headwater.model.worker_spec import KafkaAccess
+
+ClientSettings = dict[str, Any]
+
+MAX_MESSAGE_BYTES: Final = 1_040_000
+"""Largest size of a record's key, value and headers together. It leaves room for framing below the topics'
+max.message.bytes."""
+
+MAX_POLL_INTERVAL_MS: Final = 120_000
+"""A consumer that does not poll for this long loses its partitions."""
+
+log = structlog.get_logger(__name__)
+
+
+class LibraryLog:
+    """Writes librdkafka's log at debug level, because librdkafka repeats its lines several times a second in an outage.
+
+    The code that waits for Kafka reports the outage itself.
+    """
+
+    def log(self, _level: int, message: str, *arguments: Any) -> None:
+        """Write a printf-style message. confluent-kafka calls this."""
+        log.debug("librdkafka", message=message % arguments if arguments else message)
+
+
+def _settings(access: KafkaAccess, errors: ClientErrors) -> ClientSettings:
+    settings: ClientSettings = {
+        "bootstrap.servers": access.bootstrap_servers,
+        "client.id": "headwater",
+        "log.connection.close": False,
+        "socket.keepalive.enable": True,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 1_000,  # the default, 10 s, would be most of the time of a recovery
+        "logger": LibraryLog(),
+        "error_cb": errors,
+    }
+    return settings | security_settings(access)
+
+
+def admin_settings(access: KafkaAccess, errors: ClientErrors) -> ClientSettings:
+    """Return the settings of an AdminClient."""
+    return _settings(access, errors)
+
+
+def consumer_settings(
+    access: KafkaAccess, errors: ClientErrors, group: str, instance_id: str | None = None
+) -> ClientSettings:
+    """Return the settings of a consumer without auto-commit.
+
+    At an offset that is out of range the consumer reports an error and does not skip records. `instance_id` makes the
+    consumer a static member: its successor with the same id takes over the partitions without a rebalance.
+    """
+    settings = _settings(access, errors) | {
+        "group.id": group,
+        "group.protocol": "classic",  # with KIP-848 it takes at least 45 s until a killed member is noticed
+        "partition.assignment.strategy": "cooperative-sticky",
+        # The minimum that brokers accept by default. A rebalance waits this long for each member that has ended without
+        # leaving the group, and one restart of a broker can leave two such members behind.
+        "session.timeout.ms": 6_000,
+        "heartbeat.interval.ms": 2_000,
+        "max.poll.interval.ms": MAX_POLL_INTERVAL_MS,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_committed",
+        "check.crcs": True,
+        # A fetch request that waits for new records of other partitions also delays a partition whose queue was full.
+        # The records in that queue last longer than 100 ms.
+        "fetch.wait.max.ms": 100,
+        # Twice and four times as much took more memory and was no faster.
+        "max.partition.fetch.bytes": 1 << 20,
+        "queued.max.messages.kbytes": 16 << 10,
+        "fetch.queue.backoff.ms": 50,  # the default, 1 s, stalls fetching whenever the queue was full
+    }
+    if instance_id is not None:
+        settings["group.instance.id"] = instance_id
+    return settings
+
+
+def producer_settings(access: KafkaAccess, errors: ClientErrors, linger_ms: float) -> ClientSettings:
+    """Return the settings of an idempotent Producer. `linger_ms` is `linger.ms`.
+
+    Successful deliveries are not reported: when `flush()` returns 0, every record was delivered or reported as failed.
+    """
+    return _settings(access, errors) | {
+        "enable.idempotence": True,
+        # A broker accepts any first sequence number of a producer id that it does not know (KAFKA-15591), and
+        # librdkafka then treats all earlier batches as stored (librdkafka issue 2501). With several requests in flight,
+        # a first batch that fails, because a new topic has no leader yet or its leader is moving, would be lost without
+        # an error.
+        "max.in.flight.requests.per.connection": 1,
+        "acks": "all",
+        "linger.ms": linger_ms,
+        "compression.type": "lz4",
+        "batch.size": 1_000_000,
+        "message.max.bytes": MAX_MESSAGE_BYTES,
+        "delivery.timeout.ms": MAX_POLL_INTERVAL_MS,
+        "queue.buffering.max.kbytes": 128 << 10,
+        "delivery.report.only.error": True,
+    }

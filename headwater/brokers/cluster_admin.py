@@ -1,0 +1,512 @@
+"""Manages topics, users, access rules and consumer groups of a Kafka cluster (KRaft with the StandardAuthorizer)."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import (
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    TopicDescription,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+
+from headwater.brokers import base, login_check
+from headwater.brokers.base import AccessRule, DeploymentResources, Inventory, TopicSpec, User
+from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error, missing_rights_message
+from headwater.brokers.client_settings import admin_settings
+from headwater.brokers.offsets import EARLIEST, LATEST, TopicPartitionKey, list_offsets
+from headwater.brokers.topic_id import commit_metadata, described_topic_id
+from headwater.errors import BrokerUnavailable, DeployFailed
+from headwater.model.worker_spec import KafkaAccess
+
+REQUEST_TIMEOUT_S = 5.0
+"""Timeout of one request."""
+LAG_REQUEST_TIMEOUT_S = 2.0
+"""Timeout of a request for the lag; shorter, because an API response waits for it."""
+PROPAGATION_TIMEOUT_S = 15.0
+"""How long a change may take to reach all brokers after the KRaft controller has accepted it."""
+SCRAM_ITERATIONS: Final = 8192
+
+_PRINCIPAL: Final = "User:"
+_SCRAM: Final = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
+_POLL_INTERVAL_S: Final = 0.02
+_ALREADY_EXISTS: Final = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
+_NOT_FOUND: Final = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.RESOURCE_NOT_FOUND, KafkaError.GROUP_ID_NOT_FOUND}
+)
+_WITHOUT_MEMBERS: Final = frozenset({ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD})
+_NO_AUTHORIZER: Final = frozenset({KafkaError.SECURITY_DISABLED})
+_INVALID_SETTINGS: Final = frozenset({KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION})
+_HAS_MEMBERS: Final = frozenset(
+    {KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
+)
+
+T = TypeVar("T")
+
+
+class KafkaClusterAdmin:
+    """Implements base.ClusterAdmin for a Kafka cluster.
+
+    Args:
+        access: How the managing user logs in.
+        replication: The replication factor of new topics.
+        users: How the users that `ensure` creates log in; its user name and password are ignored. Default: like the
+            managing user.
+        manages_users: See base.ClusterAdmin.
+    """
+
+    def __init__(
+        self, access: KafkaAccess, replication: int, users: KafkaAccess | None = None, *, manages_users: bool = True
+    ) -> None:
+        self._access = access
+        self._users = users or access
+        self._replication = replication
+        self._manages_users = manages_users
+        self._errors = ClientErrors(access)
+        try:
+            self._admin = AdminClient(admin_settings(access, self._errors))
+        except KafkaException as error:
+            raise broker_unavailable_error(error, access) from error
+
+    def ensure(self, desired: DeploymentResources) -> None:
+        """See base.ClusterAdmin.
+
+        Sends the requests for topics, users and rules concurrently, then logs in as all users concurrently.
+        """
+        desired = self._managed(desired)
+        with self._translated_errors():
+            topics = self._create_topics(desired.topics)
+            users = self._upsert_users(desired.users)
+            rules = self._create_rules(desired.rules)
+            if KafkaError.INVALID_REPLICATION_FACTOR in map(_error_code, topics):
+                self._check_broker_count()
+            created = [*zip(desired.topics, topics, strict=True)]
+            _raise_for_invalid_settings(spec.name for spec, future in created if _has_invalid_settings(future))
+            _results(topics, _ALREADY_EXISTS)
+            self._add_partitions([spec for spec, future in created if _error_code(future)])
+            if KafkaError.SECURITY_DISABLED in map(_error_code, rules):
+                raise DeployFailed(NO_AUTHORIZER)
+            _results(users + rules)
+            known_topics = self._topics() | {topic.name for topic in desired.topics}
+        deadline = time.monotonic() + PROPAGATION_TIMEOUT_S
+        wait, rules_of = login_check.wait_until_usable, desired.rules
+        with ThreadPoolExecutor(max(1, len(desired.users)), "login") as pool:
+            logins = [
+                pool.submit(wait, self._users, user, _topics_of(user, rules_of) & known_topics, deadline)
+                for user in desired.users
+            ]
+            for each in logins:
+                each.result()
+
+    def configure(self, settings: Mapping[str, Mapping[str, str]]) -> None:
+        """See base.ClusterAdmin."""
+        changes = [_config_change(topic, changed) for topic, changed in settings.items() if changed]
+        with self._translated_errors():
+            futures = _futures(self._admin.incremental_alter_configs, changes)
+            altered = zip(changes, futures, strict=True)
+            _raise_for_invalid_settings(change.name for change, future in altered if _has_invalid_settings(future))
+            _results(futures, _NOT_FOUND)
+
+    def remove_stale(self, desired: DeploymentResources, removed_topics: Sequence[str]) -> None:
+        """See base.ClusterAdmin."""
+        desired = self._managed(desired)
+        bindings = {_binding(rule, operation) for rule in desired.rules for operation in rule.operations}
+        with self._translated_errors():
+            described = [
+                self._admin.describe_acls(_rules_of(user.name), request_timeout=REQUEST_TIMEOUT_S)
+                for user in desired.users
+            ]
+            stale = [_filter_for(rule) for rules in _results(described) for rule in rules if rule not in bindings]
+            _results(_futures(self._admin.delete_acls, stale))
+            _results(self._delete_topics(removed_topics), _NOT_FOUND)
+        self._wait_until_absent(set(), set(removed_topics))
+
+    def ping(self, topic: str) -> None:
+        """See base.ClusterAdmin."""
+        with self._translated_errors():
+            described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S)
+            _results(described.values(), _NOT_FOUND | {KafkaError.TOPIC_AUTHORIZATION_FAILED})
+
+    def partitions(self, topic: str) -> int | None:
+        """See base.ClusterAdmin."""
+        described = self._describe(topic)
+        return None if described is None else len(described.partitions)
+
+    def _describe(self, topic: str) -> TopicDescription | None:
+        with self._translated_errors():
+            described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S)
+            topics = _results(described.values(), _NOT_FOUND)
+        return topics[0] if topics else None
+
+    def commit_start_offsets(self, group: str, topic: str, start_at: str) -> dict[int, int]:
+        """See base.ClusterAdmin."""
+        described = self._describe(topic)
+        if described is None:
+            raise BrokerUnavailable(f"The topic {topic} does not exist on {self._access.bootstrap_servers}: create it.")
+        count, metadata = len(described.partitions), commit_metadata(described_topic_id(described))
+        with self._translated_errors():
+            committed = self._committed(group, topic, count)
+            uncommitted = [partition for partition in range(count) if partition not in committed]
+            if uncommitted:
+                starts = self._start_offsets(topic, uncommitted, "earliest" if committed else start_at)
+                self._commit(group, topic, starts, metadata)
+                committed |= starts
+        return committed
+
+    def lag(self, groups: Collection[str]) -> Mapping[str, int]:
+        """See base.ClusterAdmin. Sends one request for each group, and one for the end offsets of all partitions."""
+        with self._translated_errors():
+            requests = [
+                future
+                for group in groups
+                for future in self._admin.list_consumer_group_offsets(
+                    [ConsumerGroupTopicPartitions(group)], request_timeout=LAG_REQUEST_TIMEOUT_S
+                ).values()
+            ]
+            responses = _results(requests, _NOT_FOUND)
+            committed = {response.group_id: response.topic_partitions or [] for response in responses}
+            partitions = {TopicPartition(p.topic, p.partition) for offsets in committed.values() for p in offsets}
+            ends = self._offsets(dict.fromkeys(partitions, LATEST), LAG_REQUEST_TIMEOUT_S, _NOT_FOUND)
+        lags = {
+            group: [
+                ends[p.topic, p.partition] - p.offset
+                for p in offsets
+                if (p.topic, p.partition) in ends and p.offset >= 0
+            ]
+            for group, offsets in committed.items()
+        }
+        return {group: max(0, sum(of_partitions)) for group, of_partitions in lags.items() if of_partitions}
+
+    def remove_all(self, resources: DeploymentResources) -> None:
+        """See base.ClusterAdmin. Returns when the cluster no longer lists any of these users, rules and topics."""
+        resources = self._managed(resources)
+        users = sorted({user.name for user in resources.users} | {rule.user for rule in resources.rules})
+        topics = [topic.name for topic in resources.topics]
+        with self._translated_errors():
+            # The rules come first, because this takes effect on connections that are open.
+            _results(self._delete_rules(users), _NO_AUTHORIZER)
+            _results(self._delete_users(users), _NOT_FOUND)
+            _results(self._delete_topics(topics), _NOT_FOUND)
+        self._wait_until_absent(set(users), set(topics))
+
+    def delete_groups(self, prefixes: Sequence[str]) -> bool:
+        """See base.ClusterAdmin."""
+        with self._translated_errors():
+            groups = [group for group in self._groups() if group.startswith(tuple(prefixes))]
+            deleted = self._admin.delete_consumer_groups(groups, request_timeout=REQUEST_TIMEOUT_S) if groups else {}
+            _results(deleted.values(), _NOT_FOUND | _HAS_MEMBERS | self._errors_of_operator_groups)
+        return not any(_error_code(future) in _HAS_MEMBERS for future in deleted.values())
+
+    def groups(self) -> frozenset[str]:
+        """See base.ClusterAdmin."""
+        with self._translated_errors():
+            return frozenset(self._groups())
+
+    def inventory(self) -> Inventory:
+        """See base.ClusterAdmin."""
+        with self._translated_errors():
+            users, rules = self._users_and_rules() if self._manages_users else (frozenset[str](), {})
+            groups = self._groups()
+            return Inventory(
+                topics=self._topics(),
+                groups=frozenset(groups),
+                busy_groups=frozenset(name for name, has_members in groups.items() if has_members),
+                users=users,
+                rules=rules,
+                lists_users=self._manages_users,
+            )
+
+    def _managed(self, resources: DeploymentResources) -> DeploymentResources:
+        """Return the resources, without users and rules when the operator manages these."""
+        return resources if self._manages_users else replace(resources, users=(), rules=())
+
+    @property
+    def _errors_of_operator_groups(self) -> frozenset[int]:
+        """The error codes of groups that only the operator may delete; such groups expire by themselves."""
+        return frozenset() if self._manages_users else frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
+
+    def _topics(self) -> frozenset[str]:
+        return frozenset(self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
+
+    def _users_and_rules(self) -> tuple[frozenset[str], dict[str, frozenset[str]]]:
+        """Return all SCRAM users, and the topics that the access rules of each user name."""
+        self._check_rights()
+        users: Any = self._admin.describe_user_scram_credentials(request_timeout=REQUEST_TIMEOUT_S)
+        rules = self._admin.describe_acls(_rules_of(None), request_timeout=REQUEST_TIMEOUT_S)
+        bindings = (rule for listed in _results([rules], _NO_AUTHORIZER) for rule in listed)
+        return frozenset(users.result()), _topics_by_user(bindings)
+
+    @contextmanager
+    def _translated_errors(self) -> Iterator[None]:
+        """Translate KafkaException into BrokerUnavailable."""
+        try:
+            yield
+        except KafkaException as error:
+            # librdkafka reports wrong credentials only through `error_cb`, which `poll` calls; the request times out.
+            self._admin.poll(0)
+            self._errors.check()
+            raise broker_unavailable_error(error, self._access) from error
+        finally:
+            self._admin.poll(0)
+
+    def _check_rights(self) -> None:
+        """Raise BrokerUnavailable when the managing user lacks the right to list everything.
+
+        Without that right Kafka would return empty lists, and librdkafka 2.16 aborts the process when Kafka rejects the
+        request for all users.
+        """
+        cluster = self._admin.describe_cluster(
+            include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_S
+        ).result()
+        if AclOperation.DESCRIBE not in (cluster.authorized_operations or ()):
+            raise BrokerUnavailable(missing_rights_message(self._access))
+
+    def _create_topics(self, topics: Sequence[TopicSpec]) -> list[Future[None]]:
+        # A write needs a majority of the replicas, so that the loss of a minority does not stop the writes.
+        in_sync = {"min.insync.replicas": str((self._replication + 1) // 2)}
+        new = [NewTopic(t.name, t.partitions, self._replication, config=in_sync | t.config) for t in topics]
+        return _futures(self._admin.create_topics, new, operation_timeout=REQUEST_TIMEOUT_S)
+
+    def _check_broker_count(self) -> None:
+        """Raise DeployFailed when the cluster has fewer brokers than the replication factor.
+
+        Otherwise raise BrokerUnavailable, because too few brokers have registered yet.
+        """
+        if 0 < len(self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).brokers) < self._replication:
+            raise DeployFailed(_too_few_brokers(self._replication))
+        raise BrokerUnavailable("The brokers of Kafka are not ready yet for a new topic. Try again in a few seconds.")
+
+    def _add_partitions(self, topics: Sequence[TopicSpec]) -> None:
+        """Add partitions to existing topics that have too few."""
+        counts = {topic.name: self.partitions(topic.name) or topic.partitions for topic in topics}
+        new = [NewPartitions(t.name, t.partitions) for t in topics if counts[t.name] < t.partitions]
+        _results(_futures(self._admin.create_partitions, new, operation_timeout=REQUEST_TIMEOUT_S))
+
+    def _upsert_users(self, users: Sequence[User]) -> list[Future[None]]:
+        if not users:  # a caller that creates only topics may have configured no SCRAM mechanism
+            return []
+        info = ScramCredentialInfo(_SCRAM[self._users.sasl_mechanism], SCRAM_ITERATIONS)
+        new = [UserScramCredentialUpsertion(user.name, info, user.password.encode()) for user in users]
+        return _futures(self._admin.alter_user_scram_credentials, new)
+
+    def _create_rules(self, rules: Sequence[AccessRule]) -> list[Future[None]]:
+        new = [_binding(rule, operation) for rule in rules for operation in rule.operations]
+        return _futures(self._admin.create_acls, list(dict.fromkeys(new)))
+
+    def _delete_rules(self, users: Sequence[str]) -> list[Future[Any]]:
+        return _futures(self._admin.delete_acls, [_rules_of(user) for user in users])
+
+    def _delete_users(self, users: Sequence[str]) -> list[Future[None]]:
+        # One request for each mechanism: brokers reject all deletions of a user when one of its credentials is missing.
+        return [
+            future
+            for mechanism in _SCRAM.values()
+            for future in _futures(
+                self._admin.alter_user_scram_credentials, [UserScramCredentialDeletion(u, mechanism) for u in users]
+            )
+        ]
+
+    def _delete_topics(self, topics: Sequence[str]) -> list[Future[None]]:
+        return _futures(self._admin.delete_topics, list(topics), operation_timeout=REQUEST_TIMEOUT_S)
+
+    def _wait_until_absent(self, users: set[str], topics: set[str]) -> None:
+        deadline = time.monotonic() + PROPAGATION_TIMEOUT_S
+        while self._still_listed(users, topics):
+            if time.monotonic() > deadline:
+                raise BrokerUnavailable(
+                    f"Kafka still lists removed users or topics after {PROPAGATION_TIMEOUT_S:g} s. Try again."
+                )
+            time.sleep(_POLL_INTERVAL_S)
+
+    def _still_listed(self, users: set[str], topics: set[str]) -> bool:
+        """Return whether the cluster still lists one of these users or topics. Lists users only when some are given."""
+        with self._translated_errors():
+            if topics & self._topics():
+                return True
+            if not users:
+                return False
+            listed_users, rules = self._users_and_rules()
+            return bool(users & (listed_users | rules.keys()))
+
+    def _groups(self) -> dict[str, bool]:
+        """Return all groups, and whether they have members."""
+        listed = self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
+        for error in listed.errors:
+            raise error
+        return {group.group_id: group.state not in _WITHOUT_MEMBERS for group in listed.valid}
+
+    def _committed(self, group: str, topic: str, count: int) -> dict[int, int]:
+        partitions = [TopicPartition(topic, number) for number in range(count)]
+        request = ConsumerGroupTopicPartitions(group, partitions)
+        (response,) = _results(_futures(self._admin.list_consumer_group_offsets, [request]))
+        return {each.partition: each.offset for each in response.topic_partitions if each.offset >= 0}
+
+    def _start_offsets(self, topic: str, partitions: Sequence[int], start_at: str) -> dict[int, int]:
+        keys = [TopicPartition(topic, number) for number in partitions]
+        # The end offsets are requested first, so that records that arrive between the two requests are read.
+        ends = self._offsets(dict.fromkeys(keys, LATEST))
+        starts = self._offsets(dict.fromkeys(keys, _offset_spec(start_at)))
+        # A negative offset means that no record has a timestamp at or after the time.
+        return {key[1]: ends[key] if offset < 0 else offset for key, offset in starts.items()}
+
+    def _offsets(
+        self,
+        specs: Mapping[TopicPartition, OffsetSpec],
+        timeout_s: float = REQUEST_TIMEOUT_S,
+        ignored_errors: frozenset[int] = frozenset(),
+    ) -> dict[TopicPartitionKey, int]:
+        # READ_COMMITTED makes "latest" the last stable offset. The records of an open transaction become visible after
+        # the deploy, so they must be read.
+        return list_offsets(self._admin, specs, IsolationLevel.READ_COMMITTED, timeout_s, ignored_errors)
+
+    def _commit(self, group: str, topic: str, offsets: dict[int, int], metadata: str) -> None:
+        partitions = [TopicPartition(topic, number, offset, metadata) for number, offset in offsets.items()]
+        request = ConsumerGroupTopicPartitions(group, partitions)
+        (response,) = _results(_futures(self._admin.alter_consumer_group_offsets, [request]))
+        for error in (partition.error for partition in response.topic_partitions if partition.error is not None):
+            if error.code() in _HAS_MEMBERS:
+                raise BrokerUnavailable(base.group_has_members(group))
+            raise KafkaException(error)
+
+
+def _futures(call: Callable[..., dict[Any, Future[T]]], items: list[Any], **options: float) -> list[Future[T]]:
+    """Send one request for some items, and return their futures.
+
+    Sends nothing for an empty list, which librdkafka rejects.
+    """
+    return list(call(items, request_timeout=REQUEST_TIMEOUT_S, **options).values()) if items else []
+
+
+def _too_few_brokers(replication: int) -> str:
+    return (
+        f"The Kafka cluster has fewer brokers than the replication factor {replication}. Add brokers, or set "
+        "HEADWATER_KAFKA_REPLICATION to the number of brokers, and deploy again."
+    )
+
+
+NO_AUTHORIZER = (
+    "This Kafka has no authorizer, so it rejects access rules. Set HEADWATER_KAFKA_CREDENTIALS=given to run without "
+    "users and access rules of Headwater, or configure an authorizer in the brokers, and deploy again."
+)
+
+
+def _has_invalid_settings(future: Future[Any]) -> bool:
+    """Wait for the future. Return whether Kafka rejected the topic's settings."""
+    return _error_code(future) in _INVALID_SETTINGS
+
+
+def _raise_for_invalid_settings(topics: Iterable[str]) -> None:
+    """Raise DeployFailed for the first of these topics, whose settings Kafka rejected."""
+    for topic in topics:
+        raise DeployFailed(
+            f"Kafka rejects the settings of the topic {topic}. Change partitions, retention_ms, retention_bytes, "
+            "compression or cleanup_policy of the sink, or ask the operator of Kafka which values its policy allows."
+        )
+
+
+def _config_change(topic: str, settings: Mapping[str, str]) -> ConfigResource:
+    """Return the request to change some settings of a topic."""
+    changes = [ConfigEntry(n, v, incremental_operation=AlterConfigOpType.SET) for n, v in settings.items()]
+    return ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
+
+
+def _error_code(future: Future[Any]) -> int | None:
+    """Wait for the future. Return its Kafka error code, or None when it succeeded."""
+    error = future.exception()
+    return error.args[0].code() if isinstance(error, KafkaException) else None
+
+
+def _results(futures: Iterable[Future[T]], ignored_errors: frozenset[int] = frozenset()) -> list[T]:
+    """Wait for the futures. Return their results without those whose error code is ignored; raise other errors."""
+    return [future.result() for future in futures if _error_code(future) not in ignored_errors]
+
+
+def _binding(rule: AccessRule, operation: str) -> AclBinding:
+    pattern = ResourcePatternType.PREFIXED if rule.prefixed else ResourcePatternType.LITERAL
+    return AclBinding(
+        ResourceType[rule.resource.upper()],
+        rule.name,
+        pattern,
+        _PRINCIPAL + rule.user,
+        "*",
+        AclOperation[operation],
+        AclPermissionType.ALLOW,
+    )
+
+
+def _rules_of(user: str | None) -> AclBindingFilter:
+    """Return the filter for all access rules of a user, or for all rules of the cluster when `user` is None."""
+    anything: Any = None  # None is a wildcard, which confluent-kafka's type hints leave out
+    principal = anything if user is None else _PRINCIPAL + user
+    return AclBindingFilter(
+        ResourceType.ANY,
+        anything,
+        ResourcePatternType.ANY,
+        principal,
+        anything,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+
+
+def _topics_by_user(rules: Iterable[AclBinding]) -> dict[str, frozenset[str]]:
+    topics_of: dict[str, set[str]] = {}
+    for rule in rules:
+        topics = topics_of.setdefault(rule.principal.removeprefix(_PRINCIPAL), set())
+        if rule.restype is ResourceType.TOPIC:
+            topics.add(rule.name)
+    return {user: frozenset(topics) for user, topics in topics_of.items()}
+
+
+def _filter_for(rule: AclBinding) -> AclBindingFilter:
+    """Return the filter that matches exactly this rule."""
+    return AclBindingFilter(
+        rule.restype,
+        rule.name,
+        rule.resource_pattern_type,
+        rule.principal,
+        rule.host,
+        rule.operation,
+        rule.permission_type,
+    )
+
+
+def _topics_of(user: User, rules: Iterable[AccessRule]) -> set[str]:
+    """Return the topics that the access rules of a user name."""
+    return {r.name for r in rules if r.user == user.name and r.resource == "topic" and not r.prefixed}
+
+
+def _offset_spec(start_at: str) -> OffsetSpec:
+    if start_at == "latest":
+        return LATEST
+    if start_at == "earliest":
+        return EARLIEST
+    spec: OffsetSpec = OffsetSpec.for_timestamp(base.start_time_ms(start_at))
+    return spec

@@ -1,0 +1,106 @@
+"""Manages the subscriptions of Google Pub/Sub, as the controller needs them."""
+
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from google.api_core import exceptions
+from google.protobuf.duration_pb2 import Duration  # type: ignore[import-untyped]
+from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]
+
+from headwater.brokers.base import SUBSCRIPTION_LEASE_S, start_time_ms
+from headwater.brokers.pubsub_client import call_options, connect, publisher, subscriber, translated_errors
+from headwater.errors import DeployFailed
+from headwater.model.worker_spec import PubSubAccess
+
+RETENTION: Final = timedelta(days=7)
+EXPIRES_AFTER: Final = timedelta(days=31)
+"""Pub/Sub deletes a subscription that has had no reader for this long."""
+LABEL: Final = "headwater"
+
+
+class PubSubSubscriptions:
+    """Implements base.Subscriptions in the project of `access`."""
+
+    def __init__(self, access: PubSubAccess) -> None:
+        self._project = f"projects/{access.project}"
+        channel = connect(access)
+        self._subscriber = subscriber(channel)
+        self._publisher = publisher(channel)
+
+    def path(self, name: str) -> str:
+        """See base.Subscriptions."""
+        return f"{self._project}/subscriptions/{name}"
+
+    def ensure(self, name: str, topic: str, start_at: str) -> None:
+        """See base.Subscriptions."""
+        request = {
+            "name": self.path(name),
+            "topic": topic,
+            "ack_deadline_seconds": SUBSCRIPTION_LEASE_S,
+            "enable_message_ordering": True,
+            "message_retention_duration": _duration(RETENTION),
+            "expiration_policy": {"ttl": _duration(EXPIRES_AFTER)},
+            "labels": {LABEL: "deployment"},
+        }
+        seek_time = self._seek_time(topic, start_at)
+        with translated_errors(topic):
+            try:
+                self._subscriber.create_subscription(request=request, **call_options())
+            except exceptions.AlreadyExists:
+                self._check_topic(self.path(name), topic)
+        if seek_time is not None:
+            with translated_errors(self.path(name)):
+                target = {"subscription": self.path(name), "time": seek_time}
+                self._subscriber.seek(request=target, **call_options())
+
+    def _check_topic(self, path: str, topic: str) -> None:
+        found = self._subscriber.get_subscription(subscription=path, **call_options()).topic
+        if found != topic:
+            raise DeployFailed(
+                f"The subscription {path} belongs to the topic {found}, and the stream is bound to {topic} now: tear "
+                "the pipeline down and deploy it again."
+            )
+
+    def _seek_time(self, topic: str, start_at: str) -> Timestamp | None:
+        """Return the time to seek to, or None; not earlier than the topic's retention reaches."""
+        now = datetime.now(UTC)
+        if start_at == "latest" or (start_at != "earliest" and start_time_ms(start_at) >= now.timestamp() * 1000):
+            return None
+        with translated_errors(topic):
+            retention = self._publisher.get_topic(topic=topic, **call_options()).message_retention_duration
+        if not retention:
+            raise DeployFailed(
+                f"The topic {topic} keeps no messages from before a subscription, so start_at can only be latest. "
+                "Turn message retention on for the topic, or change start_at, and deploy again."
+            )
+        first = now - retention
+        seek_time = first if start_at == "earliest" else max(first, datetime.fromisoformat(start_at))
+        stamp = Timestamp()
+        stamp.FromDatetime(seek_time.astimezone(UTC).replace(tzinfo=None))
+        return stamp
+
+    def require(self, path: str) -> None:
+        """See base.Subscriptions."""
+        with translated_errors(path):
+            self._subscriber.get_subscription(subscription=path, **call_options())
+
+    def delete(self, names: Collection[str]) -> None:
+        """See base.Subscriptions."""
+        for name in names:
+            try:
+                with translated_errors(self.path(name)):
+                    self._subscriber.delete_subscription(subscription=self.path(name), **call_options())
+            except DeployFailed as error:
+                if not isinstance(error.__cause__, exceptions.NotFound):
+                    raise
+
+    def names(self) -> frozenset[str]:
+        """See base.Subscriptions."""
+        with translated_errors(self._project):
+            listed = self._subscriber.list_subscriptions(project=self._project, **call_options())
+            return frozenset(each.name.rpartition("/")[2] for each in listed)
+
+
+def _duration(span: timedelta) -> Duration:
+    return Duration(seconds=int(span.total_seconds()))

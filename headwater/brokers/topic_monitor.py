@@ -1,0 +1,207 @@
+"""Monitors topics with separate admin clients, which still work when the connections of a consumer or producer hang."""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from typing import Final, NamedTuple
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, TopicDescription
+
+from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
+from headwater.brokers.client_settings import admin_settings
+from headwater.brokers.offsets import LATEST
+from headwater.brokers.topic_id import described_topic_id
+from headwater.model.worker_spec import KafkaAccess
+
+REQUEST_TIMEOUT_S: Final = 5.0
+POLL_INTERVAL_S: Final = 1.0
+LEADER_CHECK_TIMEOUT_S: Final = 2.0
+"""A cluster that takes longer than this to describe the topics counts as unavailable."""
+
+_UNREACHABLE_ERRORS: Final = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._DESTROY,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+
+
+class TopicState(NamedTuple):
+    """A topic as a broker described it.
+
+    Attributes:
+        topic_id: Empty when the cluster has no topic ids.
+        partitions: All partitions.
+        leaderless: The partitions without a leader.
+    """
+
+    topic_id: str
+    partitions: list[int]
+    leaderless: frozenset[int]
+
+
+class EndOffsets(NamedTuple):
+    """The end offsets of a partition: for readers of committed records, and for readers of all records."""
+
+    last_stable: int
+    high_watermark: int
+
+
+class EndOffsetsRequest:
+    """A pending request for the end offsets of partitions."""
+
+    def __init__(self, futures: Collection[Mapping[TopicPartition, Future[ListOffsetsResultInfo]]]) -> None:
+        self._last_stable, self._high_watermark = futures
+
+    def done(self) -> bool:
+        """Return whether each broker has answered or its request has timed out."""
+        return all(future.done() for each in (self._last_stable, self._high_watermark) for future in each.values())
+
+    def result(self) -> dict[int, EndOffsets]:
+        """Return the end offsets by partition. Partitions whose request failed are left out."""
+        last_stable, high = _offsets(self._last_stable), _offsets(self._high_watermark)
+        return {number: EndOffsets(last_stable[number], high[number]) for number in last_stable.keys() & high.keys()}
+
+
+def _offsets(futures: Mapping[TopicPartition, Future[ListOffsetsResultInfo]]) -> dict[int, int]:
+    return {each.partition: future.result().offset for each, future in futures.items() if future.exception() is None}
+
+
+class TopicMonitor:
+    """Describes one topic again and again. Connects in the constructor, so that the first answer arrives early.
+
+    Args:
+        access: How the admin client logs in.
+        topic: The topic.
+        clock: Returns monotonic seconds.
+
+    Attributes:
+        state: The last state of the topic that a broker described, or None.
+    """
+
+    def __init__(self, access: KafkaAccess, topic: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._access = access
+        self._topic = topic
+        self._clock = clock
+        self._admin: AdminClient | None = AdminClient(admin_settings(access, ClientErrors(access)))
+        self._requested_at = clock()
+        self._request = self._send_request()
+        self._unreachable_since: float | None = None
+        self._reachable_since: float | None = None
+        self.state: TopicState | None = None
+
+    @property
+    def _client(self) -> AdminClient:
+        assert self._admin is not None, "the monitor is closed"
+        self._admin.poll(0)  # serves the client's log queue, which otherwise grows
+        return self._admin
+
+    def _send_request(self) -> Future[TopicDescription]:
+        futures = self._client.describe_topics(TopicCollection([self._topic]), request_timeout=REQUEST_TIMEOUT_S)
+        return futures[self._topic]
+
+    def describe(self) -> TopicState:
+        """Describe the topic now, and wait for the answer.
+
+        Raises BrokerUnavailable, also when the topic does not exist.
+        """
+        try:
+            return _state(self._send_request().result())
+        except KafkaException as error:
+            raise broker_unavailable_error(error, self._access) from error
+
+    def poll(self) -> TopicState | None:
+        """Return the state if a new answer has arrived, else None.
+
+        Sends a request every POLL_INTERVAL_S. Never waits.
+        """
+        now = self._clock()
+        if not self._request.done() or now < self._requested_at + POLL_INTERVAL_S:
+            return None
+        error, requested_at = self._request.exception(), self._requested_at
+        new_state = None if error is not None else _state(self._request.result())
+        self._record_reachability(is_reachable=not _is_unreachable(error), requested_at=requested_at)
+        self._request, self._requested_at = self._send_request(), now
+        self.state = new_state or self.state
+        return new_state
+
+    def _record_reachability(self, *, is_reachable: bool, requested_at: float) -> None:
+        if is_reachable:
+            self._unreachable_since, self._reachable_since = None, self._reachable_since or requested_at
+        else:
+            self._unreachable_since, self._reachable_since = self._unreachable_since or requested_at, None
+
+    def unreachable_for_s(self) -> float:
+        """Return for how long the cluster has not answered; 0 when it answers."""
+        now = self._clock()
+        if self._unreachable_since is not None:
+            return now - self._unreachable_since
+        return max(0.0, now - self._requested_at - POLL_INTERVAL_S) if not self._request.done() else 0.0
+
+    def reachable_for_s(self) -> float:
+        """Return for how long the cluster has answered every request; 0 when it does not answer."""
+        return 0.0 if self._reachable_since is None else self._clock() - self._reachable_since
+
+    def request_end_offsets(self, partitions: Collection[int]) -> EndOffsetsRequest:
+        """Request the end offsets of at least one partition."""
+        specs = {TopicPartition(self._topic, partition): LATEST for partition in partitions}
+        levels = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+        list_offsets = self._client.list_offsets
+        return EndOffsetsRequest(
+            [list_offsets(dict(specs), isolation_level=each, request_timeout=REQUEST_TIMEOUT_S) for each in levels]
+        )
+
+    def close(self) -> None:
+        """Free the admin client on this thread.
+
+        A request is always pending, so the garbage collector could otherwise free the client on the client's own
+        thread, for which librdkafka aborts the process.
+        """
+        self._admin = None
+
+
+class LeaderCheck:
+    """Checks whether all partitions of some topics have a leader, with a client that lives from `start` to `close`."""
+
+    def __init__(self, access: KafkaAccess, topics: Collection[str]) -> None:
+        self._access = access
+        self._topics = list(topics)
+        self._admin: AdminClient | None = None
+        self._futures: Collection[Future[TopicDescription]] = []
+
+    def start(self) -> None:
+        """Send the request. Never waits."""
+        if self._admin is None:
+            self._admin = AdminClient(admin_settings(self._access, ClientErrors(self._access)))
+        self._admin.poll(0)  # serves the client's log queue, which otherwise grows
+        topics = TopicCollection(self._topics)
+        self._futures = self._admin.describe_topics(topics, request_timeout=LEADER_CHECK_TIMEOUT_S).values()
+
+    def result(self) -> bool | None:
+        """Return whether all partitions have leaders, or None while the request is pending.
+
+        A failed request counts as False.
+        """
+        if not self._futures or not all(future.done() for future in self._futures):
+            return None
+        futures, self._futures = self._futures, []
+        return all(future.exception() is None and not _state(future.result()).leaderless for future in futures)
+
+    def close(self) -> None:
+        """Free the client on this thread, for the reason given in `TopicMonitor.close`."""
+        self._admin, self._futures = None, []
+
+
+def _state(described: TopicDescription) -> TopicState:
+    leaderless = frozenset(each.id for each in described.partitions if each.leader is None or each.leader.id < 0)
+    return TopicState(described_topic_id(described), [each.id for each in described.partitions], leaderless)
+
+
+def _is_unreachable(error: BaseException | None) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() in _UNREACHABLE_ERRORS

@@ -1,0 +1,52 @@
+"""Reads one field of many JSON records."""
+
+from typing import NamedTuple
+
+from headwater.native.bytes_column import BytesColumn
+from headwater.native.ffi import FFI, native_library, pointer, pointer_to_bytes, uninitialized_bytes, zeroed_column
+
+
+class JsonFieldValues(NamedTuple):
+    """The values of one field.
+
+    Attributes:
+        values: The value of the field in each record, in lower case; "" if the record has none.
+        unread_rows: The rows that this reader can't decide. The caller must parse these records in full.
+    """
+
+    values: list[str]
+    unread_rows: list[int]
+
+
+def read_json_field(
+    records: BytesColumn, name: bytes, max_chars: int, *, strings_only: bool, ascii_only: bool = False
+) -> JsonFieldValues:
+    """Read the last field with a name from each record: the characters of a string, or the JSON text of another scalar.
+
+    The value is "" when the field is missing, is null, or has more than `max_chars` characters.
+
+    A row is unread when
+    - the record is not a JSON object,
+    - the value is an array or an object, or with `strings_only` a number or a boolean,
+    - the value or the name of one of the object's fields contains an escape, or the value a byte beyond ASCII,
+    - with `ascii_only`, any byte of the record is beyond ASCII.
+
+    A record whose row was read is a JSON object, provided that it is valid UTF-8, which is not checked.
+    """
+    out, unread_rows = uninitialized_bytes(len(records.buffer)), zeroed_column("i", len(records))
+    unread_count = FFI.new("int64_t *")
+    written: int = native_library().read_json_field(
+        records.buffer,
+        len(records.buffer),
+        pointer(records.sizes),
+        len(records),
+        name,
+        len(name),
+        strings_only,
+        ascii_only,
+        max_chars,
+        pointer_to_bytes(out),
+        pointer(unread_rows),
+        unread_count,
+    )
+    return JsonFieldValues(out[:written].decode().split("\n")[:-1], unread_rows[: unread_count[0]].tolist())

@@ -1,0 +1,26 @@
+"""Logs that something waits, without a line for each retry."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+WAIT_LOG_EVERY_S = 60.0
+
+
+class WaitLog:
+    """Logs a wait when it begins, and again every WAIT_LOG_EVERY_S while it lasts."""
+
+    def __init__(self, event: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._event = event
+        self._clock = clock
+        self._due = float("-inf")
+
+    def log_if_due(self, **values: Any) -> None:
+        """Log the wait with these values, unless it was logged less than WAIT_LOG_EVERY_S ago."""
+        if self._clock() >= self._due:
+            self._due = self._clock() + WAIT_LOG_EVERY_S
+            log.warning(self._event, **values)

@@ -1,0 +1,71 @@
+"""Managed processes are restarted after a delay, and stopped in the reverse order of their start."""
+
+import signal
+import sys
+
+from headwater.backoff import Backoff
+from headwater.children import Child, spawn
+from headwater.process_manager import SupervisedProcess, ProcessManager
+
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
+REFUSER = [sys.executable, "-c", "raise SystemExit(2)"]
+
+
+def pid_of(process: SupervisedProcess) -> int | None:
+    return None if process.child is None else process.child.pid
+
+
+def test_an_ended_process_is_restarted_after_its_delay() -> None:
+    now = 0.0
+    manager = ProcessManager(clock=lambda: now)
+    process = SupervisedProcess("sleeper", lambda: spawn(SLEEPER), backoff=Backoff(1.0, random=lambda: 1.0))
+    first = manager.add(process)
+    first.send(signal.SIGKILL)
+    first.wait(10)
+    manager.restart_ended()
+    manager.restart_ended()
+    assert pid_of(process) is None
+    now = 1.0
+    manager.restart_ended()
+    assert pid_of(process) not in (None, first.pid)
+    manager.stop()
+
+
+def test_a_failed_start_is_retried_after_its_delay() -> None:
+    now, failures = 0.0, list[OSError]()
+
+    def start() -> Child:
+        if failures:
+            raise failures.pop()
+        return spawn(SLEEPER)
+
+    manager = ProcessManager(clock=lambda: now)
+    process = SupervisedProcess("sleeper", start, backoff=Backoff(1.0, random=lambda: 1.0))
+    manager.add(process).stop(10)
+    failures += [BlockingIOError(11, "Resource temporarily unavailable"), OSError(12, "Cannot allocate memory")]
+    waited_for = []
+    manager.restart_ended()
+    while process.child is None:
+        waited_for.append(process.restart_at - now)
+        now = process.restart_at
+        manager.restart_ended()
+    assert waited_for == [1.0, 2.0, 4.0]
+    assert process.child.poll() is None
+    manager.stop()
+
+
+def test_the_essential_processes_that_ended_with_a_status() -> None:
+    manager = ProcessManager()
+    for name, essential in (("refuses", True), ("refuses too", False)):
+        manager.add(SupervisedProcess(name, lambda: spawn(REFUSER), essential=essential)).wait(10)
+    manager.add(SupervisedProcess("sleeps", lambda: spawn(SLEEPER)))
+    manager.restart_ended()
+    assert manager.essential_ended_with(2) == ["refuses"]
+    manager.stop()
+
+
+def test_the_last_process_is_stopped_first() -> None:
+    manager = ProcessManager()
+    children = [manager.add(SupervisedProcess(name, lambda: spawn(SLEEPER))) for name in ("first", "second")]
+    manager.stop()
+    assert [child.poll() for child in children] == [-signal.SIGTERM] * 2
