@@ -1,6 +1,7 @@
-"""Delivery of batches to sinks and dead letters, and of positions to the group; here at least once.
+"""Delivers batches to the sinks and the dead-letter topic, and commits positions: protocol, and at-least-once delivery.
 
-All share one producer; what it refused is sent again by reading again. exactly_once.py has the other way.
+All sinks of a worker share one producer. After Kafka has rejected a record, the worker reads again from the last
+commit. exactly_once.py implements exactly-once delivery.
 """
 
 import hashlib
@@ -9,75 +10,76 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from headwater.engine.chain import InFlightBatch
-from headwater.engine.refusals import Refusals
-from headwater.model.record import Failure, Numbers, RecordBatch, Rows, SourceNames, position_names
+from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.rejected_records import RejectedRecords
+from headwater.model.record import Failure, Int64Column, RecordBatch, RowIndexes, SourceIds, position_ids
 from headwater.model.transform import MAX_OUTPUT_BYTES
-from headwater.native import Header, Texts
-from headwater.sinks.base import (
+from headwater.native import BytesColumn, HeaderColumn
+from headwater.sinks.base import OutputWriter, Producer, Sink
+from headwater.sinks.outputs import (
     CONFIG_HEADER,
     SOURCE_HEADER,
-    Outputs,
-    Producer,
-    Sink,
-    Writer,
-    oversize,
-    source_column,
-    times_to_write,
+    OutputBatch,
+    output_id_column,
+    output_timestamps,
+    size_error,
 )
 from headwater.sources.base import Positions, Source
 
 MAX_MESSAGE_BYTES = 1024
-ANY_NUMBER = 1 << 30
+"""The maximum size of a header of a dead letter, such as `headwater-message`."""
+UNLIMITED = 1 << 30
 _TOO_LARGE = "record too large for the dead-letter topic"
 _REFUSED = "record refused by Kafka for the dead-letter topic"
 
 
 class DeadLetters:
-    """Writes records that could not be processed to the dead-letter topic: the source record's own bytes."""
+    """Writes the source records of failed records to the dead-letter topic, unchanged."""
 
-    def __init__(self, topic: str, revision: int, names: SourceNames = position_names) -> None:
+    def __init__(self, topic: str, revision: int, source_ids: SourceIds = position_ids) -> None:
         self._topic = topic
-        self._names = names
+        self._source_ids = source_ids
         self._revision = b"%d" % revision
 
-    def send(self, in_flight: InFlightBatch, producer: Writer, refusals: Refusals) -> None:
-        """Queue one dead letter per rejected record of the batch."""
-        if not in_flight.rejected:
+    def send(self, in_flight: InFlightBatch, producer: OutputWriter, rejected: RejectedRecords) -> None:
+        """Queue one dead letter for each failed record of the batch."""
+        if not in_flight.failed_records:
             return
         rows = in_flight.source_rows()
         letters = replace(
-            in_flight.source.take(Rows("i", [rows[each.partition, each.offset] for each in in_flight.rejected])),
-            indexes=Numbers("q", [each.output for each in in_flight.rejected]),
+            in_flight.input.take(
+                RowIndexes("i", [rows[each.partition, each.offset] for each in in_flight.failed_records])
+            ),
+            indexes=Int64Column("q", [each.output_index for each in in_flight.failed_records]),
         )
-        sources = source_column(letters, self._names)
+        ids = output_id_column(letters, self._source_ids)
         headers = [
-            *_headers([each.failure for each in in_flight.rejected]),
-            Header(CONFIG_HEADER, Texts.of([self._revision] * len(letters))),
-            Header(SOURCE_HEADER, sources),
+            *_headers([each.failure for each in in_flight.failed_records]),
+            HeaderColumn(CONFIG_HEADER, BytesColumn.of([self._revision] * len(letters))),
+            HeaderColumn(SOURCE_HEADER, ids),
         ]
-        times = times_to_write(letters.timestamps)
-        outputs = Outputs(self._topic, letters.values, letters.keys, letters.partitions, times, headers)
-        producer.produce(self._fitting(outputs, refusals))
+        times = output_timestamps(letters.timestamps)
+        outputs = OutputBatch(self._topic, letters.values, letters.keys, letters.partitions, times, headers)
+        producer.produce(self._with_stubs(outputs, rejected))
 
-    def _fitting(self, outputs: Outputs, refusals: Refusals) -> Outputs:
-        """With a stub in place of each record that the topic can't take."""
-        if not refusals and outputs.values.largest + outputs.keys.largest <= MAX_OUTPUT_BYTES:
+    def _with_stubs(self, outputs: OutputBatch, rejected: RejectedRecords) -> OutputBatch:
+        """Return the records with a stub in place of each record that the topic can't take."""
+        if not rejected and outputs.values.max_size + outputs.keys.max_size <= MAX_OUTPUT_BYTES:
             return outputs
         values, keys = [*outputs.values], [*outputs.keys]
         for row, (value, key) in enumerate(zip(values, keys, strict=True)):
             headers = outputs.headers_of(row)
-            refused = refusals.reason(self._topic, dict(headers)[SOURCE_HEADER]) is not None
-            if refused or oversize(value, key, headers) is not None:
-                values[row] = stub = _stub(value or b"", key, _REFUSED if refused else _TOO_LARGE)
-                keys[row] = None if refused or oversize(stub, key, headers) is not None else key
-        return replace(outputs, values=Texts.of(values), keys=Texts.of(keys))
+            is_rejected = rejected.reason(self._topic, dict(headers)[SOURCE_HEADER]) is not None
+            if is_rejected or size_error(value, key, headers) is not None:
+                values[row] = stub = _stub(value or b"", key, _REFUSED if is_rejected else _TOO_LARGE)
+                keys[row] = None if is_rejected or size_error(stub, key, headers) is not None else key
+        return replace(outputs, values=BytesColumn.of(values), keys=BytesColumn.of(keys))
 
 
-def _stub(value: bytes, key: bytes | None, why: str) -> bytes:
-    """The value of a dead letter whose record the topic can't take."""
+def _stub(value: bytes, key: bytes | None, reason: str) -> bytes:
+    """Return the value of a dead letter that replaces a record which the topic can't take."""
     stub = {
-        "headwater": why,
+        "headwater": reason,
         "sha256": hashlib.sha256(value).hexdigest(),
         "bytes": len(value),
         "key_bytes": len(key or b""),
@@ -85,8 +87,8 @@ def _stub(value: bytes, key: bytes | None, why: str) -> bytes:
     return json.dumps(stub).encode()
 
 
-def _headers(failures: Sequence[Failure]) -> list[Header]:
-    members: dict[str, Sequence[str | int | None]] = {
+def _headers(failures: Sequence[Failure]) -> list[HeaderColumn]:
+    columns: dict[str, Sequence[str | int | None]] = {
         "headwater-error": [failure.error for failure in failures],
         "headwater-message": [failure.message for failure in failures],
         "headwater-transform": [failure.transform for failure in failures],
@@ -94,48 +96,57 @@ def _headers(failures: Sequence[Failure]) -> list[Header]:
         "headwater-column": [failure.column for failure in failures],
         "headwater-attempts": [failure.attempts for failure in failures],
     }
-    return [Header(name, Texts.of(map(_text, values))) for name, values in members.items()]
+    return [HeaderColumn(name, BytesColumn.of(map(_text, values))) for name, values in columns.items()]
 
 
 def _text(value: str | int | None) -> bytes | None:
-    """UTF-8 of at most MAX_MESSAGE_BYTES, cut between characters."""
+    """Return a header's value in UTF-8, cut between characters to at most MAX_MESSAGE_BYTES."""
     if value is None:
         return None
     data = str(value).encode(errors="replace")
     return data if len(data) <= MAX_MESSAGE_BYTES else data[:MAX_MESSAGE_BYTES].decode(errors="ignore").encode()
 
 
-def write(
-    in_flight: InFlightBatch, sinks: Sequence[Sink], dead_letters: DeadLetters, producer: Writer, refusals: Refusals
+def queue_batch(
+    in_flight: InFlightBatch,
+    sinks: Sequence[Sink],
+    dead_letters: DeadLetters,
+    producer: OutputWriter,
+    rejected: RejectedRecords,
 ) -> tuple[int, list[Failure]]:
-    """Queue a finished batch for every sink, and its dead letters. refusals: records that Kafka does not take.
+    """Queue the output of a finished batch for every sink, and its dead letters.
 
-    Returns the records queued, counted once per sink, and those that a sink or Kafka could not take.
+    rejected: records that Kafka is known to reject; they are not queued and count as failures of the sink.
+
+    Returns how many records were queued, counted once per sink, and the failures of the others.
     """
-    in_flight.settle()
+    in_flight.exclude_dropped()
     failures: list[Failure] = []
-    if in_flight.kept:
+    if in_flight.output:
         for sink in sinks:
-            failures += _send(in_flight.kept, sink, producer, refusals)
-    in_flight.reject(failures)
-    dead_letters.send(in_flight, producer, refusals)
-    return len(in_flight.kept) * len(sinks) - len(failures), failures
+            failures += _send(in_flight.output, sink, producer, rejected)
+    in_flight.add_failures(failures)
+    dead_letters.send(in_flight, producer, rejected)
+    return len(in_flight.output) * len(sinks) - len(failures), failures
 
 
-def _send(batch: RecordBatch, sink: Sink, producer: Writer, refusals: Refusals) -> list[Failure]:
-    refused = refusals.of(batch, sink) if refusals else []
-    if not refused:
+def _send(batch: RecordBatch, sink: Sink, producer: OutputWriter, rejected: RejectedRecords) -> list[Failure]:
+    failures = rejected.failures_of(batch, sink) if rejected else []
+    if not failures:
         return sink.send(batch, producer)
-    gone = {failure.row for failure in refused}
-    rows = Rows("i", [row for row in range(len(batch)) if row not in gone])
-    return refused + [failure._replace(row=rows[failure.row]) for failure in sink.send(batch.take(rows), producer)]
+    rejected_rows = {failure.row for failure in failures}
+    rows = RowIndexes("i", [row for row in range(len(batch)) if row not in rejected_rows])
+    return failures + [failure._replace(row=rows[failure.row]) for failure in sink.send(batch.take(rows), producer)]
 
 
 class Delivery(Protocol):
-    """How batches and positions get to Kafka. checkpoint_s: how long after a commit the next one is due.
+    """Delivers batches to Kafka and commits positions.
 
-    Batches are delivered in order. All is acknowledged when `unacknowledged` is 0 and `failures` is empty; then
-    `commit` is called with the positions behind all that was delivered.
+    Batches are delivered in order. When `flush` returns 0 and `failures` is empty, all delivered records are
+    acknowledged; then the worker calls `commit` with the positions after these records.
+
+    Attributes:
+        checkpoint_s: How many seconds after a commit the next commit is due.
     """
 
     checkpoint_s: float
@@ -144,64 +155,69 @@ class Delivery(Protocol):
         """Return when Kafka answers and has all topics. Raises BrokerUnavailable."""
 
     def begin(self, timeout_s: float) -> None:
-        """Called when the worker before this one in its slot has ended, before any record is read.
+        """Prepare delivery. Called once, after the previous worker of this slot has ended, before any record is read.
 
         Raises BrokerUnavailable: call it again.
         """
 
     def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
-        """See `write`. Never waits."""
+        """Queue a finished batch; see `queue_batch` for the result. Never waits."""
 
-    def push(self) -> None:
-        """Send at once what waits for company: nothing else is there. Returns within a few ms."""
+    def send_lingering(self) -> None:
+        """Send lingering records now, because the source has no more records. Returns within a few milliseconds."""
 
-    def room(self) -> int:
-        """How many records may be read before the next commit; with none, it is due."""
+    def capacity(self) -> int:
+        """Return how many records may be read before the next commit. At 0 a commit is due."""
 
-    def saturated(self) -> bool:
-        """True while the producer's queue is full: deliver no further batch."""
+    def is_queue_full(self) -> bool:
+        """Return whether the producer's queue is full. Then do not call `deliver`."""
 
-    def unacknowledged(self, timeout_s: float) -> int:
-        """Wait for acknowledgements; how many records still have none."""
+    def flush(self, timeout_s: float) -> int:
+        """Wait for acknowledgements. Return how many records are not acknowledged yet."""
 
     def outstanding(self) -> int:
-        """How many records no reader can have yet. Never waits."""
+        """Return how many delivered records no consumer can read yet: not acknowledged or not committed. Never waits."""
 
     def failures(self) -> list[str]:
-        """What Kafka refused since the last call; then nothing delivered since the last commit may be committed."""
+        """Return why Kafka rejected records since the last call, a sentence each.
+
+        After a rejection, no record that was delivered since the last commit may be committed: call `recover`.
+        """
 
     def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:
-        """Begin to commit positions; without any, try again what could not be committed before.
+        """Start to commit positions. With no positions, retry those that could not be committed before.
 
-        With wait, they are committed when `end_commit` has returned True; without, they may still be on their way then.
-        Raises BrokerUnavailable, SetStoreUnavailable when they are not stored yet.
+        wait: whether the positions must be committed when `end_commit` returns True; otherwise the commit may still be
+        running then.
+
+        Raises BrokerUnavailable or SetStoreUnavailable when the positions are not committed yet.
         """
 
     def end_commit(self, *, wait: bool) -> bool:
-        """False while a commit goes on: deliver nothing then, but read and transform. wait: for its end.
+        """Return False while a commit is running: the worker may then read and transform, but not deliver.
 
-        Raises DeliveryFailed when neither the records nor the positions may count as stored: recover.
+        wait: whether to wait for the end of the commit.
+        Raises DeliveryFailed when it is unknown whether the records and positions are stored; then call `recover`.
         """
 
     def recover(self, source: Source) -> Positions:
-        """After a failure: throw away what is not committed, and go on with a new producer.
+        """Discard all records that are not committed, and continue with a new producer.
 
-        Returns the positions that are stored, where they may have moved without an answer. Raises BrokerUnavailable:
-        call it again.
+        Returns the committed positions if a commit whose answer was lost may have changed them, else {}.
+        Raises BrokerUnavailable: call it again.
         """
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """These partitions are not ours any more: what of them is not committed must not be, as far as it goes."""
+        """Drop uncommitted records of partitions that this worker has lost, as far as that is possible."""
 
     def close(self) -> None:
-        """Free the producer. What is not committed is read again by the next worker."""
+        """Close the producer. The next worker reads the records again that are not committed."""
 
 
 class AtLeastOnce:
-    """Implements Delivery: records are sent as they come, and positions committed after their acknowledgement.
+    """Implements Delivery: sends records without a transaction, and commits positions after the acknowledgements.
 
-    producer_factory: makes producers; `is_single` is for one that sends each record in a batch of its own. names: of
-    the source's records.
+    producer_factory: creates a producer; its argument is `one_record_per_batch`, see KafkaProducer.
     """
 
     checkpoint_s = 1.0
@@ -211,13 +227,13 @@ class AtLeastOnce:
         sinks: Sequence[Sink],
         dead_letters: DeadLetters,
         producer_factory: Callable[[bool], Producer],
-        names: SourceNames = position_names,
+        source_ids: SourceIds = position_ids,
     ) -> None:
         self._sinks = sinks
         self._dead_letters = dead_letters
-        self._make = producer_factory
-        self._refusals = Refusals(names)
-        self._is_single = False
+        self._create_producer = producer_factory
+        self._rejected = RejectedRecords(source_ids)
+        self._one_record_per_batch = False
         self._producer = producer_factory(False)
 
     def connect(self, timeout_s: float) -> None:
@@ -227,48 +243,48 @@ class AtLeastOnce:
         """Nothing to do."""
 
     def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
-        return write(in_flight, self._sinks, self._dead_letters, self._producer, self._refusals)
+        return queue_batch(in_flight, self._sinks, self._dead_letters, self._producer, self._rejected)
 
-    def push(self) -> None:
-        self._producer.push()
+    def send_lingering(self) -> None:
+        self._producer.send_lingering()
 
-    def room(self) -> int:
-        return ANY_NUMBER
+    def capacity(self) -> int:
+        return UNLIMITED
 
-    def saturated(self) -> bool:
-        return self._producer.saturated()
+    def is_queue_full(self) -> bool:
+        return self._producer.is_queue_full()
 
-    def unacknowledged(self, timeout_s: float) -> int:
+    def flush(self, timeout_s: float) -> int:
         return self._producer.flush(timeout_s)
 
     def outstanding(self) -> int:
         return self._producer.outstanding()
 
     def failures(self) -> list[str]:
-        return self._refusals.note(self._producer.failures())
+        return self._rejected.add(self._producer.failures())
 
     def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:
         source.commit(positions, wait=wait)
         if positions:
-            self._refusals.committed()
-        if self._is_single and not self._refusals.is_single:
-            self._renew()
+            self._rejected.committed()
+        if self._one_record_per_batch and not self._rejected.one_record_per_batch:
+            self._replace_producer()
 
-    def end_commit(self, *, wait: bool) -> bool:  # noqa: ARG002 - nothing goes on beside the worker
+    def end_commit(self, *, wait: bool) -> bool:  # noqa: ARG002 - `commit` has already handed the positions over
         return True
 
-    def _renew(self) -> None:
+    def _replace_producer(self) -> None:
         self._producer.close()
-        self._is_single = self._refusals.is_single
-        self._producer = self._make(self._is_single)
+        self._one_record_per_batch = self._rejected.one_record_per_batch
+        self._producer = self._create_producer(self._one_record_per_batch)
 
-    def recover(self, source: Source) -> Positions:  # noqa: ARG002 - the offsets knows the positions
-        self._renew()
+    def recover(self, source: Source) -> Positions:  # noqa: ARG002 - the worker's OffsetTracker knows the positions
+        self._replace_producer()
         return {}
 
-    def forget(self, partitions: Iterable[int]) -> None:  # noqa: ARG002 - what is refused is found out again
-        """What is on its way comes again from the partitions' next owner."""
-        self._refusals.clear()
+    def forget(self, partitions: Iterable[int]) -> None:  # noqa: ARG002 - the next owner detects rejected records
+        """Leave queued records in the producer: the next owner of the partitions delivers these records again."""
+        self._rejected.clear()
 
     def close(self) -> None:
         self._producer.close()

@@ -1,8 +1,8 @@
-"""Exactly-once delivery: results, dead letters and positions of some batches in one transaction of Kafka.
+"""Exactly-once delivery: one Kafka transaction contains the outputs, dead letters and positions of several batches.
 
-Batches wait in memory until a commit is due: an open transaction holds up the readers of all that is written after it,
-so none is opened before everything that goes into it is there. It is committed by a thread of its own: the next batches
-are read and transformed meanwhile, and the transaction waits for none of them.
+Batches wait in memory until a commit is due. An open transaction blocks consumers that read committed records, so it is
+opened only when all its records are there. A separate thread writes and commits it, while the worker reads and
+transforms the next batches.
 """
 
 import time
@@ -11,55 +11,73 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import NamedTuple
 
-from headwater.engine.chain import InFlightBatch
-from headwater.engine.delivery import DeadLetters, write
-from headwater.engine.refusals import Refusals
+from headwater.engine.delivery import DeadLetters, queue_batch
+from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.rejected_records import RejectedRecords
 from headwater.errors import BrokerUnavailable, DeliveryFailed
-from headwater.model.record import Failure, SourceNames, position_names
+from headwater.model.record import Failure, SourceIds, position_ids
 from headwater.sinks.base import Sink, TransactionalProducer
 from headwater.sources.base import Positions, Source
 
-BEGIN_S = 5.0
+BEGIN_TIMEOUT_S = 5.0
 HANGS_AFTER_S = 15
-"""What is watched has limits that add up to half of this. librdkafka hangs in spite of them while the group has no
-coordinator, or for good (librdkafka issues 5456 and 5511).
+"""A watched call of librdkafka counts as hung after this many seconds.
+
+The timeouts of the watched calls add up to half of it. librdkafka exceeds them while the group has no coordinator, and
+sometimes never returns (librdkafka issues 5456 and 5511).
 """
-MAX_HELD_BYTES = 64 << 20
-"""With more values waiting for a commit, it is due: a worker's memory is limited."""
+MAX_PENDING_BYTES = 64 << 20
+"""When the values that wait for a commit take more than this, a commit is due, to bound the worker's memory."""
 
 
-class TransactionSize:
-    """How many records a transaction may hold, so that it lasts about TARGET_S at most."""
+class TransactionSizer:
+    """Adapts the number of records in a transaction, so that a transaction lasts about TARGET_S at most.
+
+    Attributes:
+        limit: How many records the next transaction may contain.
+    """
 
     TARGET_S = 1.0
-    MOST = 40_000
+    MAX_RECORDS = 40_000
 
     def __init__(self) -> None:
-        self.limit = self.MOST
+        self.limit = self.MAX_RECORDS
 
-    def learn(self, count: int, took_s: float) -> None:
-        """Note a transaction that was committed."""
+    def update(self, count: int, took_s: float) -> None:
+        """Adapt the limit after a transaction of `count` records was committed in `took_s` seconds."""
         if took_s > self.TARGET_S:
             self.limit = max(1, min(self.limit, int(count * self.TARGET_S / took_s)))
         elif count >= self.limit:
-            self.limit = min(self.MOST, self.limit * 2)
+            self.limit = min(self.MAX_RECORDS, self.limit * 2)
 
-    def failed(self, count: int) -> None:
-        """Note one that was not: perhaps it was too large to end in time."""
+    def reduce(self, count: int) -> None:
+        """Reduce the limit after a transaction of `count` records failed: it may have been too large to end in time."""
         self.limit = max(1, min(self.limit, count // 4))
 
 
 class _Transaction(NamedTuple):
-    """One that is being committed. took_s: how long it took, once it has ended."""
+    """A transaction that is being committed.
+
+    Attributes:
+        records: How many records it contains.
+        took_s: The future of its duration in seconds.
+    """
 
     records: int
     took_s: Future[float]
 
 
 class ExactlyOnce:
-    """Implements engine.delivery.Delivery. watching: around the calls of Kafka's client that may never return.
+    """Implements engine.delivery.Delivery.
 
-    producer_factory, names: as AtLeastOnce takes them. executor: commits, one transaction at a time.
+    Args:
+        sinks: All sinks of the pipeline.
+        dead_letters: The writer of dead letters.
+        producer_factory: As in AtLeastOnce.
+        source_ids: As in AtLeastOnce.
+        watching: Returns a context manager for calls of librdkafka that may never return; see Watchdog.
+        clock: Monotonic seconds.
+        executor: Commits transactions, one at a time.
     """
 
     checkpoint_s = 0.2
@@ -69,21 +87,21 @@ class ExactlyOnce:
         sinks: Sequence[Sink],
         dead_letters: DeadLetters,
         producer_factory: Callable[[bool], TransactionalProducer],
-        names: SourceNames = position_names,
+        source_ids: SourceIds = position_ids,
         watching: Callable[[], AbstractContextManager[None]] = nullcontext,
         clock: Callable[[], float] = time.monotonic,
         executor: Executor | None = None,
     ) -> None:
         self._sinks = sinks
         self._dead_letters = dead_letters
-        self._make = producer_factory
+        self._create_producer = producer_factory
         self._watching = watching
         self._clock = clock
-        self._refusals = Refusals(names)
-        self._is_single = False
+        self._rejected = RejectedRecords(source_ids)
+        self._one_record_per_batch = False
         self._producer = producer_factory(False)
-        self._size = TransactionSize()
-        self._held_bytes = 0
+        self._sizer = TransactionSizer()
+        self._pending_bytes = 0
         self._executor = executor or ThreadPoolExecutor(1, "commit")
         self._transaction: _Transaction | None = None
 
@@ -92,37 +110,37 @@ class ExactlyOnce:
 
     def begin(self, timeout_s: float) -> None:
         try:
-            self._producer.begin(timeout_s)
+            self._producer.init_transactions(timeout_s)
         except BrokerUnavailable:
-            self._renew()
+            self._replace_producer()
             raise
 
-    def _renew(self) -> None:
+    def _replace_producer(self) -> None:
         self._producer.close()
-        self._is_single = self._refusals.is_single
-        self._producer = self._make(self._is_single)
-        self._held_bytes = 0
+        self._one_record_per_batch = self._rejected.one_record_per_batch
+        self._producer = self._create_producer(self._one_record_per_batch)
+        self._pending_bytes = 0
 
     def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
-        sent, refused = write(in_flight, self._sinks, self._dead_letters, self._producer, self._refusals)
-        self._held_bytes += in_flight.output_bytes()
-        return sent, refused
+        sent, failures = queue_batch(in_flight, self._sinks, self._dead_letters, self._producer, self._rejected)
+        self._pending_bytes += in_flight.output_bytes()
+        return sent, failures
 
-    def push(self) -> None:
-        """Nothing to do: records wait for their transaction."""
+    def send_lingering(self) -> None:
+        """Do nothing: records wait for their transaction."""
 
-    def room(self) -> int:
-        held = self._producer.held() if self._transaction is None else 0
-        return 0 if self._held_bytes > MAX_HELD_BYTES else max(0, self._size.limit - held)
+    def capacity(self) -> int:
+        pending = self._producer.pending_records() if self._transaction is None else 0
+        return 0 if self._pending_bytes > MAX_PENDING_BYTES else max(0, self._sizer.limit - pending)
 
-    def saturated(self) -> bool:
+    def is_queue_full(self) -> bool:
         return False
 
-    def unacknowledged(self, timeout_s: float) -> int:  # noqa: ARG002 - the commit is the acknowledgement
+    def flush(self, timeout_s: float) -> int:  # noqa: ARG002 - the commit is the acknowledgement
         return 0
 
     def outstanding(self) -> int:
-        return self._producer.held() if self._transaction is None else self._transaction.records
+        return self._producer.pending_records() if self._transaction is None else self._transaction.records
 
     def failures(self) -> list[str]:
         return []
@@ -130,14 +148,14 @@ class ExactlyOnce:
     def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:  # noqa: ARG002 - `end_commit` waits
         if not positions:
             return
-        count, self._held_bytes = self._producer.held(), 0
-        took_s = self._executor.submit(self._transact, positions, source.membership)
+        count, self._pending_bytes = self._producer.pending_records(), 0
+        took_s = self._executor.submit(self._transact, positions, source.group_metadata)
         self._transaction = _Transaction(count, took_s)
 
-    def _transact(self, positions: Positions, membership: Callable[[], object]) -> float:
+    def _transact(self, positions: Positions, group_metadata: Callable[[], object]) -> float:
         since = self._clock()
         with self._watching():
-            self._producer.commit(positions, membership)
+            self._producer.commit(positions, group_metadata)
         return self._clock() - since
 
     def end_commit(self, *, wait: bool) -> bool:
@@ -150,30 +168,34 @@ class ExactlyOnce:
         try:
             took_s = transaction.took_s.result()
         except DeliveryFailed:
-            self._size.failed(transaction.records)
-            self._refusals.note(self._producer.failures())
+            self._sizer.reduce(transaction.records)
+            self._rejected.add(self._producer.failures())
             raise
-        self._size.learn(transaction.records, took_s)
-        self._refusals.committed()
-        if self._is_single and not self._refusals.is_single:
-            self._renew_and_begin()
+        self._sizer.update(transaction.records, took_s)
+        self._rejected.committed()
+        if self._one_record_per_batch and not self._rejected.one_record_per_batch:
+            self._replace_producer_after_commit()
         return True
 
-    def _renew_and_begin(self) -> None:
-        """What was committed counts though the new producer can't begin: then its first transaction fails."""
+    def _replace_producer_after_commit(self) -> None:
+        """Replace the producer, and ignore an error of the new one.
+
+        The commit before it has succeeded. The first transaction of the new producer fails then, and the worker
+        recovers.
+        """
         with self._watching(), suppress(BrokerUnavailable):
-            self._renew()
-            self.begin(BEGIN_S)
+            self._replace_producer()
+            self.begin(BEGIN_TIMEOUT_S)
 
     def recover(self, source: Source) -> Positions:
         with self._watching():
-            self._renew()
-            self.begin(BEGIN_S)
+            self._replace_producer()
+            self.begin(BEGIN_TIMEOUT_S)
         return source.committed()
 
     def forget(self, partitions: Iterable[int]) -> None:
         self._producer.forget(partitions)
-        self._refusals.clear()
+        self._rejected.clear()
 
     def close(self) -> None:
         if self._transaction is not None:

@@ -1,9 +1,9 @@
-"""Reads partitions one at a time after deaths by memory, to find the partition whose records take too much.
+"""Reads partitions one at a time after workers were killed for memory, to find the partition that causes it.
 
-A record batch of Kafka may unpack to a thousand times its size. A worker that unpacks such a batch is killed, and so is
-the next one, at the same position: no partition of the worker goes on. So the supervisor starts a worker with a
-ReadingPlan. The worker tells the supervisor which partition it reads alone before it reads; a death then tells the
-supervisor which partition to leave out.
+A compressed record batch of Kafka may decompress to a thousand times its size. A worker that decompresses such a batch
+is killed, and so is the next worker, at the same position: no partition of the worker makes progress. So the supervisor
+starts a worker with a ReadingPlan. Before this worker reads a partition alone, it names the partition in a heartbeat.
+If the worker is killed for memory then, the supervisor quarantines that partition.
 """
 
 from collections import deque
@@ -12,24 +12,26 @@ from typing import Any
 
 import structlog
 
-from headwater.model.worker import READ_ALL, IsolationStatus, PartitionPosition, ReadingPlan
+from headwater.model.worker_spec import READ_ALL, IsolationStatus, PartitionPosition, ReadingPlan
 from headwater.sources.base import Positions, Source
 
 log = structlog.get_logger(__name__)
 
 TURN_S = 2.0
-"""The shortest turn of a partition that is read alone, longer than a supervisor needs to see the memory of a worker."""
+"""The minimum turn of a partition that is read alone: longer than a supervisor needs to notice a worker's memory."""
 QUIET_S = 1.0
-"""How long nothing is read after a turn at least: the next partition must not be blamed for what was fetched last."""
+"""The minimum pause after a turn, so that the next partition is not blamed for records that were fetched before."""
 RETRY_AFTER_S = 3600.0
-"""How long a partition is not read, before it is read alone once more."""
+"""How long a quarantined partition is not read before it is read alone once more."""
 
 
-class Isolation:
-    """Tells the source which partitions to read, by a ReadingPlan; without a plan, it does nothing.
+class PartitionIsolation:
+    """Tells the source which partitions to read, by a ReadingPlan. With READ_ALL as the plan it does nothing.
 
-    A turn of a partition lasts at least TURN_S, and until a batch of the partition was committed or the partition has
-    had no records for TURN_S. `advance` moves the turns on; clock: monotonic seconds.
+    A turn is the time in which one partition is read alone. It lasts at least TURN_S, and until a batch of the
+    partition was committed or the partition has had no records for TURN_S. `advance` ends and starts turns.
+
+    clock: monotonic seconds.
     """
 
     def __init__(self, plan: ReadingPlan, source: Source, clock: Callable[[], float]) -> None:
@@ -50,7 +52,7 @@ class Isolation:
         self._allowed: frozenset[int] | None = None
 
     def start(self) -> None:
-        """Let the source fetch nothing yet. Call it before the worker joins its group."""
+        """Restrict the source to no partition at first. Call it before the worker joins its group."""
         if self._is_active:
             self._restrict(frozenset())
             if self._read_alone:
@@ -58,11 +60,11 @@ class Isolation:
 
     def _restrict(self, partitions: frozenset[int] | None) -> None:
         if partitions != self._allowed:
-            self._source.read_only(partitions)
+            self._source.restrict_to(partitions)
             self._allowed = partitions
 
     def assigned(self, partitions: Iterable[int]) -> None:
-        """Plan the reading of new partitions."""
+        """Plan when to read newly assigned partitions."""
         new = set(partitions)
         self._assigned |= new
         self._unchecked |= new & self._quarantined.keys()
@@ -70,7 +72,7 @@ class Isolation:
             self._turns.extend(sorted(new - self._quarantined.keys()))
 
     def dropped(self, partitions: Iterable[int]) -> None:
-        """Forget partitions that another worker may have from now on."""
+        """Remove partitions that another worker may own from now on."""
         gone = set(partitions)
         self._assigned -= gone
         self._unchecked -= gone
@@ -85,10 +87,11 @@ class Isolation:
         self._retry_at.pop(partition, None)
 
     def advance(self, announce: Callable[[], bool], *, is_busy: bool) -> None:
-        """Move the turns on. Raises BrokerUnavailable: call it again.
+        """End and start turns. Raises BrokerUnavailable: call it again.
 
-        announce: sends `figures` to the supervisor, and returns whether the supervisor will read them. is_busy: whether
-        records that were read are not committed yet.
+        Args:
+            announce: Sends `heartbeat_fields` to the supervisor, and returns whether the supervisor will read them.
+            is_busy: Whether records that were read are not committed yet.
         """
         if not self._is_active or not self._assigned:
             return
@@ -106,7 +109,7 @@ class Isolation:
             self._read_the_others()
 
     def _check_quarantined(self, now: float) -> None:
-        """Read a quarantined partition alone when its position has moved: it is at another record batch."""
+        """Read a quarantined partition alone if its committed position has changed: it is at another record batch."""
         if not self._unchecked:
             return
         committed = self._source.committed()
@@ -116,7 +119,7 @@ class Isolation:
                 self._turns.append(partition)
             else:
                 self._retry_at[partition] = now + RETRY_AFTER_S
-                log.error(_not_read(partition, self._quarantined[partition]))
+                log.error(_quarantine_reason(partition, self._quarantined[partition]))
         self._unchecked.clear()
 
     def _retry(self, now: float) -> None:
@@ -132,7 +135,7 @@ class Isolation:
         self._is_reading = self._has_committed = False
 
     def _read_if_announced(self, announce: Callable[[], bool]) -> None:
-        """Read only when the supervisor is sure to hear of the partition: it is to blame for a death from now on."""
+        """Read the partition only if the supervisor will learn its name: it is blamed if the worker is killed now."""
         assert self._alone is not None
         self._restrict(frozenset())
         if announce():
@@ -145,7 +148,7 @@ class Isolation:
         self._restrict(frozenset(self._assigned - self._quarantined.keys()) if self._quarantined else None)
 
     def polled(self, *, is_busy: bool) -> None:
-        """Note that the source was asked for records. is_busy: see `advance`."""
+        """Record that the source was polled. is_busy: see `advance`."""
         if not self._is_reading:
             return
         now = self._clock()
@@ -155,12 +158,12 @@ class Isolation:
         if is_done and now - self._began_at >= TURN_S:
             self._end_turn()
 
-    def interrupted(self) -> None:
-        """Note that the source hands out no records at the moment, so that an empty poll says nothing."""
+    def paused(self) -> None:
+        """Record that the source is paused, so that an empty poll does not mean that the partition has no records."""
         self._idle_since = self._clock()
 
     def committed(self, positions: Positions) -> None:
-        """Note positions that were committed."""
+        """Record positions that were committed."""
         if self._alone is not None and self._alone.partition in positions:
             self._alone = PartitionPosition(self._alone.partition, positions[self._alone.partition])
             self._has_committed = True
@@ -174,28 +177,30 @@ class Isolation:
     def _is_over(self) -> bool:
         return bool(self._assigned) and self._alone is None and not self._turns and not self._unchecked
 
-    def figures(self) -> dict[str, Any]:
-        """The member of a heartbeat that tells the supervisor of isolation."""
+    def heartbeat_fields(self) -> dict[str, Any]:
+        """Return the heartbeat's field `isolation`."""
         if not self._is_active or not self._assigned:
             return {}
-        left = [PartitionPosition(p, offset) for p, offset in sorted(self._quarantined.items())]
-        return {"isolation": IsolationStatus(alone=self._alone, is_over=self._is_over, quarantined=left)}
+        quarantined = [PartitionPosition(p, offset) for p, offset in sorted(self._quarantined.items())]
+        return {"isolation": IsolationStatus(alone=self._alone, is_over=self._is_over, quarantined=quarantined)}
 
-    def not_read(self) -> dict[int, str]:
-        """The partitions that are left out, each with the reason and what to do."""
-        return {p: _not_read(p, offset) for p, offset in sorted(self._quarantined.items()) if p in self._assigned}
+    def unreadable(self) -> dict[int, str]:
+        """Return the quarantined partitions, each with the reason and what to do."""
+        return {
+            p: _quarantine_reason(p, offset) for p, offset in sorted(self._quarantined.items()) if p in self._assigned
+        }
 
     def reasons(self) -> Iterator[str]:
-        """All that a user should know of isolation."""
+        """Yield a sentence for the partition that is read alone, and one for each quarantined partition."""
         if self._alone is not None:
             yield (
                 "Workers were killed for memory, so each partition is read alone first. "
                 f"Partition {self._alone.partition} is read now, from offset {self._alone.offset} on."
             )
-        yield from self.not_read().values()
+        yield from self.unreadable().values()
 
 
-def _not_read(partition: int, offset: int) -> str:
+def _quarantine_reason(partition: int, offset: int) -> str:
     return (
         f"Partition {partition} of the stream is not read from offset {offset} on: a worker that read only this "
         "partition was killed for memory. Raise HEADWATER_WORKER_MEMORY_MB, or delete the partition's records up to "

@@ -1,12 +1,12 @@
-"""The worker's status: the state and the reason that its heartbeats carry."""
+"""Derives the state and the reason that a worker's heartbeats carry."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Set
 
 import structlog
 
-from headwater.engine.chain import Rejected
-from headwater.engine.isolation import Isolation
+from headwater.engine.isolation import PartitionIsolation
+from headwater.engine.pipeline import FailedRecord
 from headwater.sources.base import Gap
 
 log = structlog.get_logger(__name__)
@@ -15,20 +15,22 @@ CRASH_WINDOW_S = 60.0
 MAX_CRASHES = 60
 """With more crashes than this in CRASH_WINDOW_S the worker is `crashing`."""
 FEW_CRASHES = 20
-"""With no more crashes than this in CRASH_WINDOW_S the worker is not `crashing` any more."""
+"""With at most this many crashes in CRASH_WINDOW_S the worker is no longer `crashing`."""
 PAUSE_PER_CRASH_S = 1.0
 MAX_CRASH_PAUSE_S = 10.0
 CRASH_ERRORS = frozenset({"SandboxCrash", "OutOfMemory"})
 """Error classes of records that ended the V8 process."""
 GAP_SHOWN_S = 900.0
-"""How long the reason names a gap."""
+"""How long the reason mentions a gap."""
 KAFKA_WAIT_SHOWN_S = 3.0
 """How long the worker may wait for Kafka before the reason says so."""
-NO_PARTITIONS = "Kafka has assigned no partitions to this worker yet: the worker waits for its group, or for Kafka."
+NO_PARTITIONS = (
+    "Kafka has assigned no partitions to this worker yet: its consumer group is rebalancing, or Kafka is unavailable."
+)
 
 
-class CrashRate:
-    """Slows a worker down whose records end the V8 process again and again: each costs the start of a process.
+class CrashThrottle:
+    """Slows a worker down whose records crash the V8 process, because each crash costs the start of a process.
 
     Attributes:
         reason: Says that there are too many crashes; empty while there are few.
@@ -38,12 +40,12 @@ class CrashRate:
         self.reason = ""
         self._crashed_at: deque[float] = deque()
 
-    def record(self, rejected: Iterable[Rejected], now: float) -> float:
-        """Count the crashes among the rejected records of a batch.
+    def record(self, failed_records: Iterable[FailedRecord], now: float) -> float:
+        """Count the crashes among the failed records of a batch.
 
         Returns how many seconds the worker must pause before the next batch.
         """
-        new = sum(each.failure.error in CRASH_ERRORS for each in rejected)
+        new = sum(each.failure.error in CRASH_ERRORS for each in failed_records)
         self._crashed_at.extend([now] * new)
         self.expire(now)
         return min(MAX_CRASH_PAUSE_S, new * PAUSE_PER_CRASH_S) if self.reason else 0.0
@@ -54,7 +56,7 @@ class CrashRate:
             self._crashed_at.popleft()
         if len(self._crashed_at) > MAX_CRASHES:
             self.reason = (
-                f"More than {MAX_CRASHES} records a minute end the V8 process of the scripts. These records become "
+                f"More than {MAX_CRASHES} records a minute crash the V8 process of the scripts. These records become "
                 "dead letters, and the others are delivered slowly. Correct the script: most often it needs too much "
                 "memory."
             )
@@ -62,8 +64,8 @@ class CrashRate:
             self.reason = ""
 
 
-class Readability:
-    """Logs and shows what of the source is not read: deleted records, and partitions that can't be read at the moment.
+class UnreadRecords:
+    """Reports records of the source that are not read: deleted ones, and those of partitions that can't be read now.
 
     Attributes:
         unreadable: The reason why a partition can't be read at the moment, by partition.
@@ -75,12 +77,12 @@ class Readability:
         self._gap_shown_until = float("-inf")
 
     def record_gap(self, gap: Gap, now: float) -> None:
-        """Log a gap that the worker has passed, and show it for GAP_SHOWN_S."""
+        """Log a gap that the source has skipped, and mention it in the reason for GAP_SHOWN_S."""
         self._last_gap, self._gap_shown_until = str(gap), now + GAP_SHOWN_S
         log.error(self._last_gap)
 
     def set_unreadable(self, unreadable: Mapping[int, str]) -> None:
-        """Replace the partitions that can't be read; the first ones are logged."""
+        """Replace the partitions that can't be read, and log when there were none before."""
         if unreadable and not self.unreadable:
             log.warning("partitions can't be read", reasons=list(dict.fromkeys(unreadable.values())))
         self.unreadable = unreadable
@@ -118,47 +120,49 @@ class Assignment:
         self._waiting_since = None
 
     def remove(self, partitions: Iterable[int]) -> None:
-        """Record partitions that the worker has no more."""
+        """Record partitions that the worker has lost."""
         self._partitions.difference_update(partitions)
 
     def reason(self, now: float) -> str:
-        """Return NO_PARTITIONS when the worker has waited for long, else the empty string."""
+        """Return NO_PARTITIONS when the worker has waited for KAFKA_WAIT_SHOWN_S or longer, else the empty string."""
         waits = self._waiting_since is not None and now - self._waiting_since >= KAFKA_WAIT_SHOWN_S
         return NO_PARTITIONS if waits else ""
 
-    def is_cut_off(self, unreadable: Set[int]) -> bool:
-        """Return whether none of the worker's partitions can be read."""
+    def reads_nothing(self, unreadable: Set[int]) -> bool:
+        """Return whether the worker has partitions and all of them are in `unreadable`."""
         return bool(self._partitions) and self._partitions <= unreadable
 
 
 class WorkerStatus:
-    """Combines what keeps a worker from reading, transforming and delivering all of its records."""
+    """Combines everything that impairs a worker: script crashes, missing partitions, gaps, and isolation."""
 
-    def __init__(self, isolation: Isolation) -> None:
-        self.crashes = CrashRate()
-        self.readability = Readability()
+    def __init__(self, isolation: PartitionIsolation) -> None:
+        self.crashes = CrashThrottle()
+        self.unread = UnreadRecords()
         self.assignment = Assignment()
         self._isolation = isolation
 
-    def state(self, now: float, waits_for: str, stage: str = "") -> tuple[str, str]:
+    def state(self, now: float, waits_for: str, phase: str = "") -> tuple[str, str]:
         """Return the state and the reason of a heartbeat.
 
-        waits_for: what the worker itself waits for, as a sentence; empty when it does not wait. stage: `prepared`
-        before the worker joins its group, `draining` while it ends, else empty.
+        Args:
+            now: Monotonic seconds.
+            waits_for: What the worker's loop waits for, as a sentence; empty when it does not wait.
+            phase: `prepared` before the worker joins its group, `draining` while it ends, else empty.
         """
         self.crashes.expire(now)
         reason = waits_for or self.assignment.reason(now)
-        state = self._state(reason, stage)
+        state = self._state(reason, phase)
         if state == "crashing":
             reason = self.crashes.reason
-        return state, " ".join(filter(None, (reason, *self.readability.reasons(now), *self._isolation.reasons())))
+        return state, " ".join(filter(None, (reason, *self.unread.reasons(now), *self._isolation.reasons())))
 
-    def _state(self, reason: str, stage: str) -> str:
-        if stage == "draining":
-            return stage
+    def _state(self, reason: str, phase: str) -> str:
+        if phase == "draining":
+            return phase
         if self.crashes.reason:
             return "crashing"
-        unreadable = self.readability.unreadable.keys() | self._isolation.not_read().keys()
-        if reason or self.assignment.is_cut_off(unreadable):
+        unreadable = self.unread.unreadable.keys() | self._isolation.unreadable().keys()
+        if reason or self.assignment.reads_nothing(unreadable):
             return "waiting"
-        return stage or ("ready" if self.assignment.has_joined else "starting")
+        return phase or ("ready" if self.assignment.has_joined else "starting")

@@ -1,4 +1,4 @@
-"""Records in flight: a batch is a set of columns, so that hot loops touch arrays and bytes only."""
+"""Batches of records. A batch stores its records as columns, so that hot loops touch arrays and bytes only."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -8,56 +8,66 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headwater.native import Column, Texts
+from headwater.native import BytesColumn, Column
 
 Headers = list[tuple[str, bytes]]
-Numbers = Column
-"""A column "q": integers of 64 bits."""
-Rows = Column
-"""A column "i": numbers of rows."""
+Int64Column = Column
+"""A column of signed 64-bit integers (array type code "q")."""
+RowIndexes = Column
+"""A column of 32-bit row indexes (array type code "i"). The first row of a batch is row 0."""
 
 
-def numbers_at(column: Numbers, rows: Rows) -> Numbers:
-    """The numbers of some rows."""
-    return Numbers("q", np.frombuffer(column, np.int64)[np.frombuffer(rows, np.int32)].tobytes())
+def take_int64(column: Int64Column, rows: RowIndexes) -> Int64Column:
+    """Return the values of a column at these rows."""
+    return Int64Column("q", np.frombuffer(column, np.int64)[np.frombuffer(rows, np.int32)].tobytes())
 
 
-def runs(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> tuple[list[int], list[int]]:
-    """Equal numbers in a row, as partitions and times come: the number of each run, and the row behind its last one."""
+def find_runs(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> tuple[list[int], list[int]]:
+    """Find the runs of equal values: return the value of each run, and the row after its last row.
+
+    Columns of partitions and timestamps have long runs.
+    """
     last_rows = np.append(np.flatnonzero(numbers[1:] != numbers[:-1]), len(numbers) - 1)[: len(numbers)]
     return numbers[last_rows].tolist(), (last_rows + 1).tolist()
 
 
-def occurrences(column: Numbers) -> Counter[int]:
-    """How often each number is there."""
-    found, ends = runs(np.frombuffer(column, np.int64))
-    told = Counter[int]()
-    for number, start, end in zip(found, [0, *ends], ends, strict=False):
-        told[number] += end - start
-    return told
+def count_values(column: Int64Column) -> Counter[int]:
+    """Return how often each value occurs in a column."""
+    values, ends = find_runs(np.frombuffer(column, np.int64))
+    counts = Counter[int]()
+    for value, start, end in zip(values, [0, *ends], ends, strict=False):
+        counts[value] += end - start
+    return counts
 
 
 @dataclass(slots=True)
 class RecordBatch:
-    """Records of one source topic, in the order in which they were read. All columns have the same length; no column
-    is changed, for batches share them.
+    """Records of one source topic, in the order in which they were read.
 
-    values: the record's bytes; None is a Kafka tombstone. keys: the input key, kept on the output.
-    timestamps: the broker's, in ms since the epoch. partitions, offsets: the source position.
-    indexes: the output's number under its source record (0 when the source record has one output).
-    for_script: a script wrote the values for a script further down the chain, see sandbox/marks.py.
-    ends: of a batch as it was read: by partition, where reading goes on behind control records that follow the batch.
+    All columns have the same length. Columns are immutable, because batches share them.
+
+    Attributes:
+        topic: The name of the source topic.
+        values: The bytes of each record; None is a Kafka tombstone.
+        keys: The key of each record. An output record has the key of its source record.
+        timestamps: The timestamps of the source records, in ms since the epoch.
+        partitions: The partitions of the source records.
+        offsets: The offsets of the source records.
+        indexes: The index of each output among the outputs of its source record; 0 for a record that is not split.
+        for_script: Whether the values have the form that one script passes to the next (sandbox/bigint_marks.py).
+        next_offsets: For a batch that the source has just returned: by partition, the next offset to read after control
+            records that follow the batch. Empty for all other batches.
     """
 
     topic: str
-    values: Texts
-    keys: Texts
-    timestamps: Numbers
-    partitions: Numbers
-    offsets: Numbers
-    indexes: Numbers
+    values: BytesColumn
+    keys: BytesColumn
+    timestamps: Int64Column
+    partitions: Int64Column
+    offsets: Int64Column
+    indexes: Int64Column
     for_script: bool = field(default=False, kw_only=True)
-    ends: dict[int, int] = field(default_factory=dict, kw_only=True)
+    next_offsets: dict[int, int] = field(default_factory=dict, kw_only=True)
 
     @classmethod
     def of(
@@ -70,53 +80,53 @@ class RecordBatch:
         offsets: Iterable[int],
         indexes: Iterable[int],
     ) -> "RecordBatch":
-        """From any columns."""
-        numbers = (Numbers("q", column) for column in (timestamps, partitions, offsets, indexes))
-        return cls(topic, Texts.of(values), Texts.of(keys), *numbers)
+        """Return a batch with these values in its columns."""
+        integers = (Int64Column("q", column) for column in (timestamps, partitions, offsets, indexes))
+        return cls(topic, BytesColumn.of(values), BytesColumn.of(keys), *integers)
 
     @classmethod
     def empty(cls, topic: str) -> "RecordBatch":
-        """A batch without records."""
+        """Return a batch without records."""
         return cls.of(topic, (), (), (), (), (), ())
 
     def __len__(self) -> int:
         return len(self.values)
 
     def select(self, keep: Iterable[object]) -> "RecordBatch":
-        """The rows whose entry in `keep` is true, in order."""
-        rows = Rows("i", compress(range(len(self)), keep))
+        """Return the rows whose entry in the mask `keep` is true, in order."""
+        rows = RowIndexes("i", compress(range(len(self)), keep))
         return self if len(rows) == len(self) else self.take(rows)
 
     def last_offsets(self) -> dict[int, int]:
-        """The offset of each partition's last record."""
+        """Return the offset of the last record of each partition."""
         partitions = np.frombuffer(self.partitions, np.int64)
         ends = np.append(np.flatnonzero(partitions[1:] != partitions[:-1]), len(partitions) - 1).tolist()
         return {self.partitions[row]: self.offsets[row] for row in ends} if len(self) else {}
 
     def first_offsets(self) -> dict[int, int]:
-        """The offset of each partition's first record."""
+        """Return the offset of the first record of each partition."""
         partitions = np.frombuffer(self.partitions, np.int64)
         starts = (np.flatnonzero(partitions[1:] != partitions[:-1])[::-1] + 1).tolist()
         return {self.partitions[row]: self.offsets[row] for row in [*starts, 0]} if len(self) else {}
 
     def without(self, partitions: Collection[int]) -> "RecordBatch":
-        """The rows of other partitions than these."""
+        """Return the rows that are not from these partitions."""
         return self.select(partition not in partitions for partition in self.partitions)
 
-    def take(self, rows: Rows) -> "RecordBatch":
-        """Some rows, by their numbers."""
-        numbers = (self.timestamps, self.partitions, self.offsets, self.indexes)
+    def take(self, rows: RowIndexes) -> "RecordBatch":
+        """Return the given rows, in the given order."""
+        integers = (self.timestamps, self.partitions, self.offsets, self.indexes)
         return RecordBatch(
             self.topic,
-            self.values.take(rows),
-            self.keys.take(rows),
-            *(numbers_at(column, rows) for column in numbers),
+            self.values.select_rows(rows),
+            self.keys.select_rows(rows),
+            *(take_int64(column, rows) for column in integers),
             for_script=self.for_script,
         )
 
 
-class Row(NamedTuple):
-    """A record as it is read."""
+class SourceRecord(NamedTuple):
+    """One record of a source topic."""
 
     value: bytes | None
     key: bytes | None
@@ -125,27 +135,33 @@ class Row(NamedTuple):
     offset: int
 
 
-def batch_of(topic: str, rows: Sequence[Row]) -> RecordBatch:
-    """Rows as columns."""
-    values, keys, times, partitions, offsets = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-    return RecordBatch.of(topic, values, keys, times, partitions, offsets, [0] * len(rows))
+def batch_from_records(topic: str, records: Sequence[SourceRecord]) -> RecordBatch:
+    """Return a batch of these records."""
+    values, keys, times, partitions, offsets = zip(*records, strict=True) if records else ((), (), (), (), ())
+    return RecordBatch.of(topic, values, keys, times, partitions, offsets, [0] * len(records))
 
 
-SourceNames = Callable[[RecordBatch], list[bytes]]
-"""What the source record of each row is called: no other record of its stream has or had that name."""
+SourceIds = Callable[[RecordBatch], list[bytes]]
+"""A function that returns the id of the source record of each row. Ids are unique within a stream for all time."""
 
 
-def position_names(batch: RecordBatch) -> list[bytes]:
-    """SourceNames of a topic with partitions and offsets."""
+def position_ids(batch: RecordBatch) -> list[bytes]:
+    """Return ids of the form `topic/partition/offset`, the SourceIds of a Kafka topic."""
     prefixes = {partition: f"{batch.topic}/{partition}/".encode() for partition in set(batch.partitions)}
     return [b"%b%d" % (prefixes[p], offset) for p, offset in zip(batch.partitions, batch.offsets, strict=True)]
 
 
 class Failure(NamedTuple):
-    """One record that a transform or sink could not process; it goes to the dead-letter topic.
+    """Why a transform or sink could not process a record. The record goes to the dead-letter topic.
 
-    row is the row in the batch that the step was given. error is the class of the error ("TypeError", "Timeout",
-    "InvalidJSON"…), transform the uid of the transform or the name of the sink. Lines and columns count from 1.
+    Attributes:
+        row: The row of the record in the input of the transform or sink.
+        error: The class of the error, for example "TypeError", "Timeout" or "InvalidJSON".
+        message: The message of the error.
+        transform: The uid of the transform, or the name of the sink.
+        line: The line in the script, from 1; None without a position in a script.
+        column: The column in that line, from 1.
+        attempts: How often the transform tried to process the record.
     """
 
     row: int
@@ -159,8 +175,14 @@ class Failure(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What a transform made of a batch: the records that go on, and the failures by row of its input."""
+    """The result of a transform for a batch.
 
-    kept: RecordBatch
+    Attributes:
+        output: The records for the next transform or the sinks.
+        failures: The records of the input that the transform could not process.
+        logs: Lines that scripts wrote with `console.log`.
+    """
+
+    output: RecordBatch
     failures: list[Failure] = field(default_factory=list)
     logs: list[str] = field(default_factory=list)

@@ -71,13 +71,13 @@ class PriceFold:
         """By token: its accepted bands, a cache."""
         self._chains: set[bytes] = set()
 
-    def claim(self, partitions: Sequence[int], topic_id: str = "") -> Positions:
-        """Claim partitions for this owner. Return the stored position of each partition that has one.
+    def acquire_partitions(self, partitions: Sequence[int], topic_id: str = "") -> Positions:
+        """Acquire partitions for this owner. Return the stored position of each partition that has one.
 
         A partition without a stored position starts at its first record. Raises SetStoreUnavailable.
         """
         self.forget(partitions)
-        stored = dict(self._store.take(self._owner, topic_id, partitions))
+        stored = dict(self._store.acquire_partitions(self._owner, topic_id, partitions))
         for partition in partitions:
             self._quoted_of(partition)
         self._stored.update(stored)
@@ -139,7 +139,9 @@ class PriceFold:
         encoded |= {key: settled.stored.encode() for key, settled in quoted.settled.items()}
         states |= {key: settled.state for key, settled in quoted.settled.items()}
         to_archive = {
-            (token, bucket): archived for token, state in states.items() for bucket, archived in state.to_archive.items()
+            (token, bucket): archived
+            for token, state in states.items()
+            for bucket, archived in state.to_archive.items()
         }
         write = PriceWrite(
             end, encoded, self._merged(to_archive), tails | quoted.tails, quoted.unsettled_keys, quoted.settled_keys

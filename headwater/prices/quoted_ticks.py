@@ -94,7 +94,7 @@ class QuotedTicks:
             recent = [value for value in values if time_of(value) >= now - MAX_AGE_MS]
             write.unpriced += len(values) - len(recent)
             if recent:
-                written.tails[key] = encode_entries(recent, now)
+                write.tails[key] = encode_entries(recent, now)
         if due:
             self._settle(due, write, now)
         return write

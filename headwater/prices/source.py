@@ -1,4 +1,4 @@
-"""The source of the prices worker: the ticks topic, read from the offsets that the price store keeps."""
+"""The source of the prices worker: the ticks topic, read from the positions in the price store."""
 
 from collections.abc import Callable
 
@@ -6,14 +6,14 @@ import structlog
 
 from headwater.model.price.tick import TICKS_TOPIC, ticks_of
 from headwater.model.record import RecordBatch
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 from headwater.sources.base import Positions
 from headwater.sources.kafka import KafkaSource
 
 log = structlog.get_logger(__name__)
 
 GROUP = "headwater.prices"
-"""The consumer group of all prices workers, and the name of their metrics."""
+"""The consumer group of all prices workers. Their metrics are stored under this name, too."""
 
 
 def ticks_source(access: KafkaAccess, starts: Callable[[list[int], str], Positions]) -> KafkaSource:
@@ -22,9 +22,9 @@ def ticks_source(access: KafkaAccess, starts: Callable[[list[int], str], Positio
 
 
 def only_ticks(batch: RecordBatch) -> RecordBatch:
-    """Return the batch without the records that no prices sink wrote: other programs may write to the topic too."""
-    kept = ticks_of(batch)
-    if kept is batch:
+    """Return the batch without records that are not ticks: other programs may write to the topic, too."""
+    ticks = ticks_of(batch)
+    if ticks is batch:
         return batch
-    log.warning("records that are no ticks are left out", topic=batch.topic, count=len(batch) - len(kept))
-    return kept
+    log.warning("records that are not ticks are left out", topic=batch.topic, count=len(batch) - len(ticks))
+    return ticks

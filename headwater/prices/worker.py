@@ -75,7 +75,7 @@ class PriceDelivery:
         """Do nothing: the source connects to Kafka, and the first write connects to the store."""
 
     def begin(self, timeout_s: float) -> None:
-        """Do nothing: the source claims each partition when it is assigned."""
+        """Do nothing: the source acquires each partition when it is assigned."""
 
     def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
         """Do nothing: FoldTransform has folded the ticks already."""

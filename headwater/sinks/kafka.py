@@ -1,20 +1,20 @@
-"""Kafka as a sink: one per topic."""
+"""The sink that writes to a Kafka topic."""
 
 import numpy as np
 
-from headwater.model.record import Failure, Numbers, RecordBatch, SourceNames, position_names
+from headwater.model.record import Failure, Int64Column, RecordBatch, SourceIds, position_ids
 from headwater.model.transform import MAX_OUTPUT_BYTES
-from headwater.model.worker import SinkSpec
-from headwater.native.kafka import Header
-from headwater.sinks.base import (
-    MAX_AGE_MS,
+from headwater.model.worker_spec import SinkSpec
+from headwater.native.librdkafka import HeaderColumn
+from headwater.sinks.base import OutputWriter
+from headwater.sinks.outputs import (
+    MAX_TIMESTAMP_AGE_MS,
     SOURCE_HEADER,
-    Outputs,
-    Writer,
-    oversize,
-    source_column,
-    source_ids,
-    times_to_write,
+    OutputBatch,
+    output_id_column,
+    output_ids,
+    output_timestamps,
+    size_error,
 )
 
 NO_KEY = (
@@ -24,18 +24,23 @@ NO_KEY = (
 
 
 class KafkaSink:
-    """Implements sinks.base.Sink: a record keeps its key, and goes to the partition number that it came from.
+    """Implements sinks.base.Sink: an output has the key and the partition number of its source record.
 
-    partitions: The topic's number of partitions, where it is not that of the source: a record of partition p goes to
-    partition p modulo this number. is_compacted: Whether the topic refuses records without a key. retention_ms: How
-    long the topic keeps a record, where this is not as long as for all outputs.
+    Args:
+        name: The name of the sink.
+        topic: The topic to write to.
+        source_ids: Returns the ids of source records.
+        partitions: The number of partitions of the topic, if it differs from that of the source: an output of partition
+            p then goes to partition p modulo this number.
+        is_compacted: Whether the topic is compacted, so that it rejects records without a key.
+        retention_ms: The retention of the topic, if it is not the default of all outputs.
     """
 
     def __init__(
         self,
         name: str,
         topic: str,
-        names: SourceNames = position_names,
+        source_ids: SourceIds = position_ids,
         *,
         partitions: int | None = None,
         is_compacted: bool = False,
@@ -43,56 +48,57 @@ class KafkaSink:
     ) -> None:
         self.name = name
         self.topic = topic
-        self._names = names
+        self._source_ids = source_ids
         self._partitions = partitions
         self._is_compacted = is_compacted
-        # A record that is already old when it is written is kept for half of the time at least.
-        self._max_age_ms = MAX_AGE_MS if retention_ms is None else min(MAX_AGE_MS, retention_ms // 2)
+        # An old record keeps its timestamp only while at least half of the retention time is left.
+        self._max_age_ms = (
+            MAX_TIMESTAMP_AGE_MS if retention_ms is None else min(MAX_TIMESTAMP_AGE_MS, retention_ms // 2)
+        )
 
-    def send(self, batch: RecordBatch, producer: Writer) -> list[Failure]:
+    def send(self, batch: RecordBatch, producer: OutputWriter) -> list[Failure]:
         failures = self._failures(batch)
         if failures:
-            refused = {failure.row for failure in failures}
-            batch = batch.select(row not in refused for row in range(len(batch)))
-        times = times_to_write(batch.timestamps, max_age_ms=self._max_age_ms)
-        headers = [Header(SOURCE_HEADER, source_column(batch, self._names))]
-        targets = self._targets(batch.partitions)
-        producer.produce(Outputs(self.topic, batch.values, batch.keys, targets, times, headers))
+            failed_rows = {failure.row for failure in failures}
+            batch = batch.select(row not in failed_rows for row in range(len(batch)))
+        times = output_timestamps(batch.timestamps, max_age_ms=self._max_age_ms)
+        headers = [HeaderColumn(SOURCE_HEADER, output_id_column(batch, self._source_ids))]
+        partitions = self._target_partitions(batch.partitions)
+        producer.produce(OutputBatch(self.topic, batch.values, batch.keys, partitions, times, headers))
         return failures
 
-    def _targets(self, sources: Numbers) -> Numbers:
-        """The topic's partitions for records of these partitions of the source."""
+    def _target_partitions(self, source_partitions: Int64Column) -> Int64Column:
         if self._partitions is None:
-            return sources
-        return Numbers("q", (np.frombuffer(sources, np.int64) % self._partitions).tobytes())
+            return source_partitions
+        return Int64Column("q", (np.frombuffer(source_partitions, np.int64) % self._partitions).tobytes())
 
     def _failures(self, batch: RecordBatch) -> list[Failure]:
-        """The records that the topic can't take, in order; each of them once."""
+        """Return the records that the topic can't take, each once, in order."""
         failures = self._without_key(batch) + self._too_large(batch)
         return [failure for _, failure in sorted({f.row: f for f in failures}.items())]
 
     def _without_key(self, batch: RecordBatch) -> list[Failure]:
-        if not self._is_compacted or batch.keys.smallest >= 0:
+        if not self._is_compacted or batch.keys.min_size >= 0:
             return []
         return [Failure(row, "NoKey", NO_KEY, self.name) for row, size in enumerate(batch.keys.sizes) if size < 0]
 
     def _too_large(self, batch: RecordBatch) -> list[Failure]:
-        """The records that the topic can't take: looks at each one only when some are large."""
-        if batch.values.largest + batch.keys.largest <= MAX_OUTPUT_BYTES:
+        """Return the records that are too large. Check each record only when the largest ones may be too large."""
+        if batch.values.max_size + batch.keys.max_size <= MAX_OUTPUT_BYTES:
             return []
-        faults = [self._fault(batch, *row) for row in enumerate(source_ids(batch, self._names))]
-        return [Failure(row, "TooLarge", fault, self.name) for row, fault in enumerate(faults) if fault is not None]
+        errors = [self._size_error(batch, *row) for row in enumerate(output_ids(batch, self._source_ids))]
+        return [Failure(row, "TooLarge", error, self.name) for row, error in enumerate(errors) if error is not None]
 
-    def _fault(self, batch: RecordBatch, row: int, origin: bytes) -> str | None:
-        return oversize(batch.values[row], batch.keys[row], [(SOURCE_HEADER, origin)])
+    def _size_error(self, batch: RecordBatch, row: int, output_id: bytes) -> str | None:
+        return size_error(batch.values[row], batch.keys[row], [(SOURCE_HEADER, output_id)])
 
 
-def build(spec: SinkSpec, names: SourceNames) -> KafkaSink:
-    """The sink of a worker spec."""
+def build(spec: SinkSpec, source_ids: SourceIds) -> KafkaSink:
+    """Return a sink of a worker spec."""
     return KafkaSink(
         spec.name,
         spec.topic,
-        names,
+        source_ids,
         partitions=spec.partitions,
         is_compacted=spec.is_compacted,
         retention_ms=spec.retention_ms,

@@ -1,4 +1,4 @@
-"""The at-least-once producer: records are sent as they come."""
+"""The producer of at-least-once delivery, which sends records without a transaction."""
 
 import time
 from collections import deque
@@ -7,172 +7,179 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from headwater.brokers.client import ClientErrors, producer_settings, unavailable
-from headwater.brokers.producer import NO_CODECS, Producer
-from headwater.model.worker import KafkaAccess
-from headwater.native.kafka import Sending
-from headwater.sinks.base import MAX_RECORD_BYTES, Outputs, Refusal
-from headwater.sinks.sent import SentRecords
-from headwater.sinks.stalled_producer import AcknowledgementGuard
+from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
+from headwater.brokers.client_settings import producer_settings
+from headwater.brokers.producer import DEFAULT_COMPRESSION, LibrdkafkaProducer
+from headwater.model.worker_spec import KafkaAccess
+from headwater.native.librdkafka import OutgoingBatch
+from headwater.sinks.base import RecordRejection
+from headwater.sinks.outputs import MAX_RECORD_BYTES, OutputBatch
+from headwater.sinks.sent_records import SentRecords
+from headwater.sinks.stalled_producer import StalledProducerDetector
 
 LINGER_MS: Final = 50
-"""How long a record waits for others: larger requests are cheaper. `push` ends the wait."""
-MAX_RECORDS: Final = 20_000
-MAX_KILOBYTES: Final = 64 << 10
-"""What librdkafka's queue holds: what is queued at a checkpoint has to be waited for."""
-PUSH_S: Final = 0.005
-"""How long `push` waits for acknowledgements: librdkafka sends at once what lingers while somebody waits so."""
-APPENDED: Final = 500
-"""So many records that came singly are queued together."""
-DRAIN_S: Final = 2.0
-"""How long a closing producer waits for requests that are on their way, so that none arrives after its successor's."""
+"""`linger.ms`: how long a record waits for others, because larger requests are cheaper. `send_lingering` ends the wait."""
+MAX_QUEUED_RECORDS: Final = 20_000
+MAX_QUEUED_KILOBYTES: Final = 64 << 10
+"""The limits of librdkafka's queue. A checkpoint waits until the whole queue is acknowledged, so the queue is short."""
+SEND_LINGERING_S: Final = 0.005
+"""How long `send_lingering` flushes: during a flush, librdkafka sends lingering records immediately."""
+APPEND_BATCH: Final = 500
+"""How many single records are collected before they are queued together."""
+CLOSE_FLUSH_S: Final = 2.0
+"""How long `close` waits for requests in flight, so that none reaches the broker after requests of the next producer."""
 
 _STALLED: Final = (
-    "Kafka answers, but has acknowledged no record for {waited_s:g} s: a new client of Kafka sends the records again."
+    "Kafka is reachable, but has acknowledged no record for {stalled_s:g} s. The worker replaces its Kafka client, and "
+    "sends the records again."
 )
 
 
 class KafkaProducer:
     """Implements sinks.base.Producer over librdkafka.
 
-    topics: what `connect` looks for. codecs: by topic, its compression. is_single: send each record in a batch of its
-    own, so that a broker's refusal names it. guard: finds out that the producer stands still; `failures` tells it.
+    Args:
+        access: The Kafka cluster.
+        topics: The topics that `connect` requires.
+        codecs: The compression by topic.
+        one_record_per_batch: Whether to send each record in its own batch, so that a rejected batch identifies it.
+        stall_detector: Detects a stalled producer; `failures` reports it.
     """
 
     def __init__(
         self,
         access: KafkaAccess,
         topics: Sequence[str],
-        codecs: Mapping[str, str] = NO_CODECS,
+        codecs: Mapping[str, str] = DEFAULT_COMPRESSION,
         *,
-        is_single: bool = False,
-        guard: AcknowledgementGuard | None = None,
+        one_record_per_batch: bool = False,
+        stall_detector: StalledProducerDetector | None = None,
     ) -> None:
         self._access = access
-        self._guard = guard
-        self._names = topics
+        self._stall_detector = stall_detector
+        self._topics = topics
         self._errors = ClientErrors(access)
         settings = producer_settings(access, self._errors, LINGER_MS) | {
-            # Else what follows a refused record could be stored before it: it is read again, and written behind them.
+            # Without it, records after a rejected one could be stored first. The rejected record is read again, and
+            # would then be written after them.
             "enable.gapless.guarantee": True,
-            # Kafka is waited for; a record that fails for its age would be passed by later ones.
+            # Records never expire: later records would overtake an expired one.
             "delivery.timeout.ms": 0,
-            # librdkafka counts its framing too; `oversize` is the rule.
+            # librdkafka's limit includes framing; `size_error` checks the effective limit.
             "message.max.bytes": MAX_RECORD_BYTES + 4_000,
             # Each acknowledgement ends a wait in `poll` and `flush`, not only each failure.
             "delivery.report.only.error": False,
-            "batch.num.messages": 1 if is_single else 10_000,
-            "queue.buffering.max.messages": MAX_RECORDS,
-            "queue.buffering.max.kbytes": MAX_KILOBYTES,
+            "batch.num.messages": 1 if one_record_per_batch else 10_000,
+            "queue.buffering.max.messages": MAX_QUEUED_RECORDS,
+            "queue.buffering.max.kbytes": MAX_QUEUED_KILOBYTES,
         }
-        self._client = Producer(settings, codecs)
-        self._sent = SentRecords(is_single=is_single)
-        self._waiting: deque[tuple[Sending, int]] = deque()
-        self._waiting_records = 0
+        self._client = LibrdkafkaProducer(settings, codecs)
+        self._sent = SentRecords(one_record_per_batch=one_record_per_batch)
+        self._unqueued: deque[tuple[OutgoingBatch, int]] = deque()
+        """Batches that are not completely in librdkafka's queue, each with its number of records."""
+        self._unqueued_records = 0
         self._has_failed = False
         self._appended: dict[str, list[tuple[bytes, bytes | None, int]]] = {}
 
     def connect(self, timeout_s: float) -> None:
-        require_topics(self._client, self._names, self._access, self._errors, timeout_s)
+        require_topics(self._client, self._topics, self._access, self._errors, timeout_s)
 
-    # Records.
-
-    def produce(self, outputs: Outputs) -> None:
+    def produce(self, outputs: OutputBatch) -> None:
         self._queue_appended()
         self._queue(outputs)
 
-    def _queue(self, outputs: Outputs) -> None:
+    def _queue(self, outputs: OutputBatch) -> None:
         if not len(outputs):
             return
         columns = outputs.values, outputs.keys, outputs.partitions, outputs.timestamps, outputs.headers
-        first_row, sending = self._client.start(outputs.topic, *columns)
-        self._sent.add(first_row, outputs)
-        self._waiting.append((sending, len(outputs)))
-        self._waiting_records += len(outputs)
-        self._advance()
+        first_record_id, outgoing = self._client.new_batch(outputs.topic, *columns)
+        self._sent.add(first_record_id, outputs)
+        self._unqueued.append((outgoing, len(outputs)))
+        self._unqueued_records += len(outputs)
+        self._enqueue()
 
     def append(self, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
         rows = self._appended.setdefault(topic, [])
         rows.append((value, key, partition))
-        if len(rows) >= APPENDED:
+        if len(rows) >= APPEND_BATCH:
             self._queue_appended()
 
     def _queue_appended(self) -> None:
         appended, self._appended = self._appended, {}
         for topic, rows in appended.items():
             values, keys, partitions = zip(*rows, strict=True)
-            self._queue(Outputs.of(topic, values, keys, partitions, [0] * len(rows)))
+            self._queue(OutputBatch.of(topic, values, keys, partitions, [0] * len(rows)))
 
-    def _advance(self) -> None:
-        """Move records that wait for room into the client's queue."""
-        while self._waiting and self._waiting[0][0].advance():
-            self._waiting_records -= self._waiting.popleft()[1]
+    def _enqueue(self) -> None:
+        """Move waiting records into the client's queue while it has space."""
+        while self._unqueued and self._unqueued[0][0].enqueue():
+            self._unqueued_records -= self._unqueued.popleft()[1]
 
-    def push(self) -> None:
+    def send_lingering(self) -> None:
         self._queue_appended()
         if self.outstanding():
-            self._client.flush(PUSH_S)
+            self._client.flush(SEND_LINGERING_S)
 
-    def saturated(self) -> bool:
-        self._advance()
-        return bool(self._waiting)
+    def is_queue_full(self) -> bool:
+        self._enqueue()
+        return bool(self._unqueued)
 
     def outstanding(self) -> int:
         appended = sum(map(len, self._appended.values()))
-        return self._client.outstanding() + self._waiting_records + appended
+        return self._client.outstanding() + self._unqueued_records + appended
 
     def flush(self, timeout_s: float) -> int:
         deadline = time.monotonic() + timeout_s
         self._queue_appended()
         while True:
             left_s = max(0.0, deadline - time.monotonic())
-            if self._waiting:
+            if self._unqueued:
                 self._client.poll(left_s)
-                self._advance()
+                self._enqueue()
             elif not self._client.flush(left_s):
                 break
             if time.monotonic() >= deadline:
                 break
-        if not (left := self.outstanding()) and not self._client.has_failures:
+        if not (outstanding := self.outstanding()) and not self._client.has_failures:
             self._sent.clear()
-        return left
+        return outstanding
 
-    def failures(self) -> list[Refusal]:
+    def failures(self) -> list[RecordRejection]:
         self._client.poll(0)
-        refusals = [self._sent.refusal(failure) for failure in self._client.failures()]
-        if not refusals and not self._has_failed:
-            refusals = self._client_failures()
-        self._has_failed = self._has_failed or bool(refusals)
-        return refusals
+        rejections = [self._sent.rejection(failure) for failure in self._client.failures()]
+        if not rejections and not self._has_failed:
+            rejections = self._client_failures()
+        self._has_failed = self._has_failed or bool(rejections)
+        return rejections
 
-    def _client_failures(self) -> list[Refusal]:
-        """Why the client itself is of no use any more, if it is not."""
+    def _client_failures(self) -> list[RecordRejection]:
+        """Return the error that makes the client unusable: a fatal error or a stall. Empty when it is usable."""
         if self._client.fatal is not None:
-            return [Refusal(f"Kafka's client cannot go on: {self._client.fatal.str()}.")]
-        if self._guard is None:
+            return [RecordRejection(f"The Kafka client has failed: {self._client.fatal.str()}.")]
+        if self._stall_detector is None:
             return []
-        waited_s = self._guard.given_up_after_s(self._client.acknowledged, self.outstanding())
-        return [Refusal(_STALLED.format(waited_s=waited_s))] if waited_s else []
+        stalled_s = self._stall_detector.stalled_for_s(self._client.acknowledged, self.outstanding())
+        return [RecordRejection(_STALLED.format(stalled_s=stalled_s))] if stalled_s else []
 
     def close(self) -> None:
         if self._client.closed:
             return
-        self._waiting.clear()
+        self._unqueued.clear()
         self._client.purge(in_flight=False)
-        self._client.flush(DRAIN_S)
+        self._client.flush(CLOSE_FLUSH_S)
         self._client.close()
-        if self._guard is not None:
-            self._guard.reset()
+        if self._stall_detector is not None:
+            self._stall_detector.reset()
 
 
 def require_topics(
-    client: Producer, topics: Sequence[str], access: KafkaAccess, errors: ClientErrors, timeout_s: float
+    client: LibrdkafkaProducer, topics: Sequence[str], access: KafkaAccess, errors: ClientErrors, timeout_s: float
 ) -> None:
     """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
     try:
         missing = client.topic_errors(topics, timeout_s)
     except KafkaException as error:
         errors.check()
-        raise unavailable(error, access) from error
+        raise broker_unavailable_error(error, access) from error
     for code in missing.values():
-        raise unavailable(KafkaError(code), access)
+        raise broker_unavailable_error(KafkaError(code), access)

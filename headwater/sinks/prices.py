@@ -1,16 +1,20 @@
-"""Token prices as a sink: records become ticks on the topic that all price pipelines share."""
+"""The sink `prices`: it converts records to ticks and writes them to the topic that all price pipelines share."""
 
 import time
 from collections.abc import Callable
 
 from headwater.model.price.tick import TICKS_TOPIC, BadTick, partition_of, to_topic
-from headwater.model.record import Failure, RecordBatch, SourceNames
-from headwater.model.worker import SinkSpec
-from headwater.sinks.base import Outputs, Writer, times_to_write
+from headwater.model.record import Failure, RecordBatch, SourceIds
+from headwater.model.worker_spec import SinkSpec
+from headwater.sinks.base import OutputWriter
+from headwater.sinks.outputs import OutputBatch, output_timestamps
 
 
 class PricesSink:
-    """Implements sinks.base.Sink: a record that is no tick is a failure. now: seconds since the epoch."""
+    """Implements sinks.base.Sink. A record that can't be converted to a tick is a failure.
+
+    now: seconds since the epoch.
+    """
 
     topic = TICKS_TOPIC
 
@@ -18,13 +22,13 @@ class PricesSink:
         self.name = name
         self._now = now
 
-    def send(self, batch: RecordBatch, producer: Writer) -> list[Failure]:
+    def send(self, batch: RecordBatch, producer: OutputWriter) -> list[Failure]:
         ticks: list[bytes] = []
         keys: list[bytes] = []
         times: list[int] = []
         failures: list[Failure] = []
         now = int(self._now() * 1000)
-        for row, (value, timestamp) in enumerate(zip(batch.values, times_to_write(batch.timestamps), strict=True)):
+        for row, (value, timestamp) in enumerate(zip(batch.values, output_timestamps(batch.timestamps), strict=True)):
             try:
                 key, tick = to_topic(value, now)
             except BadTick as bad:
@@ -33,10 +37,10 @@ class PricesSink:
                 ticks.append(tick)
                 keys.append(key)
                 times.append(timestamp)
-        producer.produce(Outputs.of(TICKS_TOPIC, ticks, keys, [*map(partition_of, keys)], times))
+        producer.produce(OutputBatch.of(TICKS_TOPIC, ticks, keys, [*map(partition_of, keys)], times))
         return failures
 
 
-def build(spec: SinkSpec, names: SourceNames) -> PricesSink:  # noqa: ARG001 - a tick that comes twice changes nothing
-    """The sink of a worker spec."""
+def build(spec: SinkSpec, source_ids: SourceIds) -> PricesSink:  # noqa: ARG001 - ticks need no id: a repeated tick has no effect
+    """Return a sink of a worker spec."""
     return PricesSink(spec.name)

@@ -1,14 +1,14 @@
-"""Kinds of sources, by the kind of the stream's binding."""
+"""Maps the kind of a stream's binding to the function that builds its source."""
 
 from collections.abc import Callable
 
-from headwater.model.worker import WorkerSpec
+from headwater.model.worker_spec import WorkerSpec
 from headwater.sources import kafka
 from headwater.sources.base import Source
 
 
 def _pubsub(spec: WorkerSpec, slot: int) -> Source:
-    from headwater.sources import pubsub  # an extra of the package, which takes long to import
+    from headwater.sources import pubsub  # needs an extra of the package, and its import is slow
 
     return pubsub.build(spec, slot)
 

@@ -1,4 +1,4 @@
-"""Protocol of a source: where a worker reads its records."""
+"""The protocol of sources, from which workers read records."""
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
@@ -7,7 +7,7 @@ from headwater.errors import SourceGap
 from headwater.model.record import RecordBatch
 
 Positions = dict[int, int]
-"""Next offset to read, by partition."""
+"""By partition, a position: the next offset to read. An offset is that of a record."""
 
 
 class Gap(NamedTuple):
@@ -21,127 +21,136 @@ class Gap(NamedTuple):
     def __str__(self) -> str:
         return (
             f"Records of {self.topic}, partition {self.partition}, were deleted before they were read: "
-            f"offsets [{self.start}, {self.end}). The pipeline goes on behind them."
+            f"offsets [{self.start}, {self.end}). The pipeline continues after them."
         )
 
 
-def no_position(topic: str) -> SourceGap:
-    """The group has no position: Kafka removes them with the topic, and after some time without a member."""
+def no_committed_offset(topic: str) -> SourceGap:
+    """Return the error for a consumer group without committed positions.
+
+    Kafka deletes the positions of a group with the topic, and some time after the group's last member has left.
+    """
     return SourceGap(
-        f"The pipeline has no position on {topic}: the topic was deleted and made again, or the pipeline stood still "
+        f"The pipeline has no position on {topic}: the topic was deleted and created again, or the pipeline was stopped "
         "for longer than Kafka keeps positions. Tear it down and deploy it again to start on the topic as it is."
     )
 
 
-def recreated(topic: str) -> SourceGap:
-    """The positions count records of a topic that is not there any more."""
+def topic_recreated(topic: str) -> SourceGap:
+    """Return the error for positions of a topic that was deleted and created again."""
     return SourceGap(
-        f"The topic {topic} was deleted and made again, so positions on it mean other records now. "
+        f"The topic {topic} was deleted and created again, so positions on it mean other records now. "
         "Tear the pipeline down and deploy it again to start on the new topic."
     )
 
 
-def truncated(topic: str, partition: int, position: int, end: int) -> SourceGap:
-    """The position is behind the end."""
+def offset_beyond_end(topic: str, partition: int, position: int, end: int) -> SourceGap:
+    """Return the error for a position that is greater than the end offset of its partition."""
     return SourceGap(
         f"{topic}, partition {partition}, ends at offset {end}, and the pipeline has read up to {position}: Kafka has "
         "lost records. Tear the pipeline down and deploy it again to start on the topic as it is."
     )
 
 
-def cut_off(topic: str, partition: int, position: int) -> SourceGap:
-    """The leader's log has other records before the position than those that were read."""
+def log_truncated(topic: str, partition: int, position: int) -> SourceGap:
+    """Return the error for a truncated log, whose records before the position are not those that were read (KIP-320)."""
     return SourceGap(
-        f"{topic}, partition {partition}, was cut off before offset {position}, up to which the pipeline has read, and "
+        f"{topic}, partition {partition}, was truncated before offset {position}, up to which the pipeline has read, and "
         "has other records there now: Kafka has lost records. Tear the pipeline down and deploy it again to start on "
         "the topic as it is."
     )
 
 
 class RebalanceListener(Protocol):
-    """The engine's side of a rebalance. Called from within `Source.poll`, on the same thread."""
+    """Handles rebalances of the consumer group. `Source.poll` calls it, on the same thread."""
 
     def assigned(self, partitions: list[int]) -> None:
-        """These partitions are ours from now on."""
+        """Take over partitions, which this worker owns from now on."""
 
     def revoked(self, partitions: list[int]) -> None:
-        """These partitions go after this call returns: finish or abandon their records, then commit."""
+        """Finish or drop the records of these partitions, then commit: this worker loses them after the call."""
 
     def lost(self, partitions: list[int]) -> None:
-        """These partitions are someone else's already: abandon their records, do not commit."""
+        """Drop the records of these partitions, and do not commit: another member may already own them."""
 
 
 class Source(Protocol):
-    """Where a worker reads. Used by one thread, the engine's.
+    """Returns the records that a worker reads. Used by one thread, the engine's.
 
     Implementations: sources/kafka.py, sources/pubsub.py, and some in memory for tests.
 
-    A queue (Pub/Sub) differs in this: partitions and offsets are the worker's own numbers, good for as long as it
-    lives. All partitions are assigned when it joins and stay with it, beside other workers that have them too. There
-    are no gaps. `seek` goes back no further than the last commit, and gives the records from memory. `commit`
-    acknowledges all messages before the positions; what was not committed comes to any worker. No transaction holds
-    its positions.
+    A queue (Pub/Sub) behaves differently. The worker numbers partitions and offsets itself, and the numbers are valid
+    only for its lifetime. Each worker gets all partitions when it joins, and keeps them. There are no gaps. `seek`
+    reaches back to the last commit at most, and returns records from memory. `commit` acknowledges all messages before
+    the positions; uncommitted messages are redelivered to any worker. Transactions can't contain its positions.
     """
 
     def join(self, listener: RebalanceListener) -> None:
-        """Join the group. `listener.assigned` follows from within a later `poll`, even when no partition is left."""
+        """Join the group. A later `poll` calls `listener.assigned`, even when no partition is left for this member."""
 
     def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
-        """The next records (possibly none) in order per partition. Also serves group membership: call it often.
+        """Return the next records, possibly none, in order per partition.
 
-        Waits for the first record at most `timeout_s`, and for no further one. Raises BrokerUnavailable (credentials
-        refused; an outage is waited out inside), SourceGap, Fenced.
+        Waits for the first record for at most `timeout_s`, and for no further record. Also handles group events, so it
+        must be called often, at least every `max.poll.interval.ms`.
+
+        Raises BrokerUnavailable when credentials are rejected (an outage is retried internally), SourceGap, Fenced.
         """
 
     def gaps(self) -> list[Gap]:
-        """The gaps that were passed since the last call. The last poll gave no record from before one of these."""
+        """Return the gaps that were skipped since the last call. The last poll returned no record from before them."""
 
-    def not_read(self) -> Mapping[int, str]:
-        """The partitions that are not read at the moment, while others may be, each with the reason: a sentence."""
+    def unreadable(self) -> Mapping[int, str]:
+        """Return the partitions that can't be read at the moment, each with the reason as a sentence."""
 
     def seek(self, positions: Positions) -> None:
-        """Read on from these offsets. Only for partitions that records were read from.
+        """Continue at these positions. Only for partitions of which records were returned already.
 
-        Raises Fenced when they are not this member's any more.
+        Raises Fenced when this member does not own the partitions any more.
         """
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
-        """Store positions for the group. With wait: returns when stored, raises BrokerUnavailable.
+        """Commit positions for the group.
 
-        Without wait: what could not be stored is stored with the next call; positions may be empty.
+        With `wait`, returns when they are stored, or raises BrokerUnavailable. Without `wait`, positions that could not
+        be stored are committed by the next call, which may have empty `positions`.
         """
 
     def committed(self) -> Positions:
-        """The group's stored positions of the assigned partitions; waits for those that a transaction is storing.
+        """Return the committed positions of the assigned partitions. Waits for those of an open transaction.
 
         Raises BrokerUnavailable.
         """
 
-    def names(self, batch: RecordBatch) -> list[bytes]:
-        """See model.record.SourceNames. For records that are not committed."""
+    def source_ids(self, batch: RecordBatch) -> list[bytes]:
+        """Return the ids of the source records of a batch, see model.record.SourceIds. Only for uncommitted records."""
 
-    def membership(self) -> object:
-        """What a transaction must name to store positions as this member; read it right before, it changes."""
+    def group_metadata(self) -> object:
+        """Return what a transaction needs to commit positions for this member.
 
-    def read_only(self, partitions: Collection[int] | None) -> None:
-        """Fetch and hand out records of these partitions only, until the next call; None lifts the restriction.
+        Read it just before the commit, because it changes with each rebalance.
+        """
 
-        Records that were fetched from other partitions are thrown away, and fetched again later from behind the last
-        record that was handed out. No record batch of another partition is unpacked after the call, apart from
-        one that is being unpacked: its size may be why the partition is left out.
+    def restrict_to(self, partitions: Collection[int] | None) -> None:
+        """Fetch and return records of these partitions only, until the next call. None lifts the restriction.
 
-        The restriction is independent of `pause`, and stays for partitions that are assigned or sought later. It may be
-        set before `join`, so that nothing is fetched at first. A queue has no partitions: it ignores the call.
+        Records that were fetched from other partitions are discarded. They are fetched again later, from the position
+        after the last record that was returned. After the call, no record batch of another partition is decompressed,
+        except one that is being decompressed: its size may be the reason for the restriction.
+
+        The restriction is independent of `pause`, and applies to partitions that are assigned later, too. It may be set
+        before `join`, so that nothing is fetched at first. A queue has no partitions: it ignores the call.
         """
 
     def pause(self) -> None:
-        """Hand out no records until `resume`; `poll` goes on serving group membership."""
+        """Return no records until `resume` is called. `poll` still handles group events."""
 
     def resume(self) -> None:
-        """Hand out records again."""
+        """Return records again."""
 
     def close(self, *, leave: bool = False) -> None:
-        """End. Positions that were not committed are read again by the next member.
+        """Close the source. The next member reads uncommitted records again.
 
-        leave: nobody takes this member's place, so others get its partitions at once.
+        leave: whether to leave the group, so that its partitions are reassigned immediately. Set it when this member
+        has no successor.
         """

@@ -1,4 +1,4 @@
-"""Kafka as a source: one member of a consumer group on one topic."""
+"""The source that reads a Kafka topic, as one member of a consumer group."""
 
 import threading
 import time
@@ -8,38 +8,49 @@ from typing import Final
 import structlog
 from confluent_kafka import KafkaError, KafkaException
 
-from headwater.brokers.client import ClientErrors, Member, consumer_settings, unavailable, unread
-from headwater.brokers.consumer import Consumer, Rebalance
-from headwater.brokers.topic_id import label, labelled
-from headwater.brokers.topic_watch import TopicWatch
+from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error, unreadable_partition_message
+from headwater.brokers.client_settings import consumer_settings
+from headwater.brokers.consumer import LibrdkafkaConsumer, Rebalance
+from headwater.brokers.topic_id import commit_metadata, committed_topic_id
+from headwater.brokers.topic_monitor import TopicMonitor
+from headwater.brokers.transaction_group import TransactionGroup
 from headwater.errors import BrokerUnavailable, Fenced, HeadwaterError, Unavailable, WorkerError
-from headwater.model.record import Numbers, RecordBatch, position_names
-from headwater.model.worker import KafkaAccess, WorkerSpec
-from headwater.native.kafka import Failed, Place, Received
-from headwater.sources.base import Gap, Positions, RebalanceListener, cut_off, no_position, recreated, truncated
+from headwater.model.record import Int64Column, RecordBatch, position_ids
+from headwater.model.worker_spec import KafkaAccess, WorkerSpec
+from headwater.native.librdkafka import FetchedColumns, PartitionError, PartitionOffset
+from headwater.sources.base import (
+    Gap,
+    Positions,
+    RebalanceListener,
+    log_truncated,
+    no_committed_offset,
+    offset_beyond_end,
+    topic_recreated,
+)
 from headwater.sources.leader_epochs import LeaderEpochs
-from headwater.sources.stalls import Stalled, StallGuard
+from headwater.sources.stall_detector import StallDetector, StalledPartitions
 
 log = structlog.get_logger(__name__)
 
 MAX_BATCH_BYTES: Final = 8 << 20
-SERVE_EVERY_S: Final = 0.4
-"""How long a wait for records may last before all else is looked after: an idle worker spends its CPU on that."""
-REQUEST_S: Final = 10.0
-STARTS_S: Final = 30.0
-"""How long to wait for the start positions: the open transaction of a worker that was killed lasts up to 25 s."""
-REJOIN_S: Final = 8.0
-"""How long a member may wait for partitions while Kafka answers others, before it is made anew. Longer than a session:
-one that lost its partitions may have to wait for the end of the session that it had.
+HOUSEKEEPING_INTERVAL_S: Final = 0.4
+"""The longest wait for records between two rounds of housekeeping. Each round costs an idle worker CPU time."""
+REQUEST_TIMEOUT_S: Final = 10.0
+START_OFFSETS_TIMEOUT_S: Final = 30.0
+"""How long to wait for committed positions: the open transaction of a worker that was killed blocks them for 25 s."""
+REJOIN_AFTER_S: Final = 8.0
+"""How long a member may have no partitions while Kafka is reachable, before its client is replaced.
+
+Longer than a session, because a member that has lost its partitions may have to wait until its old session ends.
 """
-SILENCE_TOLD_S: Final = 2.0
-"""How long an outage may last before it is told: `deploy/stats` is true within 5 s."""
-RETRY_S: Final = 5.0
-"""How often a partition that Kafka refuses to give is asked for again."""
-LEAVE_S: Final = 1.0
+OUTAGE_REPORTED_AFTER_S: Final = 2.0
+"""How long an outage lasts before it is reported. `deploy/stats` promises to report it within 5 s."""
+RETRY_INTERVAL_S: Final = 5.0
+"""The interval of attempts to read a partition for which Kafka has reported an error."""
+LEAVE_TIMEOUT_S: Final = 1.0
 LEAVE_POLL_S: Final = 0.1
 
-_WAITED_OUT = frozenset(
+_RETRIABLE: Final = frozenset(
     {
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
@@ -55,19 +66,26 @@ _WAITED_OUT = frozenset(
         KafkaError.REBALANCE_IN_PROGRESS,
     }
 )
-_FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED})
+"""Errors after which librdkafka retries by itself."""
+_FENCED: Final = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED})
 _DAMAGED: Final = frozenset({KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError._UNSUPPORTED_FEATURE})
-_CUT_OFF: Final = KafkaError(KafkaError._LOG_TRUNCATION).str()
-"""In the text of an offset reset when the leader's log has another epoch at the position."""
-_UNKNOWN_EPOCH: Final = "No epoch found"
-"""Begins that text when the leader does not know the epoch, and so can't tell."""
+_LOG_TRUNCATION: Final = KafkaError(KafkaError._LOG_TRUNCATION).str()
+"""Part of librdkafka's error text for an offset reset because of log truncation (KIP-320)."""
+_NO_EPOCH: Final = "No epoch found"
+"""The start of that text when the leader does not know the epoch, so that the truncation is not proven."""
 
 
 class KafkaSource:
-    """Implements sources.base.Source. instance_id: the static member whose place this one takes.
+    """Implements sources.base.Source.
 
-    starts: of partitions and the topic's id, where to begin in place of the group's positions. One that is missing, or
-    beyond the end of the topic, begins at its first record. May raise Unavailable, which ends the worker.
+    Args:
+        access: The Kafka cluster.
+        topic: The topic to read.
+        group: The consumer group.
+        instance_id: The `group.instance.id` of a static member; None for a dynamic member.
+        starts: Returns start positions for partitions and the topic's id, which replace the committed positions of the
+            group. A partition without a start position, or with one beyond its end, starts at its first record. May
+            raise Unavailable, which ends the worker.
     """
 
     def __init__(
@@ -78,376 +96,417 @@ class KafkaSource:
         instance_id: str | None = None,
         starts: Callable[[list[int], str], Positions] | None = None,
     ) -> None:
-        self._own_starts = starts
+        self._external_starts = starts
         self._access = access
         self._topic = topic
         self._errors = ClientErrors(access)
         self._settings = consumer_settings(access, self._errors, group, instance_id) | {"enable.partition.eof": True}
-        self._consumer = Consumer(self._settings, topic)
-        self._closing: threading.Thread | None = None
-        self._watch = TopicWatch(access, topic)
-        self._stalls = StallGuard(self._watch)
+        self._consumer = LibrdkafkaConsumer(self._settings, topic)
+        self._closer: threading.Thread | None = None
+        """The thread that closes an abandoned consumer."""
+        self._monitor = TopicMonitor(access, topic)
+        self._stalls = StallDetector(self._monitor)
         self._epochs = LeaderEpochs()
         self._topic_id = ""
+        """The id of the topic that is being read; empty while it is unknown."""
         self._listener: RebalanceListener | None = None
-        self._awaits_since: float | None = None
+        self._unassigned_since: float | None = None
+        """Since when the member waits for an assignment; None when it has one."""
         self._assigned: set[int] = set()
-        self._paused = False
-        self._held: set[int] = set()
-        self._only: Collection[int] | None = None
+        self._is_paused = False
+        self._paused_partitions: set[int] = set()
+        self._restricted_to: Collection[int] | None = None
         self._next: Positions = {}
+        """The next offset to read of each partition."""
         self._rebalances: list[Rebalance] = []
-        self._failed: list[Failed] = []
-        self._refused: dict[int, str] = {}
-        self._retried: set[int] = set()
+        self._partition_errors: list[PartitionError] = []
+        self._unreadable: dict[int, str] = {}
+        """Partitions for which Kafka has reported an error, each with the reason."""
+        self._retrying: set[int] = set()
+        """The unreadable partitions that are being read again."""
         self._retry_at = 0.0
-        self._gaps_ahead: dict[int, Failed] = {}
-        self._pass_at = 0.0
-        self._passed: list[Gap] = []
-        self._sent: Positions = {}
-        self._unstored: Positions = {}
+        self._out_of_range: dict[int, PartitionError] = {}
+        """Partitions that librdkafka does not read, because their next offset does not exist in the topic."""
+        self._retry_out_of_range_at = 0.0
+        self._skipped_gaps: list[Gap] = []
+        self._requested_commits: Positions = {}
+        self._failed_commits: Positions = {}
 
-    # The group.
+    # The consumer group
 
     def join(self, listener: RebalanceListener) -> None:
         self._listener = listener
         self._subscribe()
 
     def _subscribe(self) -> None:
-        self._awaits_since = time.monotonic()
+        self._unassigned_since = time.monotonic()
         self._consumer.subscribe()
 
-    def _answer_rebalances(self) -> None:
-        """Tell the engine of what came with the last records, and do it. An error must end the worker."""
+    def _handle_rebalances(self) -> None:
+        """Handle the rebalances that came with the last records. An error in here must end the worker."""
         changes, self._rebalances = self._rebalances, []
         for change in changes:
             if change.is_assignment:
-                self._begin(change.partitions)
+                self._handle_assignment(change.partitions)
             else:
-                self._end(change.partitions, lost=change.lost)
+                self._handle_revocation(change.partitions, lost=change.lost)
 
-    def _begin(self, partitions: list[int]) -> None:
-        self._awaits_since = None
+    def _handle_assignment(self, partitions: list[int]) -> None:
+        self._unassigned_since = None
         starts = self._starts(partitions) if partitions else []
         self._consumer.assign(starts)
         self._assigned.update(partitions)
-        for place in starts:
-            self._next[place.partition] = place.offset
-            self._epochs.begin(place)
+        for start in starts:
+            self._next[start.partition] = start.offset
+            self._epochs.set_start(start)
         if partitions:
-            self._hold(partitions)
+            self._apply_pauses(partitions)
         if self._listener is not None:
             self._listener.assigned(partitions)
 
-    def _hold(self, partitions: Iterable[int]) -> None:
-        """Let partitions be paused that must not be read now, and the others go on."""
-        asked = set(partitions)
-        wanted = {partition for partition in asked if self._is_held(partition)}
-        if pausing := wanted - self._held:
+    def _apply_pauses(self, partitions: Iterable[int]) -> None:
+        """Pause those of the partitions that must not be read now, and resume the others."""
+        given = set(partitions)
+        to_pause = {partition for partition in given if self._must_pause(partition)}
+        if pausing := to_pause - self._paused_partitions:
             self._consumer.pause(pausing)
-        if resuming := (asked & self._held) - wanted:
+        if resuming := (given & self._paused_partitions) - to_pause:
             self._consumer.resume(resuming)
-        self._held = (self._held - asked) | wanted
+        self._paused_partitions = (self._paused_partitions - given) | to_pause
 
-    def _is_held(self, partition: int) -> bool:
-        left_out = self._only is not None and partition not in self._only
-        return self._paused or left_out or (partition in self._refused and partition not in self._retried)
+    def _must_pause(self, partition: int) -> bool:
+        is_excluded = self._restricted_to is not None and partition not in self._restricted_to
+        return self._is_paused or is_excluded or (partition in self._unreadable and partition not in self._retrying)
 
-    def _end(self, partitions: list[int], *, lost: bool) -> None:
+    def _handle_revocation(self, partitions: list[int], *, lost: bool) -> None:
         if lost:
-            self._awaits_since = time.monotonic()
+            self._unassigned_since = time.monotonic()
         if self._listener is not None:
             (self._listener.lost if lost else self._listener.revoked)(partitions)
-        if paused := self._held & set(partitions):
-            self._consumer.resume(paused)  # else they would come back paused
+        if paused := self._paused_partitions & set(partitions):
+            self._consumer.resume(paused)  # librdkafka keeps a partition paused when it is assigned again
         self._forget(partitions)
         self._consumer.unassign(partitions)
 
     def _forget(self, partitions: Iterable[int]) -> None:
-        gone = set(partitions)
-        self._assigned -= gone
-        self._held -= gone
-        self._stalls.end(gone)
-        self._epochs.end(gone)
-        self._passed = [gap for gap in self._passed if gap.partition not in gone]  # the next owner finds them too
-        self._failed = [failed for failed in self._failed if failed.partition not in gone]
-        for partition in gone:
-            self._refused.pop(partition, None)
-            self._gaps_ahead.pop(partition, None)
-            self._retried.discard(partition)
-            for known in (self._next, self._sent, self._unstored):
-                known.pop(partition, None)
+        lost = set(partitions)
+        self._assigned -= lost
+        self._paused_partitions -= lost
+        self._stalls.remove(lost)
+        self._epochs.remove(lost)
+        # The next owner of a partition finds the same gaps and reports them.
+        self._skipped_gaps = [gap for gap in self._skipped_gaps if gap.partition not in lost]
+        self._partition_errors = [error for error in self._partition_errors if error.partition not in lost]
+        for partition in lost:
+            self._unreadable.pop(partition, None)
+            self._out_of_range.pop(partition, None)
+            self._retrying.discard(partition)
+            for positions in (self._next, self._requested_commits, self._failed_commits):
+                positions.pop(partition, None)
 
-    def _join_anew(self, why: str) -> None:
-        """Go on with a new client. Raises WorkerError when the last one that was given up has not ended yet."""
-        if self._closing is not None and self._closing.is_alive():
+    def _replace_consumer(self, reason: str) -> None:
+        """Abandon the consumer and join with a new one.
+
+        Raises WorkerError when a consumer that was abandoned before is still closing.
+        """
+        if self._closer is not None and self._closer.is_alive():
             raise WorkerError(
-                "Kafka answers, but its client does not, and can't be closed. The next worker has a new one."
+                "Kafka is reachable, but its client hangs and can't be closed. This worker ends; a new one has a new "
+                "client."
             )
-        log.warning("the group's member is made anew", topic=self._topic, reason=why)
+        log.warning("the Kafka consumer is replaced", topic=self._topic, reason=reason)
         if self._assigned:
-            self._end(sorted(self._assigned), lost=True)
-        self._closing = threading.Thread(target=self._consumer.close, name="abandoned-member", daemon=True)
-        self._closing.start()
+            self._handle_revocation(sorted(self._assigned), lost=True)
+        self._closer = threading.Thread(target=self._consumer.close, name="abandoned-consumer", daemon=True)
+        self._closer.start()
         self._rebalances.clear()
-        self._failed.clear()
-        self._consumer = Consumer(self._settings, self._topic)
+        self._partition_errors.clear()
+        self._consumer = LibrdkafkaConsumer(self._settings, self._topic)
         self._subscribe()
 
-    # Where to begin.
+    # Start positions
 
-    def _starts(self, partitions: list[int]) -> list[Place]:
-        """Where to go on. A partition without a position is new, and starts at its first record."""
-        starts = self._committed_starts(partitions) if self._own_starts is None else self._kept_starts(partitions)
-        return [starts[p] if p in starts else Place(p, self._first(p)) for p in partitions]
+    def _starts(self, partitions: list[int]) -> list[PartitionOffset]:
+        """Return where to start. A partition without a position is new, and starts at its first record."""
+        has_external = self._external_starts is not None
+        starts = self._read_external_starts(partitions) if has_external else self._committed_starts(partitions)
+        return [starts[p] if p in starts else PartitionOffset(p, self._first_offset(p)) for p in partitions]
 
-    def _first(self, partition: int) -> int:
-        """Raises WorkerError."""
+    def _first_offset(self, partition: int) -> int:
+        """Return the first offset of a partition. Raises WorkerError when it can't be read."""
         try:
-            return self._bounds(partition)[0]
+            return self._watermarks(partition)[0]
         except BrokerUnavailable as error:
-            raise WorkerError(f"The start of a partition can't be read. {error.detail}") from error
+            raise WorkerError(f"The first offset of a partition can't be read. {error.detail}") from error
 
-    def _committed_starts(self, partitions: list[int]) -> dict[int, Place]:
-        """The group's positions. Raises WorkerError where it has none at all."""
+    def _committed_starts(self, partitions: list[int]) -> dict[int, PartitionOffset]:
+        """Return the committed positions of the group.
+
+        Raises SourceGap when the group has none for any partition, and WorkerError when they can't be read.
+        """
         try:
-            found = self._commits(partitions, STARTS_S)
-            topic = self._watch.read()
-            pinned = found or self._commits(topic.partitions)
+            found = self._committed(partitions, START_OFFSETS_TIMEOUT_S)
+            topic = self._monitor.describe()
+            any_committed = found or self._committed(topic.partitions)
         except BrokerUnavailable as error:
-            raise WorkerError(f"The group's positions can't be read. {error.detail}") from error
-        if not pinned:
-            raise no_position(self._topic)
-        self._require(topic.topic_id, {labelled(place.metadata) for place in pinned})
-        return {place.partition: Place(place.partition, place.offset, place.epoch) for place in found}
+            raise WorkerError(f"The committed positions of the group can't be read. {error.detail}") from error
+        if not any_committed:
+            raise no_committed_offset(self._topic)
+        self._check_topic_id(topic.topic_id, {committed_topic_id(each.metadata) for each in any_committed})
+        return {each.partition: PartitionOffset(each.partition, each.offset, each.leader_epoch) for each in found}
 
-    def _kept_starts(self, partitions: list[int]) -> dict[int, Place]:
-        """Positions that are kept elsewhere. Beyond the end: the topic lost records, and what comes now is new."""
-        assert self._own_starts is not None
+    def _read_external_starts(self, partitions: list[int]) -> dict[int, PartitionOffset]:
+        """Return the positions that `starts` provides.
+
+        A position beyond the end is left out: the topic has lost records, and those that are there now are new.
+        """
+        assert self._external_starts is not None
         try:
-            self._require(self._watch.read().topic_id)
-            starts = self._own_starts(partitions, self._topic_id)
-            return {p: Place(p, offset) for p, offset in starts.items() if offset <= self._bounds(p)[1]}
+            self._check_topic_id(self._monitor.describe().topic_id)
+            starts = self._external_starts(partitions, self._topic_id)
+            return {p: PartitionOffset(p, offset) for p, offset in starts.items() if offset <= self._watermarks(p)[1]}
         except Unavailable as error:
-            raise WorkerError(f"The positions can't be read. {error.detail}") from error
+            raise WorkerError(f"The start positions can't be read. {error.detail}") from error
 
-    def _require(self, topic_id: str, expected: Collection[str] = ()) -> None:
-        """Raise SourceGap when this is another topic than the one that positions count. Empty: not known."""
+    def _check_topic_id(self, topic_id: str, expected: Collection[str] = ()) -> None:
+        """Raise SourceGap when the positions belong to a topic with another id. An empty id is unknown."""
         if topic_id and {self._topic_id, *expected} - {topic_id, ""}:
-            raise recreated(self._topic)
+            raise topic_recreated(self._topic)
         self._topic_id = topic_id or self._topic_id
 
-    def _commits(self, partitions: Collection[int], timeout_s: float = REQUEST_S) -> list[Place]:
+    def _committed(self, partitions: Collection[int], timeout_s: float = REQUEST_TIMEOUT_S) -> list[PartitionOffset]:
         try:
             return self._consumer.committed(partitions, timeout_s) if partitions else []
         except KafkaException as error:
-            raise unavailable(error, self._access) from error
+            raise broker_unavailable_error(error, self._access) from error
 
-    def _bounds(self, partition: int) -> tuple[int, int]:
-        """The first offset of a partition, and the next one."""
+    def _watermarks(self, partition: int) -> tuple[int, int]:
+        """Return the first offset of a partition, and its end offset."""
         try:
-            return self._consumer.bounds(partition, REQUEST_S)
+            return self._consumer.watermarks(partition, REQUEST_TIMEOUT_S)
         except KafkaException as error:
-            raise unavailable(error, self._access) from error
+            raise broker_unavailable_error(error, self._access) from error
 
-    # Reading.
+    # Reading
 
     def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
         deadline = time.monotonic() + timeout_s
         while True:
-            self._answer_rebalances()
-            self._look_after()
-            left_s = max(0.0, min(SERVE_EVERY_S, deadline - time.monotonic()))
-            received = self._consumer.receive(max_records, MAX_BATCH_BYTES, left_s)
+            self._handle_rebalances()
+            self._do_housekeeping()
+            left_s = max(0.0, min(HOUSEKEEPING_INTERVAL_S, deadline - time.monotonic()))
+            fetched = self._consumer.receive(max_records, MAX_BATCH_BYTES, left_s)
             self._rebalances += self._consumer.rebalances()
-            self._failed += received.failed
-            batch = self._batch(received)
-            if batch or batch.ends or time.monotonic() >= deadline:
+            self._partition_errors += fetched.errors
+            batch = self._batch(fetched)
+            if batch or batch.next_offsets or time.monotonic() >= deadline:
                 return batch
 
-    def _batch(self, received: Received) -> RecordBatch:
-        batch = RecordBatch(self._topic, *received[:5], Numbers("q", bytes(8 * len(received.offsets))))
+    def _batch(self, fetched: FetchedColumns) -> RecordBatch:
+        batch = RecordBatch(self._topic, *fetched[:5], Int64Column("q", bytes(8 * len(fetched.offsets))))
         if batch:
-            self._epochs.read(received)
-        batch, ends = self._before_damage(batch, received)
-        last = batch.last_offsets()
-        self._next.update({partition: offset + 1 for partition, offset in last.items()})
-        self._recovered(last.keys() | ends.keys())
-        (self._stalls.moved if last else self._stalls.drained)()
-        # Control records take offsets too: the end of a transaction leaves the last record behind.
-        batch.ends = {p: end for p, end in ends.items() if end > self._next.get(p, end)}
-        self._next.update(batch.ends)
+            self._epochs.add(fetched)
+        batch, end_offsets = self._before_damage(batch, fetched)
+        last_offsets = batch.last_offsets()
+        self._next.update({partition: offset + 1 for partition, offset in last_offsets.items()})
+        self._mark_readable(last_offsets.keys() | end_offsets.keys())
+        self._stalls.polled(has_records=bool(last_offsets))
+        # Control records have offsets, too: the end of a transaction makes the end offset larger than that of the last
+        # record + 1.
+        batch.next_offsets = {p: end for p, end in end_offsets.items() if end > self._next.get(p, end)}
+        self._next.update(batch.next_offsets)
         return batch
 
     @staticmethod
-    def _before_damage(batch: RecordBatch, received: Received) -> tuple[RecordBatch, Positions]:
-        """Without what follows a damaged record batch, and the ends of other partitions.
+    def _before_damage(batch: RecordBatch, fetched: FetchedColumns) -> tuple[RecordBatch, Positions]:
+        """Return the records before damaged record batches, and the end offsets of the undamaged partitions.
 
-        librdkafka reports a batch that it can't read, and continues with the records after it.
+        librdkafka reports a record batch that it can't read, and continues with the records after it.
         """
-        damage = {each.partition: each.offset for each in reversed(received.failed) if each.code in _DAMAGED}
+        damage = {each.partition: each.offset for each in reversed(fetched.errors) if each.code in _DAMAGED}
         if not damage:
-            return batch, received.ends
-        places = zip(batch.partitions, batch.offsets, strict=True)
-        kept = batch.select(partition not in damage or offset < damage[partition] for partition, offset in places)
-        return kept, {partition: end for partition, end in received.ends.items() if partition not in damage}
+            return batch, fetched.end_offsets
+        positions = zip(batch.partitions, batch.offsets, strict=True)
+        undamaged = batch.select(
+            partition not in damage or offset < damage[partition] for partition, offset in positions
+        )
+        return undamaged, {partition: end for partition, end in fetched.end_offsets.items() if partition not in damage}
 
-    # What goes on beside the records.
+    # Housekeeping
 
-    def _look_after(self) -> None:
-        """Raise what the client has heard, and mend what stands still."""
+    def _do_housekeeping(self) -> None:
+        """Raise errors that the client has reported, and restart a consumer or partition that has stalled."""
         self._errors.check()
         if self._consumer.fatal is not None:
             raise self._describe(self._consumer.fatal)
-        self._note_commits()
-        state = self._watch.look()
-        if state is not None:
-            self._require(state.topic_id)
-        self._hear_failed()
-        self._pass_gaps()
-        self._retry_refused()
-        self._mend_member()
-        self._mend_stalls()
+        self._collect_failed_commits()
+        new_state = self._monitor.poll()
+        if new_state is not None:
+            self._check_topic_id(new_state.topic_id)
+        self._handle_partition_errors()
+        self._skip_gaps()
+        self._retry_unreadable()
+        self._replace_stuck_consumer()
+        self._check_stalls()
 
-    def _hear_failed(self) -> None:
-        while self._failed:
-            self._hear(self._failed.pop(0))
+    def _handle_partition_errors(self) -> None:
+        while self._partition_errors:
+            self._handle_partition_error(self._partition_errors.pop(0))
 
-    def _hear(self, failed: Failed) -> None:
-        if failed.code == KafkaError._AUTO_OFFSET_RESET:
-            if failed.partition in self._assigned:
-                self._gaps_ahead[failed.partition] = failed
+    def _handle_partition_error(self, error: PartitionError) -> None:
+        if error.code == KafkaError._AUTO_OFFSET_RESET:
+            if error.partition in self._assigned:
+                self._out_of_range[error.partition] = error
             return
-        if failed.code == KafkaError._FATAL:
-            raise self._describe(self._consumer.fatal_error())
-        if failed.code in _FENCED or (failed.partition not in self._assigned and failed.code not in _WAITED_OUT):
-            raise self._describe(KafkaError(failed.code, failed.text))
-        if failed.code not in _WAITED_OUT:
-            self._refuse(failed)
+        if error.code == KafkaError._FATAL:
+            raise self._describe(self._consumer.read_fatal_error())
+        if error.code in _FENCED or (error.partition not in self._assigned and error.code not in _RETRIABLE):
+            raise self._describe(KafkaError(error.code, error.text))
+        if error.code not in _RETRIABLE:
+            self._mark_unreadable(error)
 
-    def _refuse(self, failed: Failed) -> None:
-        """Read nothing more of a partition until it is tried again, and nothing behind the place that failed."""
-        why = unread(failed.text or KafkaError(failed.code).str(), self._topic, failed.partition, self._access)
-        if failed.code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            why = unavailable(KafkaError(failed.code), self._access).detail
-        self._refused[failed.partition] = why
-        self._retried.discard(failed.partition)
-        self._hold([failed.partition])
-        if self._refused.keys() >= self._assigned:
-            raise BrokerUnavailable(why)
+    def _mark_unreadable(self, error: PartitionError) -> None:
+        """Pause a partition until the next retry, so that no record after the failed offset is read."""
+        text = error.text or KafkaError(error.code).str()
+        reason = unreadable_partition_message(text, self._topic, error.partition, self._access)
+        if error.code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            reason = broker_unavailable_error(KafkaError(error.code), self._access).detail
+        self._unreadable[error.partition] = reason
+        self._retrying.discard(error.partition)
+        self._apply_pauses([error.partition])
+        if self._unreadable.keys() >= self._assigned:
+            raise BrokerUnavailable(reason)
 
-    def _recovered(self, partitions: Collection[int]) -> None:
-        for partition in self._refused.keys() & partitions:
-            del self._refused[partition]
-            self._retried.discard(partition)
+    def _mark_readable(self, partitions: Collection[int]) -> None:
+        for partition in self._unreadable.keys() & partitions:
+            del self._unreadable[partition]
+            self._retrying.discard(partition)
 
     def _describe(self, error: KafkaError) -> HeadwaterError:
         if error.code() in _FENCED:
             return Fenced(f"Another worker took this one's place in the group: {error.str()}.")
         if error.fatal():
-            return WorkerError(f"Kafka's client cannot go on: {error.str()}. The next worker has a new one.")
-        return unavailable(error, self._access)
+            return WorkerError(
+                f"The Kafka client has failed: {error.str()}. This worker ends; a new one has a new client."
+            )
+        return broker_unavailable_error(error, self._access)
 
-    def _retry_refused(self) -> None:
-        """Try partitions again; librdkafka asks no more for one that it may not read."""
+    def _retry_unreadable(self) -> None:
+        """Read unreadable partitions again: librdkafka stops fetching a partition after an authorization error."""
         now = time.monotonic()
-        if self._refused and now >= self._retry_at:
-            self._retry_at = now + RETRY_S
-            self._retried = {*self._refused}
-            self._restart(self._refused)
+        if self._unreadable and now >= self._retry_at:
+            self._retry_at = now + RETRY_INTERVAL_S
+            self._retrying = {*self._unreadable}
+            self._refetch(self._unreadable)
 
-    def _mend_member(self) -> None:
-        """librdkafka can wait for good though Kafka is there: for the answer to what it asked over a connection that it
-        gave up meanwhile, or because a broker that had just come back named no brokers (librdkafka issue 5301).
+    def _replace_stuck_consumer(self) -> None:
+        """Replace the consumer if it gets no partitions although Kafka is reachable.
+
+        librdkafka can hang forever: when it waits for a response on a connection that it has closed, or when a
+        restarted broker has returned metadata without brokers (librdkafka issue 5301).
         """
-        if self._awaits_since is None or time.monotonic() - self._awaits_since < REJOIN_S:
+        if self._unassigned_since is None or time.monotonic() - self._unassigned_since < REJOIN_AFTER_S:
             return
-        state = self._watch.state
-        if self._watch.answers_s() >= REJOIN_S and state is not None and not state.leaderless:
-            self._join_anew("Kafka answers, but the member gets no partitions")
+        state = self._monitor.state
+        if self._monitor.reachable_for_s() >= REJOIN_AFTER_S and state is not None and not state.leaderless:
+            self._replace_consumer("Kafka is reachable, but the consumer gets no partitions")
 
-    def _mend_stalls(self) -> None:
-        reading = self._assigned - self._held - self._refused.keys() - self._gaps_ahead.keys()
-        found = self._stalls.look({p: at for p, at in self._next.items() if p in reading})
-        if found is not None:
-            self._revive(found)
+    def _check_stalls(self) -> None:
+        reading = self._assigned - self._paused_partitions - self._unreadable.keys() - self._out_of_range.keys()
+        stalled = self._stalls.check({p: position for p, position in self._next.items() if p in reading})
+        if stalled is not None:
+            self._restart_stalled(stalled)
 
-    def _revive(self, stalled: Stalled) -> None:
-        if stalled.times > 1:
-            self._join_anew(f"partitions {stalled.partitions} have records, and give none")
+    def _restart_stalled(self, stalled: StalledPartitions) -> None:
+        if stalled.reports > 1:
+            self._replace_consumer(f"partitions {stalled.partitions} have records, but the consumer returns none")
             return
-        log.warning("partitions stand still; they are fetched anew", topic=self._topic, partitions=stalled.partitions)
-        self._restart(stalled.partitions)
+        log.warning("stalled partitions are fetched again", topic=self._topic, partitions=stalled.partitions)
+        self._refetch(stalled.partitions)
 
-    def _restart(self, partitions: Iterable[int]) -> None:
-        """Fetch partitions anew from where reading has come to."""
-        self._consumer.restart([self._place_of(partition, self._next[partition]) for partition in partitions])
-        self._hold(partitions)
+    def _refetch(self, partitions: Iterable[int]) -> None:
+        """Fetch partitions again from their next offset."""
+        self._consumer.reassign([self._with_epoch(partition, self._next[partition]) for partition in partitions])
+        self._apply_pauses(partitions)
 
-    def _place_of(self, partition: int, position: int) -> Place:
-        return Place(partition, position, self._epochs.before(partition, position))
+    def _with_epoch(self, partition: int, position: int) -> PartitionOffset:
+        return PartitionOffset(partition, position, self._epochs.epoch_before(partition, position))
 
-    def _move(self, places: Collection[Place]) -> None:
-        self._consumer.move(places)
-        self._hold([place.partition for place in places])
-        for place in places:
-            self._next[place.partition] = place.offset
-            self._epochs.begin(place)
+    def _seek(self, offsets: Collection[PartitionOffset]) -> None:
+        self._consumer.seek(offsets)
+        self._apply_pauses([offset.partition for offset in offsets])
+        for offset in offsets:
+            self._next[offset.partition] = offset.offset
+            self._epochs.set_start(offset)
 
-    # Gaps: librdkafka has stopped to read a partition at a position that is not on the topic.
+    # Gaps: librdkafka has stopped reading a partition, because its next offset is out of range.
 
-    def _pass_gaps(self) -> None:
-        """Pass what lies ahead. A partition whose broker does not answer is tried again, and holds up no other."""
-        if not self._gaps_ahead or time.monotonic() < self._pass_at:
+    def _skip_gaps(self) -> None:
+        """Move partitions that are out of range to their first offset.
+
+        A partition whose leader does not answer is retried later, and does not delay the others.
+        """
+        if not self._out_of_range or time.monotonic() < self._retry_out_of_range_at:
             return
-        leaderless = self._watch.state.leaderless if self._watch.state is not None else frozenset()
-        for failed in [each for each in self._gaps_ahead.values() if each.partition not in leaderless]:
+        leaderless = self._monitor.state.leaderless if self._monitor.state is not None else frozenset()
+        for error in [each for each in self._out_of_range.values() if each.partition not in leaderless]:
             try:
-                self._pass_gap(failed)
+                self._skip_gap(error)
             except BrokerUnavailable:
-                self._pass_at = time.monotonic() + RETRY_S  # `not_read` names the partition meanwhile
+                # Until the retry, `unreadable` reports the partition.
+                self._retry_out_of_range_at = time.monotonic() + RETRY_INTERVAL_S
             else:
-                del self._gaps_ahead[failed.partition]
+                del self._out_of_range[error.partition]
 
-    def _pass_gap(self, failed: Failed) -> None:
-        """Read on where the gap ends. Raises SourceGap when the log was cut off or is another topic's."""
-        partition, position = failed.partition, self._next[failed.partition]
-        self._require(self._watch.read().topic_id)
-        first, end = self._bounds(partition)
-        if _CUT_OFF in failed.text and not failed.text.startswith(_UNKNOWN_EPOCH):
-            raise cut_off(self._topic, partition, position)
+    def _skip_gap(self, error: PartitionError) -> None:
+        """Continue at the end of a gap. Raises SourceGap when the log was truncated, or the topic was recreated."""
+        partition, position = error.partition, self._next[error.partition]
+        self._check_topic_id(self._monitor.describe().topic_id)
+        first, end = self._watermarks(partition)
+        if _LOG_TRUNCATION in error.text and not error.text.startswith(_NO_EPOCH):
+            raise log_truncated(self._topic, partition, position)
         if position > end:
-            raise truncated(self._topic, partition, position, end)
+            raise offset_beyond_end(self._topic, partition, position, end)
         if position < first:
-            self._passed.append(Gap(self._topic, partition, position, first))
-        self._move([Place(partition, max(position, first))])
+            self._skipped_gaps.append(Gap(self._topic, partition, position, first))
+        self._seek([PartitionOffset(partition, max(position, first))])
 
     def gaps(self) -> list[Gap]:
-        passed, self._passed = self._passed, []
-        return passed
+        gaps, self._skipped_gaps = self._skipped_gaps, []
+        return gaps
 
-    def not_read(self) -> dict[int, str]:
-        if self._watch.silent_s() >= SILENCE_TOLD_S:
-            return dict.fromkeys(self._assigned, unavailable(KafkaError(KafkaError._TRANSPORT), self._access).detail)
-        state = self._watch.state
+    def unreadable(self) -> dict[int, str]:
+        if self._monitor.unreachable_for_s() >= OUTAGE_REPORTED_AFTER_S:
+            outage = broker_unavailable_error(KafkaError(KafkaError._TRANSPORT), self._access)
+            return dict.fromkeys(self._assigned, outage.detail)
+        state = self._monitor.state
         leaderless = self._assigned & state.leaderless if state is not None else set()
-        held_up = {partition: _held_up(self._topic, partition, at) for partition, at in self._stalls.held().items()}
-        no_bounds = dict.fromkeys(self._gaps_ahead, "its first and its last offset can't be read at the moment")
-        no_leader = dict.fromkeys(leaderless, "it has no leader at the moment")
-        others = {p: unread(why, self._topic, p, self._access) for p, why in (no_bounds | no_leader).items()}
-        return dict(sorted((held_up | self._refused | others).items()))
+        blocked = {
+            partition: _blocked_message(self._topic, partition, last_stable)
+            for partition, last_stable in self._stalls.blocked_by_transaction().items()
+        }
+        reasons = dict.fromkeys(self._out_of_range, "its first and its last offset can't be read at the moment")
+        reasons |= dict.fromkeys(leaderless, "it has no leader at the moment")
+        messages = {
+            partition: unreadable_partition_message(reason, self._topic, partition, self._access)
+            for partition, reason in reasons.items()
+        }
+        return dict(sorted((blocked | self._unreadable | messages).items()))
 
     def seek(self, positions: Positions) -> None:
         if positions.keys() - self._assigned:
-            # Reading on from anywhere else would skip records: the worker that starts next asks the group.
-            raise Fenced("Another worker has this one's partitions, so it can't read them again.")
-        self._failed = [failed for failed in self._failed if failed.partition not in positions]
-        self._gaps_ahead = {p: failed for p, failed in self._gaps_ahead.items() if p not in positions}
-        self._move([self._place_of(partition, at) for partition, at in positions.items()])
+            # To read only the partitions that are left would skip records; a new worker reads the committed positions.
+            raise Fenced(
+                "Another worker owns these partitions now, so this worker can't read their records again. It ends; the "
+                "owner reads them."
+            )
+        self._partition_errors = [error for error in self._partition_errors if error.partition not in positions]
+        self._out_of_range = {p: error for p, error in self._out_of_range.items() if p not in positions}
+        self._seek([self._with_epoch(partition, position) for partition, position in positions.items()])
 
-    def read_only(self, partitions: Collection[int] | None) -> None:
-        self._only = partitions
-        self._hold(self._assigned)
+    def restrict_to(self, partitions: Collection[int] | None) -> None:
+        self._restricted_to = partitions
+        self._apply_pauses(self._assigned)
 
     def pause(self) -> None:
         self._set_paused(True)
@@ -455,75 +514,82 @@ class KafkaSource:
     def resume(self) -> None:
         self._set_paused(False)
 
-    def _set_paused(self, paused: bool) -> None:
-        self._paused = paused
-        self._hold(self._assigned)
+    def _set_paused(self, is_paused: bool) -> None:
+        self._is_paused = is_paused
+        self._apply_pauses(self._assigned)
 
-    # Positions.
+    # Committed positions
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
-        self._note_commits()
-        self._unstored.update(positions)
-        wanted, self._unstored = self._unstored, {}
-        mine = {p: offset for p, offset in wanted.items() if p in self._assigned}
-        if not mine:
+        self._collect_failed_commits()
+        self._failed_commits.update(positions)
+        requested, self._failed_commits = self._failed_commits, {}
+        owned = {p: position for p, position in requested.items() if p in self._assigned}
+        if not owned:
             return
-        self._sent.update(wanted)
+        self._requested_commits.update(requested)
         try:
-            self._consumer.commit(self._labelled(mine), wait=wait)
+            self._consumer.commit(self._with_metadata(owned), wait=wait)
         except KafkaException as error:
-            self._unstored.update(wanted)
-            raise unavailable(error, self._access) from error
+            self._failed_commits.update(requested)
+            raise broker_unavailable_error(error, self._access) from error
 
-    def _labelled(self, positions: Positions) -> list[Place]:
-        metadata = label(self._topic_id)
-        return [Place(p, at, self._epochs.before(p, at), metadata) for p, at in positions.items()]
+    def _with_metadata(self, positions: Positions) -> list[PartitionOffset]:
+        metadata = commit_metadata(self._topic_id)
+        return [
+            PartitionOffset(partition, position, self._epochs.epoch_before(partition, position), metadata)
+            for partition, position in positions.items()
+        ]
 
-    def _note_commits(self) -> None:
-        """Take the outcomes of commits that nobody waited for."""
+    def _collect_failed_commits(self) -> None:
+        """Collect the failures of asynchronous commits."""
         for failure in self._consumer.commit_failures():
-            log.info("commit refused; it is sent again", topic=self._topic, error=KafkaError(failure.code).str())
+            log.info("a commit has failed; it is repeated", topic=self._topic, error=KafkaError(failure.code).str())
             for partition in failure.partitions:
-                if partition in self._sent:
-                    self._unstored.setdefault(partition, self._sent[partition])
+                if partition in self._requested_commits:
+                    self._failed_commits.setdefault(partition, self._requested_commits[partition])
 
     def committed(self) -> Positions:
-        return {place.partition: place.offset for place in self._commits(self._assigned)}
+        return {each.partition: each.offset for each in self._committed(self._assigned)}
 
-    names = staticmethod(position_names)
+    source_ids = staticmethod(position_ids)
 
-    def membership(self) -> Member:
-        return Member(self._consumer.group_metadata(), label(self._topic_id), self._epochs.before)
+    def group_metadata(self) -> TransactionGroup:
+        metadata = commit_metadata(self._topic_id)
+        return TransactionGroup(self._consumer.group_metadata(), metadata, self._epochs.epoch_before)
 
     def close(self, *, leave: bool = False) -> None:
         self._listener = None
         if leave:
             self._leave()
         self._consumer.close()
-        self._watch.close()
+        self._monitor.close()
 
     def _leave(self) -> None:
-        """A static member that only closes keeps its partitions until its session is over: for its successor."""
+        """Unsubscribe, so that the partitions are reassigned immediately.
+
+        A static member that only closes keeps its partitions for its successor until its session times out.
+        """
         try:
             self._consumer.unsubscribe()
-            deadline = time.monotonic() + LEAVE_S
+            deadline = time.monotonic() + LEAVE_TIMEOUT_S
             while self._assigned and time.monotonic() < deadline:
                 self._consumer.receive(0, 0, LEAVE_POLL_S)
                 self._rebalances += self._consumer.rebalances()
-                self._answer_rebalances()
+                self._handle_rebalances()
         except KafkaException as error:
             log.info("the member could not leave its group", topic=self._topic, error=str(error))
 
 
-def _held_up(topic: str, partition: int, stable: int) -> str:
+def _blocked_message(topic: str, partition: int, last_stable: int) -> str:
     return (
-        f"Records of {topic}, partition {partition}, from offset {stable} on are not readable: a producer has left a "
-        "transaction open there. They come when it ends: `kafka-transactions.sh find-hanging` finds the transaction, "
-        "and `kafka-transactions.sh abort` ends it."
+        f"Records of {topic}, partition {partition}, from offset {last_stable} on can't be read, because a producer left "
+        "a transaction open. They become readable when the transaction ends: `kafka-transactions.sh find-hanging` finds "
+        "it, and `kafka-transactions.sh abort` ends it."
     )
 
 
 def build(spec: WorkerSpec, slot: int) -> KafkaSource:
-    """The source of one worker: a static member, so that a restarted worker takes its place without a rebalance."""
+    """Return the source of one worker: a static member, so that a restarted worker gets its partitions back."""
     access = spec.source if isinstance(spec.source, KafkaAccess) else spec.kafka
     return KafkaSource(access, spec.source_topic, spec.source_group, f"{spec.config_id}-{slot}")

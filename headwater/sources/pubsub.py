@@ -1,11 +1,11 @@
-"""Google Pub/Sub as a source: one of any number of workers on one subscription.
+"""The source that reads a Google Pub/Sub subscription. Any number of workers can read one subscription.
 
-A commit acknowledges messages. Until then they are kept here, and their leases renewed every RENEW_S, also while
-nothing is read; what a dead worker held comes to another one SUBSCRIPTION_LEASE_S after the last renewal. There are
-three threads: the engine's, one that reads the stream, one that sends renewals and acknowledgements.
+A commit acknowledges messages. Until then the source keeps them and renews their leases every RENEW_INTERVAL_S, also
+while it is paused. The messages of a dead worker are redelivered SUBSCRIPTION_LEASE_S after the last renewal. There are
+three threads: the engine's, one that reads the stream, and one that sends renewals and acknowledgements.
 
-The stream is read with the raw call, since Google's subscriber hands out a message of an ordering key only when the one
-before is acknowledged: with one acknowledgement a second that would be one record a second.
+The stream is read with the raw gRPC call, because Google's subscriber returns a message of an ordering key only after
+the previous one is acknowledged: with one commit a second that would be one record a second.
 """
 
 import threading
@@ -19,37 +19,37 @@ from google.api_core import exceptions
 from google.auth.exceptions import GoogleAuthError
 from google.pubsub_v1.types import StreamingPullRequest
 
+from headwater.backoff import Backoff
 from headwater.brokers.base import SUBSCRIPTION_LEASE_S
-from headwater.brokers.pubsub_client import connect, options, sentence, subscriber
-from headwater.children import Backoff
+from headwater.brokers.pubsub_client import call_options, connect, error_message, subscriber
 from headwater.errors import BrokerUnavailable, HeadwaterError, SourceGap, WorkerError
 from headwater.model.natural_key import KeyOf, natural_key
 from headwater.model.record import RecordBatch
-from headwater.model.worker import PubSubPull, WorkerSpec
+from headwater.model.worker_spec import PubSubPull, WorkerSpec
 from headwater.sources.base import Gap, Positions, RebalanceListener
-from headwater.sources.unacknowledged import PARTITIONS, Message, Unacknowledged
+from headwater.sources.unacked_messages import PARTITIONS, Message, UnackedMessages
 
 log = structlog.get_logger(__name__)
 
 KEY_ATTRIBUTE: Final = "key"
-"""Where a publisher may name a record's natural key."""
-RENEW_S: Final = 6.0
-"""A renewal that fails is tried again twice before the leases end."""
-MAX_KEPT: Final = 20_000
-MAX_KEPT_BYTES: Final = 64 << 20
-"""Of messages without an acknowledgement. Pub/Sub is asked to send no more; if it does, the stream is not read on."""
+"""The message attribute in which a publisher may send the natural key of the record."""
+RENEW_INTERVAL_S: Final = 6.0
+"""A renewal that fails is retried twice before the leases end."""
+MAX_UNACKED: Final = 20_000
+MAX_UNACKED_BYTES: Final = 64 << 20
+"""The limits of unacknowledged messages. Pub/Sub gets them as flow control; above them, the stream is not read."""
 MAX_BATCH_BYTES: Final = 8 << 20
-IDS_AT_ONCE: Final = 2_000
-"""Ids in one request, which may have 512 KiB."""
-HEARTBEAT_S: Final = 30.0
-SETTLED_S: Final = 2.0
-"""A stream that lasts so long is a good one: Pub/Sub says nothing until there is a message."""
-HALF_CLOSED_S: Final = 0.5
-"""How long the end of a stream is waited for: what it gives until then can be handed back at once."""
-LAST_REQUEST_S: Final = 2.0
-ACKNOWLEDGED_S: Final = 5.0
+MAX_IDS_PER_REQUEST: Final = 2_000
+"""A request may have at most 512 KiB."""
+HEARTBEAT_INTERVAL_S: Final = 30.0
+HEALTHY_AFTER_S: Final = 2.0
+"""A stream that stays open this long counts as healthy: Pub/Sub sends nothing until there is a message."""
+STREAM_CLOSE_TIMEOUT_S: Final = 0.5
+"""How long `close` waits for the end of the stream. Messages that arrive until then are released immediately."""
+LAST_REQUEST_TIMEOUT_S: Final = 2.0
+ACK_TIMEOUT_S: Final = 5.0
 
-_PASSING: Final = frozenset(
+_RETRIABLE: Final = frozenset(
     {
         grpc.StatusCode.OK,
         grpc.StatusCode.CANCELLED,
@@ -61,27 +61,31 @@ _PASSING: Final = frozenset(
         grpc.StatusCode.RESOURCE_EXHAUSTED,
     }
 )
-"""How streams end in the normal course, and in outages."""
+"""The status codes with which a stream ends normally or during an outage."""
 
 
 class PubSubSource:
-    """Implements sources.base.Source. topic: what the records' batches are called. key_of: the natural key of a record
-    whose publisher does not name it. deduplicate: whether a message that equals the last one of its natural key is
-    dropped; see Unacknowledged.
+    """Implements sources.base.Source.
 
-    Every worker has all partitions, for as long as it lives: Pub/Sub deals messages out, and keeps those of an ordering
-    key with one worker. There are no gaps: Pub/Sub does not tell of messages that were too old.
+    Each worker has all partitions for its lifetime: Pub/Sub distributes messages, and delivers those of an ordering key
+    to one worker. Gaps are never reported, because Pub/Sub does not report expired messages.
+
+    Args:
+        access: The subscription.
+        topic: The topic name of the record batches.
+        key_of: Returns the natural key of a record whose publisher has not sent it.
+        deduplicate: Whether to drop a message that equals the last one with the same natural key; see UnackedMessages.
     """
 
     def __init__(
         self, access: PubSubPull, topic: str, key_of: KeyOf = lambda _: None, *, deduplicate: bool = False
     ) -> None:
         self._topic = topic
-        self._kept = Unacknowledged(topic, deduplicate=deduplicate)
-        self._changed = threading.Condition()
-        self._pull = Pull(access, key_of, self._kept, self._changed)
+        self._unacked = UnackedMessages(topic, deduplicate=deduplicate)
+        self._condition = threading.Condition()
+        self._pull = StreamingPull(access, key_of, self._unacked, self._condition)
         self._listener: RebalanceListener | None = None
-        self._open = self._paused = False
+        self._is_open = self._is_paused = False
 
     def join(self, listener: RebalanceListener) -> None:
         self._listener = listener
@@ -89,94 +93,103 @@ class PubSubSource:
     def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
         if self._listener is None:
             return RecordBatch.empty(self._topic)
-        if not self._open:
-            self._begin(self._listener)
+        if not self._is_open:
+            self._open(self._listener)
         self._pull.check()
-        with self._changed:
-            self._changed.wait_for(lambda: self._kept.unread and not self._paused, timeout_s)
-            if self._paused:
+        with self._condition:
+            self._condition.wait_for(lambda: self._unacked.has_unread and not self._is_paused, timeout_s)
+            if self._is_paused:
                 return RecordBatch.empty(self._topic)
-            return self._kept.read(max_records, MAX_BATCH_BYTES)
+            return self._unacked.read(max_records, MAX_BATCH_BYTES)
 
-    def _begin(self, listener: RebalanceListener) -> None:
+    def _open(self, listener: RebalanceListener) -> None:
         self._pull.open()
-        self._open = True
+        self._is_open = True
         listener.assigned([*PARTITIONS])
 
     def gaps(self) -> list[Gap]:
         return []
 
-    def not_read(self) -> Mapping[int, str]:
+    def unreadable(self) -> Mapping[int, str]:
         return {}
 
     def seek(self, positions: Positions) -> None:
-        with self._changed:
-            self._kept.seek(positions)
+        with self._condition:
+            self._unacked.seek(positions)
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
-        with self._changed:
-            self._pull.acknowledge(self._kept.commit(positions))
-            if wait and not self._changed.wait_for(self._pull.is_acknowledged, ACKNOWLEDGED_S):
-                raise BrokerUnavailable("Google Pub/Sub does not take acknowledgements; they are sent again.")
+        with self._condition:
+            self._pull.acknowledge(self._unacked.commit(positions))
+            if wait and not self._condition.wait_for(self._pull.is_acknowledged, ACK_TIMEOUT_S):
+                raise BrokerUnavailable("Google Pub/Sub has not accepted acknowledgements; they are sent again.")
 
     def committed(self) -> Positions:
-        with self._changed:
-            return self._kept.committed()
+        with self._condition:
+            return self._unacked.committed()
 
-    def membership(self) -> object:
-        """Nothing: no transaction can hold acknowledgements."""
+    def group_metadata(self) -> object:
+        """Return None: a transaction can't contain acknowledgements."""
         return None
 
-    def names(self, batch: RecordBatch) -> list[bytes]:
-        """The message ids."""
-        with self._changed:
-            return list(self._kept.names(batch.partitions, batch.offsets))
+    def source_ids(self, batch: RecordBatch) -> list[bytes]:
+        """Return the message ids."""
+        with self._condition:
+            return list(self._unacked.message_ids(batch.partitions, batch.offsets))
 
-    def read_only(self, partitions: Collection[int] | None) -> None:
+    def restrict_to(self, partitions: Collection[int] | None) -> None:
         """Do nothing: a queue has no partitions."""
 
     def pause(self) -> None:
-        self._paused = True
+        self._is_paused = True
 
     def resume(self) -> None:
-        self._paused = False
+        self._is_paused = False
 
     def close(self, *, leave: bool = False) -> None:  # noqa: ARG002 - a subscription has no members
-        """Hand back what is not acknowledged, so that the next worker need not wait for the end of the leases."""
+        """Release unacknowledged messages, so that the next worker need not wait until their leases end."""
         self._listener = None
         self._pull.close()
 
 
-class Pull:
-    """A subscription's stream, leases and acknowledgements. kept, changed: shared with the source, under its lock."""
+class StreamingPull:
+    """The stream of a subscription, and the leases and acknowledgements of its messages.
 
-    def __init__(self, access: PubSubPull, key_of: KeyOf, kept: Unacknowledged, changed: threading.Condition) -> None:
+    unacked: the messages, shared with the source. condition: guards `unacked`; it is notified of changes.
+    """
+
+    def __init__(
+        self, access: PubSubPull, key_of: KeyOf, unacked: UnackedMessages, condition: threading.Condition
+    ) -> None:
         self._access = access
         self._key_of = key_of
-        self._kept = kept
-        self._changed = changed
-        self._unsent: list[str] = []
-        self._sending = 0
-        self._trouble: HeadwaterError | None = None
+        self._unacked = unacked
+        self._condition = condition
+        self._ack_ids_to_send: list[str] = []
+        self._acks_in_flight = 0
+        self._error: HeadwaterError | None = None
         self._failures = 0
+        """How many streams in a row have ended without a message."""
         self._opened_at = float("-inf")
-        self._stopping = threading.Event()
-        self._wake = threading.Event()
+        self._is_closing = threading.Event()
+        self._wake_sender = threading.Event()
         self._channel = connect(access)
         self._client = subscriber(self._channel)
-        self._call: Any = None
-        self._stream_in: Any = self._client.transport.streaming_pull  # its type says one request, and it takes many
+        self._stream_call: Any = None
+        # The type hint of this method says one request, but it takes an iterator.
+        self._streaming_pull: Any = self._client.transport.streaming_pull
         self._threads = [
-            threading.Thread(target=_logged(work), name=f"pubsub-{work.__name__}", daemon=True)
-            for work in (self._stream, self._lease)
+            threading.Thread(target=_log_errors(work), name=f"pubsub-{work.__name__}", daemon=True)
+            for work in (self._run_stream, self._run_sender)
         ]
 
     def open(self) -> None:
-        """Begin, when the subscription is there. Raises BrokerUnavailable, SourceGap."""
+        """Check that the subscription exists, and start the threads. Raises BrokerUnavailable, SourceGap."""
         try:
-            self._client.get_subscription(subscription=self._access.subscription, **options())
+            self._client.get_subscription(subscription=self._access.subscription, **call_options())
         except exceptions.Forbidden:
-            log.debug("the subscription may be read, and not looked at")
+            log.debug(
+                "the service account may read the subscription, but not describe it: its existence is not checked"
+            )
         except (exceptions.GoogleAPIError, GoogleAuthError) as error:
             raise self._describe(error) from error
         for thread in self._threads:
@@ -186,178 +199,182 @@ class Pull:
         name = self._access.subscription
         if isinstance(error, exceptions.NotFound):
             return SourceGap(
-                f"The subscription {name} is gone, and with it what was published since. Tear the pipeline down and "
-                "deploy it again to start with what comes from then on."
+                f"The subscription {name} was deleted, and with it all unread messages. Tear the pipeline down and deploy "
+                "it again; it then starts with new messages."
             )
-        return BrokerUnavailable(sentence(error, name))
+        return BrokerUnavailable(error_message(error, name))
 
     def check(self) -> None:
-        """Raise what is wrong with the stream, for as long as it is. Raises WorkerError when a thread has ended."""
+        """Raise the last error of the stream while it is not healthy. Raises WorkerError when a thread has ended."""
         if not all(thread.is_alive() for thread in self._threads):
             raise WorkerError("A thread that reads from Pub/Sub has ended; its error is in the worker's log.")
-        if self._trouble is not None and time.monotonic() - self._opened_at < SETTLED_S:
-            raise self._trouble
+        if self._error is not None and time.monotonic() - self._opened_at < HEALTHY_AFTER_S:
+            raise self._error
 
-    # The stream's thread.
+    # The thread that reads the stream
 
-    def _stream(self) -> None:
+    def _run_stream(self) -> None:
         backoff = Backoff(0.1, 2.0)
-        while not self._stopping.is_set():
+        while not self._is_closing.is_set():
             self._opened_at = time.monotonic()
             try:
-                self._read()
+                self._read_stream()
             except (grpc.RpcError, GoogleAuthError) as error:
-                self._note(error)
-            if time.monotonic() - self._opened_at >= SETTLED_S:
+                self._record_end(error)
+            if time.monotonic() - self._opened_at >= HEALTHY_AFTER_S:
                 backoff.reset()
                 self._failures = min(1, self._failures)
             self._opened_at = float("inf")
-            self._stopping.wait(backoff.next_s())
+            self._is_closing.wait(backoff.next_delay_s())
 
-    def _read(self) -> None:
-        self._call = self._stream_in(self._requests())
-        for response in self._call:
+    def _read_stream(self) -> None:
+        self._stream_call = self._streaming_pull(self._requests())
+        for response in self._stream_call:
             messages = [_message(each, self._key_of) for each in response._pb.received_messages]
-            with self._changed:
-                self._trouble, self._failures = None, 0
-                repeats = [message.ack_id for message in messages if not self._kept.take(message)]
+            with self._condition:
+                self._error, self._failures = None, 0
+                repeats = [message.ack_id for message in messages if not self._unacked.add(message)]
                 self.acknowledge(repeats)
-                self._changed.notify_all()
-                self._changed.wait_for(lambda: self._stopping.is_set() or self._has_room())
+                self._condition.notify_all()
+                self._condition.wait_for(lambda: self._is_closing.is_set() or self._has_capacity())
 
     def _requests(self) -> Iterator[StreamingPullRequest]:
-        """The first one says what is wanted, the others that somebody is here."""
+        """Yield the initial request, then empty requests that keep the stream open."""
         yield StreamingPullRequest(
             subscription=self._access.subscription,
             stream_ack_deadline_seconds=SUBSCRIPTION_LEASE_S,
-            max_outstanding_messages=MAX_KEPT,
-            max_outstanding_bytes=MAX_KEPT_BYTES,
+            max_outstanding_messages=MAX_UNACKED,
+            max_outstanding_bytes=MAX_UNACKED_BYTES,
         )
-        while not self._stopping.wait(HEARTBEAT_S):
+        while not self._is_closing.wait(HEARTBEAT_INTERVAL_S):
             yield StreamingPullRequest()
 
-    def _has_room(self) -> bool:
-        return self._kept.count < MAX_KEPT and self._kept.size < MAX_KEPT_BYTES
+    def _has_capacity(self) -> bool:
+        return self._unacked.count < MAX_UNACKED and self._unacked.size < MAX_UNACKED_BYTES
 
-    def _note(self, error: Exception) -> None:
-        """The first end of a stream in a row is no trouble: Pub/Sub ends them now and then."""
+    def _record_end(self, error: Exception) -> None:
+        """Record why a stream has ended.
+
+        A single end with a retriable status is not an error, because Pub/Sub closes streams now and then.
+        """
         code = error.code() if isinstance(error, grpc.Call) else None
         self._failures += 1
-        if code not in _PASSING or self._failures > 1:
-            told = _from_grpc(error) if isinstance(error, grpc.Call) else error
-            self._trouble = self._describe(told)
+        if code not in _RETRIABLE or self._failures > 1:
+            api_error = _from_grpc(error) if isinstance(error, grpc.Call) else error
+            self._error = self._describe(api_error)
 
-    # The thread of leases and acknowledgements.
+    # The thread that sends renewals and acknowledgements
 
     def acknowledge(self, ack_ids: Sequence[str]) -> None:
-        """Under the lock: have these acknowledged, or tried again until they are."""
+        """Queue ack ids, which are sent until Pub/Sub has accepted them. The caller holds the condition."""
         if ack_ids:
-            self._unsent += ack_ids
-        if self._unsent:
-            self._wake.set()
+            self._ack_ids_to_send += ack_ids
+        if self._ack_ids_to_send:
+            self._wake_sender.set()
 
     def is_acknowledged(self) -> bool:
-        """Under the lock: nothing is left to acknowledge."""
-        return not self._unsent and not self._sending
+        """Return whether no acknowledgement is queued or being sent. The caller holds the condition."""
+        return not self._ack_ids_to_send and not self._acks_in_flight
 
-    def _lease(self) -> None:
-        renew_at = time.monotonic() + RENEW_S
-        while not self._stopping.is_set():
-            self._wake.wait(max(0.0, renew_at - time.monotonic()))
-            self._wake.clear()
-            self._send_acknowledgements(options())
+    def _run_sender(self) -> None:
+        renew_at = time.monotonic() + RENEW_INTERVAL_S
+        while not self._is_closing.is_set():
+            self._wake_sender.wait(max(0.0, renew_at - time.monotonic()))
+            self._wake_sender.clear()
+            self._send_acknowledgements(call_options())
             if time.monotonic() >= renew_at:
-                renew_at = time.monotonic() + (RENEW_S if self._renew(SUBSCRIPTION_LEASE_S, options()) else RENEW_S / 3)
+                is_renewed = self._renew(SUBSCRIPTION_LEASE_S, call_options())
+                renew_at = time.monotonic() + (RENEW_INTERVAL_S if is_renewed else RENEW_INTERVAL_S / 3)
 
-    def _send_acknowledgements(self, how: dict[str, Any]) -> None:
-        """What can't be sent now is sent with the next acknowledgements, or by the next renewal."""
-        with self._changed:
-            ids, self._unsent = self._unsent, []
-            self._sending = len(ids)
-        for some in _chunks(ids):
-            sent = self._ask(self._client.acknowledge, some, how)
-            with self._changed:
-                self._sending -= len(some)
-                self._unsent += [] if sent else some
-                self._changed.notify_all()
+    def _send_acknowledgements(self, options: dict[str, Any]) -> None:
+        """Send the queued acknowledgements. Those that fail are sent with the next ones, or before the next renewal."""
+        with self._condition:
+            ids, self._ack_ids_to_send = self._ack_ids_to_send, []
+            self._acks_in_flight = len(ids)
+        for chunk in _chunks(ids):
+            is_sent = self._send(self._client.acknowledge, chunk, options)
+            with self._condition:
+                self._acks_in_flight -= len(chunk)
+                self._ack_ids_to_send += [] if is_sent else chunk
+                self._condition.notify_all()
 
-    def _renew(self, seconds: int, how: dict[str, Any]) -> bool:
-        """Let the leases of all that is kept last so long from now; 0: hand it back."""
-        with self._changed:
-            ids = self._kept.ack_ids()
-        renew, how = self._client.modify_ack_deadline, how | {"ack_deadline_seconds": seconds}
-        answers = [self._ask(renew, some, how) for some in _chunks(ids)]
-        return all(answers)
+    def _renew(self, seconds: int, options: dict[str, Any]) -> bool:
+        """Let the leases of all unacknowledged messages end in `seconds` from now; 0 releases them for redelivery."""
+        with self._condition:
+            ids = self._unacked.ack_ids()
+        renew, options = self._client.modify_ack_deadline, options | {"ack_deadline_seconds": seconds}
+        are_sent = [self._send(renew, chunk, options) for chunk in _chunks(ids)]
+        return all(are_sent)
 
-    def _ask(self, call: Callable[..., None], ids: list[str], how: dict[str, Any]) -> bool:
-        """False when it must be asked again."""
+    def _send(self, call: Callable[..., None], ids: list[str], options: dict[str, Any]) -> bool:
+        """Send a request about some ack ids. Return False when it must be repeated."""
         try:
-            call(subscription=self._access.subscription, ack_ids=ids, **how)
+            call(subscription=self._access.subscription, ack_ids=ids, **options)
         except (exceptions.BadRequest, exceptions.NotFound) as error:
-            log.warning("Pub/Sub does not know these leases any more; their messages come again", reason=error.message)
+            log.warning("Pub/Sub no longer knows these ack ids; the messages are redelivered", reason=error.message)
         except (exceptions.GoogleAPIError, GoogleAuthError) as error:
-            log.info("Pub/Sub did not answer; asked again", call=call.__name__, reason=str(error))
+            log.info("a request to Pub/Sub has failed; it is repeated", call=call.__name__, reason=str(error))
             return False
         return True
 
     def close(self) -> None:
-        """End the threads, send what is left to acknowledge, and hand the rest back."""
-        if self._stopping.is_set():
+        """End the threads, send the queued acknowledgements, and release the other messages."""
+        if self._is_closing.is_set():
             return
-        self._stopping.set()
-        self._wake.set()
-        with self._changed:
-            self._changed.notify_all()
-        stream, lease = self._threads
+        self._is_closing.set()
+        self._wake_sender.set()
+        with self._condition:
+            self._condition.notify_all()
+        stream, sender = self._threads
         if stream.ident is not None:
-            stream.join(HALF_CLOSED_S)
-            if self._call is not None:
-                self._call.cancel()
+            stream.join(STREAM_CLOSE_TIMEOUT_S)
+            if self._stream_call is not None:
+                self._stream_call.cancel()
             stream.join()
-            lease.join()
-            self._send_acknowledgements(options(LAST_REQUEST_S))
-            self._renew(0, options(LAST_REQUEST_S))
+            sender.join()
+            self._send_acknowledgements(call_options(LAST_REQUEST_TIMEOUT_S))
+            self._renew(0, call_options(LAST_REQUEST_TIMEOUT_S))
         self._channel.close()
 
 
-def _logged(work: Callable[[], None]) -> Callable[[], None]:
-    """The work of a thread, whose unexpected error goes to the worker's log; `check` then ends the worker."""
+def _log_errors(work: Callable[[], None]) -> Callable[[], None]:
+    """Return the work of a thread that logs an unexpected error; `check` then ends the worker."""
 
     def run() -> None:
         try:
             work()
         except Exception:
-            log.exception("a thread that reads from Pub/Sub ended", work=work.__name__)
+            log.exception("a thread that reads from Pub/Sub has ended", work=work.__name__)
 
     return run
 
 
 def _from_grpc(error: grpc.RpcError) -> Exception:
-    told: Exception = exceptions.from_grpc_error(error)  # type: ignore[no-untyped-call]
-    return told
+    api_error: Exception = exceptions.from_grpc_error(error)  # type: ignore[no-untyped-call]
+    return api_error
 
 
 def _chunks(ids: list[str]) -> list[list[str]]:
-    return [ids[at : at + IDS_AT_ONCE] for at in range(0, len(ids), IDS_AT_ONCE)]
+    return [ids[start : start + MAX_IDS_PER_REQUEST] for start in range(0, len(ids), MAX_IDS_PER_REQUEST)]
 
 
 def _message(received: Any, key_of: KeyOf) -> Message:
-    """From the protobuf message itself: its wrapper is slow."""
+    """Convert the protobuf message itself, because its wrapper is slow."""
     message = received.message
-    named = message.attributes.get(KEY_ATTRIBUTE)
+    key = message.attributes.get(KEY_ATTRIBUTE)
     return Message(
         message.message_id,
         received.ack_id,
         message.data,
-        named.encode() if named else key_of(message.data),
+        key.encode() if key else key_of(message.data),
         message.ordering_key,
         message.publish_time.ToMilliseconds(),
     )
 
 
-def build(spec: WorkerSpec, slot: int) -> PubSubSource:  # noqa: ARG001 - Pub/Sub deals messages out by itself
-    """The source of one worker."""
+def build(spec: WorkerSpec, slot: int) -> PubSubSource:  # noqa: ARG001 - Pub/Sub distributes messages by itself
+    """Return the source of one worker."""
     access, key_of = cast("PubSubPull", spec.source), natural_key(spec.chain, spec.entity)
     if access.deduplicate and spec.slots > 1:
-        log.warning("equal messages are not dropped: that takes parallelism 1", parallelism=spec.slots)
+        log.warning("deduplication is off: it needs parallelism 1", parallelism=spec.slots)
     return PubSubSource(access, spec.source_topic, key_of, deduplicate=access.deduplicate and spec.slots == 1)

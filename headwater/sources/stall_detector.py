@@ -73,7 +73,11 @@ class StallDetector:
         ends, self._request = self._request.result(), None
         unmoved = {p: ends[p] for p, position in self._requested.items() if p in ends and positions.get(p) == position}
         self._record_blocked(
-            {p: end.last_stable for p, end in unmoved.items() if self._requested[p] == end.last_stable < end.high_watermark}
+            {
+                p: end.last_stable
+                for p, end in unmoved.items()
+                if self._requested[p] == end.last_stable < end.high_watermark
+            }
         )
         return self._count_checks({p for p, end in unmoved.items() if self._requested[p] < end.last_stable})
 

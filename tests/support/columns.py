@@ -1,4 +1,4 @@
-"""Columns from and to what tests write by hand."""
+"""Converts between columns and the values that tests write by hand."""
 
 from array import array
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ Record = tuple[bytes | None, bytes | None, int, int, int, int]
 
 
 def plain(batch: RecordBatch) -> list[Record]:
-    """Value, key, timestamp, partition, offset and index of each record."""
-    texts = batch.values, batch.keys
-    return [*zip(*texts, batch.timestamps, batch.partitions, batch.offsets, batch.indexes, strict=True)]
+    """Return value, key, timestamp, partition, offset and index of each record."""
+    bytes_columns = batch.values, batch.keys
+    return [*zip(*bytes_columns, batch.timestamps, batch.partitions, batch.offsets, batch.indexes, strict=True)]
 
 
 def numbers(values: Iterable[int]) -> "array[int]":

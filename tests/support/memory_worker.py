@@ -13,12 +13,12 @@ from pathlib import Path
 
 from headwater.app import worker as app
 from headwater.engine.delivery import AtLeastOnce, DeadLetters
-from headwater.engine.health import Reporter
-from headwater.engine.metrics.observer import Observer
-from headwater.engine.metrics.recorder import Recorder
+from headwater.engine.heartbeat import HeartbeatReporter
+from headwater.engine.metrics.metrics_writer import MetricsWriter
+from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
-from headwater.model.record import Row
-from headwater.model.worker import ReadingPlan, WorkerSpec
+from headwater.model.record import SourceRecord
+from headwater.model.worker_spec import ReadingPlan, WorkerSpec
 from headwater.sources.base import Positions
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.sinks import MemoryProducer, MemoryTopics
@@ -47,7 +47,7 @@ class FileGroup(MemoryGroup):
 class BombSource(MemorySource):
     """A source that needs BOMB_BYTES for one of its records."""
 
-    def _read(self, partition: int, count: int) -> list[Row]:
+    def _read(self, partition: int, count: int) -> list[SourceRecord]:
         rows = super()._read(partition, count)
         if any((row.partition, row.offset) == (0, BOMB) for row in rows):
             hoard = b"x" * BOMB_BYTES
@@ -56,7 +56,7 @@ class BombSource(MemorySource):
         return rows
 
 
-def run_worker(spec: WorkerSpec, slot: int, reporter: Reporter, plan: ReadingPlan) -> int:
+def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: ReadingPlan) -> int:
     """What app.worker.run_worker does, with parts in memory."""
     topic = MemoryTopic(spec.source_topic, [[] for _ in range(PARTITIONS)])
     for partition in range(PARTITIONS):
@@ -65,8 +65,8 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: Reporter, plan: ReadingPla
     source = BombSource(FileGroup(topic, Path(os.environ[POSITIONS])))
     topics = MemoryTopics(["dead"])
     delivery = AtLeastOnce([], DeadLetters("dead", spec.revision), lambda _: MemoryProducer(topics))
-    observer = Observer(Recorder(MemoryMetrics(), spec.deployment_id, spec.source_group, str(slot)))
-    worker = Worker(source, [], delivery, observer, reporter=reporter, plan=plan)
+    metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), spec.deployment_id, spec.source_group, str(slot)))
+    worker = Worker(source, [], delivery, metrics, reporter=reporter, plan=plan)
     signal.signal(signal.SIGTERM, lambda *_: worker.stop())
     return 0 if worker.run() else 1
 

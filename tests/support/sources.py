@@ -1,4 +1,4 @@
-"""A topic and a group to read it, in memory and on Kafka. Names are unique: all tests share the broker."""
+"""A topic and a consumer group, in memory and on Kafka. Names are unique, because all tests share the broker."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -17,32 +17,32 @@ POLL_S = 0.1
 
 
 class Bench(Protocol):
-    """A topic, a group on it, and what others do to them."""
+    """A topic, a consumer group, and changes that other programs make to them."""
 
     topic: str
 
     def append(
         self, partition: int, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
     ) -> None:
-        """Put records on the topic."""
+        """Add records to the topic."""
 
     def pin(self, positions: Positions) -> None:
-        """Commit for the group, which is empty."""
+        """Commit positions for the group, which has no members."""
 
     def positions(self) -> Positions:
-        """What the group has committed."""
+        """Return the committed positions of the group."""
 
-    def truncate(self, partition: int, before: int) -> None:
+    def delete_records(self, partition: int, before: int) -> None:
         """Delete the records below an offset."""
 
     def recreate(self) -> None:
-        """Delete the topic, and make it again under the same name."""
+        """Delete the topic, and create it again under the same name."""
 
     def grow(self, partitions: int) -> None:
         """Add partitions."""
 
     def source(self) -> Source:
-        """A new member, not joined yet. Closed at the end of the test."""
+        """Return a new member that has not joined yet. It is closed at the end of the test."""
 
 
 class MemoryBench:
@@ -64,8 +64,8 @@ class MemoryBench:
     def positions(self) -> Positions:
         return dict(self._group.committed)
 
-    def truncate(self, partition: int, before: int) -> None:
-        self._topic.truncate(partition, before)
+    def delete_records(self, partition: int, before: int) -> None:
+        self._topic.delete_records(partition, before)
 
     def recreate(self) -> None:
         self._group.recreate_topic()
@@ -92,7 +92,7 @@ class KafkaBench:
         self._kafka.produce(self.topic, values, partition=partition, keys=keys)
 
     def pin(self, positions: Positions, epoch: int = -1) -> None:
-        """epoch: of the leader that took the records before."""
+        """Commit positions. epoch: the leader epoch of the records before them."""
         self._kafka.commit(self.group, self.topic, positions, epoch)
 
     def positions(self) -> Positions:
@@ -100,7 +100,7 @@ class KafkaBench:
             found = consumer.committed([TopicPartition(self.topic, p) for p in range(3)], 30)
         return {p.partition: p.offset for p in found if p.offset >= 0}
 
-    def truncate(self, partition: int, before: int) -> None:
+    def delete_records(self, partition: int, before: int) -> None:
         self._kafka.truncate(self.topic, partition, before)
 
     def recreate(self) -> None:
@@ -116,12 +116,12 @@ class KafkaBench:
         return self._made(KafkaSource(self._kafka.access, self.topic, self.group, instance_id))
 
     def members(self) -> set[str | None]:
-        """The instance ids of the group's members."""
+        """Return the instance ids of the group's members."""
         described = self._kafka.admin.describe_consumer_groups([self.group])[self.group].result()
         return {member.group_instance_id for member in described.members}
 
     def starting(self, starts: Callable[[list[int], str], Positions]) -> KafkaSource:
-        """A source that is told where to start."""
+        """Return a source with start positions."""
         return self._made(KafkaSource(self._kafka.access, self.topic, self.group, starts=starts))
 
     def _made(self, source: KafkaSource) -> KafkaSource:
@@ -133,7 +133,7 @@ class KafkaBench:
 
 
 class Listener:
-    """Notes what a rebalance says, and commits what it was told to."""
+    """Records the calls of rebalances, and the partitions that are owned."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, list[int]]] = []
@@ -155,7 +155,7 @@ class Listener:
 
 
 def joined(source: Source) -> Listener:
-    """Join, and poll until the first assignment. A record that the same poll gives is read again."""
+    """Join, and poll until the first assignment. A record that this poll returns is read again."""
     listener = Listener()
     source.join(listener)
     for _ in range(POLLS):
@@ -171,7 +171,7 @@ def rows(batch: RecordBatch) -> list[tuple[int, int, bytes | None]]:
 
 
 def read(source: Source, count: int, max_records: int = 100) -> list[tuple[int, int, bytes | None]]:
-    """The next `count` records; then no more come."""
+    """Return the next `count` records, which must be the last ones."""
     found: list[tuple[int, int, bytes | None]] = []
     for _ in range(POLLS):
         if len(found) >= count:

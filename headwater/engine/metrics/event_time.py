@@ -1,30 +1,36 @@
-"""When a record happened, by its own account."""
+"""Reads the event time of a record from a field of its JSON."""
 
 from typing import Any
 
 import msgspec
 
-from headwater.model.timestamps import milliseconds
+from headwater.model.timestamps import to_epoch_ms
 
 
 class EventTime:
-    """Reads the member `field` of JSON objects; None: records that don't tell their time."""
+    """Reads the event time from one field of JSON objects.
+
+    field: the name of the field; None when the records have no event time.
+    """
 
     def __init__(self, field: str | None) -> None:
         self._decode = None if field is None else _decoder(field)
 
     def read(self, value: bytes | None) -> float | None:
-        """Milliseconds since the epoch, from a number or an ISO 8601 time (UTC without a zone); None without either."""
+        """Return the event time in ms since the epoch, or None when the field is no time.
+
+        A time is a number or an ISO 8601 time (UTC without a zone).
+        """
         if self._decode is None or not value:
             return None
         try:
-            at: float | None = milliseconds(self._decode(value).at)
+            time_ms: float | None = to_epoch_ms(self._decode(value).time)
         except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):
-            return None  # a record that says it in another way, or is no JSON object, is no fault of the pipeline
-        return at
+            return None  # a record without a readable event time is not an error
+        return time_ms
 
 
 def _decoder(field: str) -> Any:
-    """Reads one member and skips the others."""
-    record = msgspec.defstruct("Record", [("at", Any, None)], rename={"at": field})
+    """Return a decoder that reads one field of an object and skips the others."""
+    record = msgspec.defstruct("Record", [("time", Any, None)], rename={"time": field})
     return msgspec.json.Decoder(record).decode

@@ -57,7 +57,7 @@ class MetricsWriter:
         """By minute, in order: the metrics that are not written yet."""
         self._unanswered: MetricsDelta | None = None
         """A write that the store has not answered yet."""
-        self._unclaimed: set[int] = set()
+        self._unacquired: set[int] = set()
         """Partitions whose counted offset was not read yet."""
         self._counted_offsets: Positions = {}
         self._catching_up: set[int] = set()
@@ -70,13 +70,13 @@ class MetricsWriter:
 
     def are_all_new(self, partitions: Iterable[int]) -> bool:
         """Return whether no record that is read now from these partitions can have been counted before."""
-        return self._unclaimed.isdisjoint(partitions) and self._catching_up.isdisjoint(partitions)
+        return self._unacquired.isdisjoint(partitions) and self._catching_up.isdisjoint(partitions)
 
     def assigned(self, partitions: Iterable[int]) -> None:
         """Take over the counting of these partitions."""
         new = set(partitions)
         self._counted_offsets.update({p: self._counted_to.get(p, 0) for p in new})
-        self._unclaimed |= new
+        self._unacquired |= new
         self.flush()
 
     def rewound(self, positions: Positions) -> None:
@@ -99,7 +99,7 @@ class MetricsWriter:
         """Drop the undecided records of partitions that this worker has lost. Counts of committed records stay."""
         lost = set(partitions)
         self._drop_undecided(dict.fromkeys(lost, 0))
-        self._unclaimed -= lost
+        self._unacquired -= lost
         self._catching_up -= lost
 
     def add(self, minute: int, metrics: PendingMetrics) -> None:
@@ -120,9 +120,9 @@ class MetricsWriter:
         self._catching_up -= {p for p, end in batch_ends.items() if end >= self._counted_offsets.get(p, 0)}
 
     def _decide_new(self, metrics: PendingMetrics) -> None:
-        """Decide all records except those of unclaimed partitions that are not full: only these may be counted."""
+        """Decide all records except those of unacquired partitions that are not full: only these may be counted."""
         full = self._full()
-        unknown = self._unclaimed - full
+        unknown = self._unacquired - full
         decided = PendingMetrics(undecided=[batch.filter(lambda p, _: p not in unknown) for batch in metrics.undecided])
         undecided = [batch.filter(lambda p, _: p in unknown) for batch in metrics.undecided]
         metrics.undecided = [batch for batch in undecided if batch]
@@ -145,7 +145,7 @@ class MetricsWriter:
         if not at_once and self._clock() < self._retry_at:
             return
         try:
-            self._claim()
+            self._acquire()
             for _ in range(MAX_WRITES_AT_ONCE):
                 if not self._write():
                     break
@@ -158,13 +158,13 @@ class MetricsWriter:
             self._retry_at = float("-inf")
             self._retry_delay_s = MIN_RETRY_S
 
-    def _claim(self) -> None:
-        """Claim unclaimed partitions in the store, read their counted offsets, and decide all undecided records."""
-        if self._unclaimed:
-            found = self._store.take(*self._key, sorted(self._unclaimed))
+    def _acquire(self) -> None:
+        """Acquire new partitions in the store, read their counted offsets, and decide all undecided records."""
+        if self._unacquired:
+            found = self._store.acquire_partitions(*self._key, sorted(self._unacquired))
             self._counted_offsets.update({p: max(offset, self._counted_offsets[p]) for p, offset in found.items()})
-            self._catching_up |= {p for p in self._unclaimed if self._counted_offsets[p]}
-            self._unclaimed.clear()
+            self._catching_up |= {p for p in self._unacquired if self._counted_offsets[p]}
+            self._unacquired.clear()
         for _, metrics in self._pending:
             if metrics.undecided:
                 self._decide(metrics, self._counted_offsets)

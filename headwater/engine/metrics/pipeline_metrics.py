@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headwater.engine.pipeline import InFlightBatch
-from headwater.engine.metrics.pending_metrics import DeliveredBatch, PendingMetrics
 from headwater.engine.metrics.event_time import EventTime
 from headwater.engine.metrics.metrics_writer import MetricsWriter
-from headwater.model.value_sets import SetId
+from headwater.engine.metrics.pending_metrics import DeliveredBatch, PendingMetrics
+from headwater.engine.pipeline import InFlightBatch
 from headwater.model.metric import CountType, Histogram, TimeType
 from headwater.model.record import Failure, count_values
+from headwater.model.value_sets import SetId
 from headwater.sources.base import Positions
 from headwater.stores.protocols.sets import SetLookup
 

@@ -3,9 +3,9 @@
 import pytest
 from confluent_kafka import TopicPartition
 
-from headwater.brokers.kafka import KafkaBroker
-from headwater.brokers.topic_id import labelled
-from headwater.brokers.topic_watch import TopicWatch
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
+from headwater.brokers.topic_id import committed_topic_id
+from headwater.brokers.topic_monitor import TopicMonitor
 from headwater.errors import SourceGap
 from headwater.sources.base import Gap, Source
 from tests.support.kafka import KafkaServer
@@ -27,7 +27,7 @@ class TestGaps:
     def test_deleted_records_are_told_and_passed(self, bench: Bench) -> None:
         bench.append(1, [b"%d" % n for n in range(5)])
         bench.pin({0: 0, 1: 1})
-        bench.truncate(1, 3)
+        bench.delete_records(1, 3)
         source = bench.source()
         source.join(Listener())
         assert read(source, 2) == [(1, 3, b"3"), (1, 4, b"4")]
@@ -37,7 +37,7 @@ class TestGaps:
     def test_several_partitions_of_which_nothing_is_left(self, bench: Bench) -> None:
         for partition in (0, 1):
             bench.append(partition, [b"a", b"b"])
-            bench.truncate(partition, 2)
+            bench.delete_records(partition, 2)
         source, _ = start(bench, {0: 0, 1: 1})
         assert sorted(found_gaps(source, 2)) == [Gap(bench.topic, 0, 0, 2), Gap(bench.topic, 1, 1, 2)]
         bench.append(0, [b"c"])
@@ -48,14 +48,14 @@ class TestGaps:
         source, _ = start(bench)
         bench.append(0, [b"%d" % n for n in range(6)])
         read(source, 6)
-        bench.truncate(0, 4)
+        bench.delete_records(0, 4)
         source.seek({0: 1})
         assert read(source, 2) == [(0, 4, b"4"), (0, 5, b"5")]
         assert source.gaps() == [Gap(bench.topic, 0, 1, 4)]
 
     def test_in_a_pause(self, bench: Bench) -> None:
         bench.append(0, [b"a", b"b"])
-        bench.truncate(0, 1)
+        bench.delete_records(0, 1)
         bench.pin({0: 0, 1: 0})
         source = bench.source()
         source.join(Listener())
@@ -120,7 +120,7 @@ class TestTopicMadeAgain:
         bench.append(0, [b"a", b"b"])
         read(source, 2)
         bench.recreate()
-        with pytest.raises(SourceGap, match=f"{bench.topic} was deleted and made again"):
+        with pytest.raises(SourceGap, match=f"{bench.topic} was deleted and created again"):
             found_gaps(source, 1)
 
     def test_its_position_seems_to_be_a_gap(self, bench: Bench) -> None:
@@ -129,7 +129,7 @@ class TestTopicMadeAgain:
         read(source, 2)
         bench.recreate()
         bench.append(0, [b"other"])
-        with pytest.raises(SourceGap, match="made again"):
+        with pytest.raises(SourceGap, match="created again"):
             found_gaps(source, 1)
 
     def test_positions_that_were_stored_too_late(self, bench: Bench) -> None:
@@ -143,7 +143,7 @@ class TestTopicMadeAgain:
         source.close()
         successor = bench.source()
         successor.join(Listener())
-        with pytest.raises(SourceGap, match="made again"):
+        with pytest.raises(SourceGap, match="created again"):
             read(successor, 1)
 
     def test_while_nobody_reads_it(self, bench: Bench) -> None:
@@ -157,7 +157,9 @@ class TestTopicMadeAgain:
             read(source, 1)
 
     def test_start_positions_know_their_topic(self, kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
-        KafkaBroker(kafka.access, 1).pin(kafka_bench.group, kafka_bench.topic, "latest")
+        KafkaClusterAdmin(kafka.access, 1).commit_start_offsets(kafka_bench.group, kafka_bench.topic, "latest")
         with kafka.consumer(group=kafka_bench.group) as consumer:
             pinned = consumer.committed([TopicPartition(kafka_bench.topic, p) for p in range(2)], 30)
-        assert {labelled(p.metadata) for p in pinned} == {TopicWatch(kafka.access, kafka_bench.topic).read().topic_id}
+        assert {committed_topic_id(p.metadata) for p in pinned} == {
+            TopicMonitor(kafka.access, kafka_bench.topic).describe().topic_id
+        }

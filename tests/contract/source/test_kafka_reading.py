@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from headwater.brokers.client import ClientErrors, producer_settings
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import producer_settings
 from headwater.sources.base import Source
 from tests.support.connections import breaking
 from tests.support.kafka import WAIT_S, KafkaServer
@@ -143,15 +144,15 @@ def test_a_partition_that_can_not_be_read_holds_up_no_other(kafka: KafkaServer, 
         kafka_bench.append(1, [b"behind"])
         source, _ = start(kafka_bench, {0: 0, 1: 1})
         deadline = time.monotonic() + 30
-        while not source.not_read() and time.monotonic() < deadline:
+        while not source.unreadable() and time.monotonic() < deadline:
             assert not source.poll(10, 0.1)
-        [(partition, why)] = source.not_read().items()
+        [(partition, why)] = source.unreadable().items()
         assert partition == 1
         assert f"Partition 1 of {kafka_bench.topic} can't be read" in why
         kafka_bench.append(0, [b"more"])
         assert read(source, 1) == [(0, 0, b"more")]
     assert read(source, 2) == [(1, 1, b"damaged"), (1, 2, b"behind")]
-    assert not source.not_read()
+    assert not source.unreadable()
 
 
 def test_it_ends_while_the_broker_waits_for_records(kafka_bench: KafkaBench) -> None:

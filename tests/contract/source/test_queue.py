@@ -12,7 +12,7 @@ from headwater.brokers.base import SUBSCRIPTION_LEASE_S
 from headwater.errors import BrokerUnavailable, SourceGap, WorkerError
 from headwater.model.natural_key import natural_key
 from headwater.model.record import RecordBatch
-from headwater.model.worker import PubSubPull
+from headwater.model.worker_spec import PubSubPull
 from tests.support.ports import free_port
 from tests.support.proxy import Proxy
 from tests.support.sources import POLL_S, POLLS, Listener, joined
@@ -27,7 +27,7 @@ class QueueBench:
     """A topic, and a subscription to it."""
 
     def __init__(self, server: "PubSubServer") -> None:
-        from headwater.brokers.pubsub import PubSubSubscriptions
+        from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions
 
         self.server = server
         self.topic = server.topic()
@@ -102,7 +102,7 @@ class TestPoll:
         stamps = [stamp for batch in batches for stamp in batch.timestamps]
         assert all(abs(stamp - before_ms) < 60_000 for stamp in stamps)
         if queue.server.kind != "fake":  # what is committed has no name any more
-            assert [name for batch in batches for name in source.names(batch)] == [i.encode() for i in ids]
+            assert [name for batch in batches for name in source.source_ids(batch)] == [i.encode() for i in ids]
 
     def test_order_of_each_ordering_key(self, queue: QueueBench) -> None:
         source = queue.source()
@@ -248,7 +248,7 @@ class TestRepeats:
 
 class TestTrouble:
     def test_a_subscription_that_is_gone(self, queue: QueueBench) -> None:
-        queue.subscriptions.drop([queue.name])
+        queue.subscriptions.delete([queue.name])
         source = queue.source()
         source.join(Listener())
         with pytest.raises(SourceGap, match="is gone"):

@@ -121,7 +121,7 @@ class TestPositions:
         bench.pin({0: 0, 1: 0})
         bench.grow(3)
         bench.append(2, [b"a", b"b"])
-        bench.truncate(2, 1)
+        bench.delete_records(2, 1)
         source = bench.source()
         source.join(Listener())
         assert read(source, 1) == [(2, 1, b"b")]
@@ -133,36 +133,36 @@ class TestReadOnly:
         for partition in (0, 1):
             bench.append(partition, [b"a", b"b"])
         source = bench.source()
-        source.read_only(())
+        source.restrict_to(())
         joined(source)
         assert [len(source.poll(10, POLL_S)) for _ in range(5)] == [0] * 5
-        source.read_only({1})
+        source.restrict_to({1})
         assert read(source, 2) == [(1, 0, b"a"), (1, 1, b"b")]
-        source.read_only({0})
+        source.restrict_to({0})
         bench.append(1, [b"c"])
         assert read(source, 2) == [(0, 0, b"a"), (0, 1, b"b")]
-        source.read_only(None)
+        source.restrict_to(None)
         assert read(source, 1) == [(1, 2, b"c")]
 
     def test_records_that_were_fetched_before_come_later(self, bench: Bench) -> None:
         source, _ = start(bench)
         bench.append(0, [b"%d" % n for n in range(10)])
         assert read(source, 1, max_records=1) == [(0, 0, b"0")]
-        source.read_only({1})
+        source.restrict_to({1})
         assert [len(source.poll(10, POLL_S)) for _ in range(5)] == [0] * 5
-        source.read_only({0, 1})
+        source.restrict_to({0, 1})
         assert read(source, 9) == [(0, n, b"%d" % n) for n in range(1, 10)]
 
     def test_it_stays_in_force_after_a_seek_and_a_pause(self, bench: Bench) -> None:
         source, _ = start(bench)
         bench.append(0, [b"a"])
         read(source, 1)
-        source.read_only({1})
+        source.restrict_to({1})
         source.pause()
         source.seek({0: 0})
         source.resume()
         assert [len(source.poll(10, POLL_S)) for _ in range(5)] == [0] * 5
-        source.read_only(None)
+        source.restrict_to(None)
         assert read(source, 1) == [(0, 0, b"a")]
 
 
@@ -228,7 +228,7 @@ class TestKafkaAlone:
         source = KafkaSource(access, kafka_bench.topic, kafka_bench.group)
         source.join(Listener())
         try:
-            with pytest.raises(BrokerUnavailable, match="refuses the user"):
+            with pytest.raises(BrokerUnavailable, match="rejects the user"):
                 read(source, 1)
         finally:
             source.close()

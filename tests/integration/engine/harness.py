@@ -17,7 +17,7 @@ from headwater.children import Child, spawn
 from headwater.model.flow import DeliveryMode
 from headwater.model.record import Headers
 from headwater.model.transform import Transform
-from headwater.model.worker import JOIN, Heartbeat, SinkSpec, WorkerSpec
+from headwater.model.worker_spec import JOIN, Heartbeat, SinkSpec, WorkerSpec
 from tests.support.kafka import KafkaServer
 
 PARTITIONS = 4

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.model.flow import DeliveryMode
 from headwater.model.sink import Compression
-from headwater.model.worker import SinkSpec
+from headwater.model.worker_spec import SinkSpec
 from tests.integration.engine.harness import Pipeline
 from tests.support.kafka import KafkaServer
 

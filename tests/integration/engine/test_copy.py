@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from headwater.brokers.base import AccessRule, Resources, User
-from headwater.brokers.kafka import KafkaBroker
-from headwater.model.deployment import transactional_ids
+from headwater.brokers.base import AccessRule, DeploymentResources, User
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
+from headwater.model.deployment import transactional_id_prefix
 from headwater.model.flow import DeliveryMode
 from tests.integration.engine.harness import PARTITIONS, Pipeline, check_copy
 from tests.support.kafka import KafkaServer
@@ -112,9 +112,9 @@ class TestRights:
     def test_a_right_that_is_taken_away_is_waited_for(
         self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
     ) -> None:
-        broker, user = KafkaBroker(kafka.access, 1), User(kafka.unique("wrk"), "a password")
+        broker, user = KafkaClusterAdmin(kafka.access, 1), User(kafka.unique("wrk"), "a password")
         pipeline = Pipeline(kafka, tmp_path, delivery=delivery)
-        ids = transactional_ids(pipeline.spec.config_id)
+        ids = transactional_id_prefix(pipeline.spec.config_id)
         rules = (
             AccessRule(user.name, "topic", pipeline.source, ("READ",)),
             AccessRule(user.name, "group", pipeline.group, ("READ",)),
@@ -122,14 +122,14 @@ class TestRights:
             AccessRule(user.name, "transactional_id", ids, ("WRITE",), prefixed=True),
             AccessRule(user.name, "topic", pipeline.sink, ("WRITE",)),
         )
-        owned = Resources((), (user,), rules, ())
+        owned = DeploymentResources((), (user,), rules, ())
         broker.ensure(owned)
         access = kafka.user(user.name, user.password)
         pipeline.spec = pipeline.spec.model_copy(update={"kafka": access})
         with pipeline.worker() as worker:
             pipeline.feed(numbered(0, 40))
             pipeline.wait_committed(40)
-            broker.trim(replace(owned, rules=rules[:-1]), [])
+            broker.remove_stale(replace(owned, rules=rules[:-1]), [])
             pipeline.feed(numbered(40, 80))
             worker.wait(lambda beat: beat.state == "waiting" and "uthorization" in beat.reason)
             broker.ensure(owned)
@@ -183,10 +183,10 @@ class TestSourceMadeAgain:
             pipeline.wait_committed(40)
             kafka.recreate_topic(pipeline.source, PARTITIONS)
             pipeline.feed(numbered(100, 120))
-            assert "was deleted and made again" in worker.wait(lambda beat: beat.state == "failed").reason
+            assert "was deleted and created again" in worker.wait(lambda beat: beat.state == "failed").reason
             assert worker.exit_status() == 1
         with pipeline.worker() as worker:
-            assert "made again" in worker.wait(lambda beat: beat.state == "failed").reason
+            assert "created again" in worker.wait(lambda beat: beat.state == "failed").reason
         check_copy(pipeline, numbered(0, 40), repeats=False)
 
 

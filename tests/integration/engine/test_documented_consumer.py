@@ -6,8 +6,9 @@ from typing import Any
 
 from confluent_kafka import Consumer
 
-from headwater.brokers.client import ClientErrors, consumer_settings
-from headwater.sinks.base import Outputs
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import consumer_settings
+from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.kafka_producer import KafkaProducer
 from tests.support.kafka import KafkaServer
 
@@ -26,7 +27,7 @@ def test_it_drops_repeats(kafka: KafkaServer) -> None:
     names = [b"in/0/0/0", b"in/0/1/0", b"in/0/0/0", b"in/0/1/0", b"in/0/2/0", b"in/0/1/0", b"in/0/3/0"]
     producer = KafkaProducer(kafka.access, [topic])
     nothing: list[bytes | None] = [None] * len(names)
-    producer.produce(Outputs.of(topic, names, nothing, [0] * len(names), [1] * len(names), names))
+    producer.produce(OutputBatch.of(topic, names, nothing, [0] * len(names), [1] * len(names), names))
     assert producer.flush(60) == 0
     producer.close()
     handled: list[bytes] = []

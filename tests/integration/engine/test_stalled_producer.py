@@ -7,17 +7,17 @@ from functools import partial
 import pytest
 
 from headwater.brokers.embedded import EmbeddedKafka
-from headwater.brokers.topic_watch import LeaderQuestion
+from headwater.brokers.topic_monitor import LeaderCheck
 from headwater.engine.delivery import AtLeastOnce, DeadLetters
-from headwater.engine.metrics.observer import Observer
-from headwater.engine.metrics.recorder import Recorder
+from headwater.engine.metrics.metrics_writer import MetricsWriter
+from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 from headwater.sinks import stalled_producer
-from headwater.sinks.base import Outputs
+from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.kafka_producer import KafkaProducer
-from headwater.sinks.stalled_producer import AcknowledgementGuard
+from headwater.sinks.stalled_producer import StalledProducerDetector
 from headwater.sources.kafka import KafkaSource
 from tests.integration.engine.harness import wait_for
 from tests.support.kafka import CACHE_DIR, KafkaServer, server
@@ -56,20 +56,24 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Link]:
 
 @pytest.fixture
 def link(broker: Link, monkeypatch: pytest.MonkeyPatch) -> Iterator[Link]:
-    monkeypatch.setattr(stalled_producer, "FIRST_PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(stalled_producer, "MIN_TIMEOUT_S", PATIENCE_S)
     yield broker
     broker.proxy.set(CLEAR)
 
 
 def worker(kafka: KafkaServer, access: KafkaAccess, source: str, sink: str) -> Worker:
     """Copies a topic to another one, which it reaches by an address of its own."""
-    guard = AcknowledgementGuard(LeaderQuestion(access, [sink]))
-    make = partial(KafkaProducer, access, [sink], guard=guard)
-    delivery = AtLeastOnce([KafkaSink("out", sink)], DeadLetters(sink, 1), lambda is_single: make(is_single=is_single))
+    stall_detector = StalledProducerDetector(LeaderCheck(access, [sink]))
+    make = partial(KafkaProducer, access, [sink], stall_detector=stall_detector)
+    delivery = AtLeastOnce(
+        [KafkaSink("out", sink)],
+        DeadLetters(sink, 1),
+        lambda one_record_per_batch: make(one_record_per_batch=one_record_per_batch),
+    )
     group = kafka.unique("group")
     kafka.commit(group, source, {0: 0})
-    observer = Observer(Recorder(MemoryMetrics(), "d", group, "w"))
-    return Worker(KafkaSource(kafka.access, source, group, "slot-0"), [], delivery, observer)
+    metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), "d", group, "w"))
+    return Worker(KafkaSource(kafka.access, source, group, "slot-0"), [], delivery, metrics)
 
 
 def outputs(kafka: KafkaServer, topic: str) -> list[int]:
@@ -99,9 +103,9 @@ def test_a_worker_reads_again_with_a_new_producer(link: Link) -> None:
 def test_a_producer_waits_while_kafka_answers_nobody(link: Link) -> None:
     kafka = link.kafka
     topic = kafka.create_topic(kafka.unique("out"))
-    guard = AcknowledgementGuard(LeaderQuestion(link.access, [topic]))
-    outputs = Outputs.of(topic, [b"x"] * RECORDS, [None] * RECORDS, [0] * RECORDS, [0] * RECORDS)
-    with closing(KafkaProducer(link.access, [topic], guard=guard)) as producer:
+    stall_detector = StalledProducerDetector(LeaderCheck(link.access, [topic]))
+    outputs = OutputBatch.of(topic, [b"x"] * RECORDS, [None] * RECORDS, [0] * RECORDS, [0] * RECORDS)
+    with closing(KafkaProducer(link.access, [topic], stall_detector=stall_detector)) as producer:
         producer.connect(30)
         producer.produce(outputs)
         assert producer.flush(30) == 0

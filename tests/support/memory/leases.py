@@ -49,7 +49,10 @@ class MemoryLeases:
 
     @contextmanager
     def fenced(self) -> Iterator[None]:
-        """Nobody takes a lease inside the block. Raises LeaseLost when that of this context is held by another."""
+        """Prevent changes of leases inside the block.
+
+        Raises LeaseLost when the fencing number of the current context is outdated.
+        """
         with self._lock:
             if (fence := current_fence()) is not None:
                 self.check(fence)

@@ -1,4 +1,4 @@
-"""Twin of the Pub/Sub source: a subscription that leases messages, in order per ordering key, and its readers."""
+"""In-memory implementation of the Pub/Sub source, for tests."""
 
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -6,22 +6,28 @@ from dataclasses import dataclass
 
 from headwater.model.record import RecordBatch
 from headwater.sources.base import Gap, Positions, RebalanceListener
-from headwater.sources.unacknowledged import PARTITIONS, Message, Unacknowledged
+from headwater.sources.unacked_messages import PARTITIONS, Message, UnackedMessages
 
 LEASE_S = 20.0
-MUCH = 1 << 30
+UNLIMITED_BYTES = 1 << 30
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """A message without an acknowledgement. holder: who has it, until when; deliveries: how often it was given."""
+class _UnackedMessage:
+    """A message that is not acknowledged yet.
+
+    Attributes:
+        holder: The reader that has leased the message.
+        lease_ends_at: When the lease ends.
+        deliveries: How often the message was delivered.
+    """
 
     id: str
     value: bytes
     ordering_key: str
     timestamp: int
     holder: "MemoryQueueSource | None" = None
-    until: float = 0.0
+    lease_ends_at: float = 0.0
     deliveries: int = 0
 
     @property
@@ -30,82 +36,84 @@ class _Waiting:
 
 
 class MemoryQueue:
-    """A subscription. Messages of one ordering key are with one reader at a time; when one of them comes again, all
-    behind it do. clock: seconds.
+    """A subscription.
+
+    Messages of one ordering key are leased to one reader at a time. When one of them is redelivered, all later ones of
+    that key are redelivered, too. clock: seconds.
     """
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.name = name
         self._clock = clock
-        self._waiting: dict[str, _Waiting] = {}
-        self._acknowledged: list[_Waiting] = []
+        self._unacked: dict[str, _UnackedMessage] = {}
+        self._acknowledged: list[_UnackedMessage] = []
         self._count = 0
 
     def publish(self, value: bytes, ordering_key: str = "", timestamp: int = 0) -> str:
-        """Add a message; its id."""
+        """Add a message, and return its id."""
         self._count += 1
-        message = _Waiting(f"m{self._count}", value, ordering_key, timestamp)
-        self._waiting[message.id] = message
+        message = _UnackedMessage(f"m{self._count}", value, ordering_key, timestamp)
+        self._unacked[message.id] = message
         return message.id
 
     def __len__(self) -> int:
-        """How many messages wait for their acknowledgement."""
-        return len(self._waiting)
+        """Return how many messages are not acknowledged."""
+        return len(self._unacked)
 
     def deliver(self, reader: "MemoryQueueSource") -> list[Message]:
-        """What the reader gets now."""
+        """Lease all available messages to a reader, and return them."""
         self._expire()
-        given = []
+        leased = []
         holders: dict[str, MemoryQueueSource] = {}
-        for message in self._waiting.values():
+        for message in self._unacked.values():
             key = message.ordering_key or message.id
             holder = holders.setdefault(key, message.holder or reader)
             if holder is reader and message.holder is None:
-                message.holder, message.until = reader, self._clock() + LEASE_S
+                message.holder, message.lease_ends_at = reader, self._clock() + LEASE_S
                 message.deliveries += 1
-                given.append(message)
-        return [Message(m.id, m.ack_id, m.value, None, m.ordering_key, m.timestamp) for m in given]
+                leased.append(message)
+        return [Message(m.id, m.ack_id, m.value, None, m.ordering_key, m.timestamp) for m in leased]
 
     def _expire(self) -> None:
         free: set[str] = set()
-        for message in self._waiting.values():
-            if message.until <= self._clock() or message.ordering_key in free:
+        for message in self._unacked.values():
+            if message.lease_ends_at <= self._clock() or message.ordering_key in free:
                 message.holder = None
                 free.update({message.ordering_key} - {""})
 
     def renew(self, ack_ids: list[str], seconds: float) -> None:
-        """Let leases last so long from now; those that are over already are not renewed."""
+        """Let leases end in `seconds` from now. Leases that have ended already are not renewed."""
         self._expire()
         for message in self._of(ack_ids):
             if message.holder is not None:
-                message.until = self._clock() + seconds
+                message.lease_ends_at = self._clock() + seconds
 
     def acknowledge(self, ack_ids: list[str]) -> None:
-        """These are done; of one that was given again since, the acknowledgement comes too late."""
+        """Remove acknowledged messages. The ack id of an earlier delivery of a redelivered message is ignored."""
         for message in self._of(ack_ids):
-            self._acknowledged.append(self._waiting.pop(message.id))
+            self._acknowledged.append(self._unacked.pop(message.id))
 
-    def repeat(self) -> None:
-        """Give the message that was acknowledged last once more, as Pub/Sub may."""
+    def redeliver_last(self) -> None:
+        """Redeliver the message that was acknowledged last, as Pub/Sub may do."""
         if self._acknowledged:
             message = self._acknowledged.pop()
             message.holder = None
-            self._waiting[message.id] = message
+            self._unacked[message.id] = message
 
-    def _of(self, ack_ids: list[str]) -> list[_Waiting]:
-        found = ((ack_id, self._waiting.get(ack_id.rpartition(":")[0])) for ack_id in ack_ids)
+    def _of(self, ack_ids: list[str]) -> list[_UnackedMessage]:
+        found = ((ack_id, self._unacked.get(ack_id.rpartition(":")[0])) for ack_id in ack_ids)
         return [message for ack_id, message in found if message is not None and message.ack_id == ack_id]
 
 
 class MemoryQueueSource:
-    """Implements sources.base.Source. Leases are renewed when it polls, so one that stands still loses them."""
+    """Implements sources.base.Source. It renews its leases in `poll`, so a reader that does not poll loses them."""
 
     def __init__(
-        self, queue: MemoryQueue, sleep: Callable[[float], None] = time.sleep, first: Callable[[], int] = lambda: 0
+        self, queue: MemoryQueue, sleep: Callable[[float], None] = time.sleep, first_offset: Callable[[], int] = lambda: 0
     ) -> None:
         self._queue = queue
         self._sleep = sleep
-        self._kept = Unacknowledged(queue.name, first)
+        self._unacked = UnackedMessages(queue.name, first_offset)
         self._listener: RebalanceListener | None = None
         self._joined = self._paused = False
 
@@ -118,10 +126,10 @@ class MemoryQueueSource:
         if not self._joined:
             self._joined = True
             self._listener.assigned([*PARTITIONS])
-        self._queue.renew(self._kept.ack_ids(), LEASE_S)
-        again = [message.ack_id for message in self._queue.deliver(self) if not self._kept.take(message)]
-        self._queue.acknowledge(again)
-        batch = RecordBatch.empty(self._queue.name) if self._paused else self._kept.read(max_records, MUCH)
+        self._queue.renew(self._unacked.ack_ids(), LEASE_S)
+        repeats = [message.ack_id for message in self._queue.deliver(self) if not self._unacked.add(message)]
+        self._queue.acknowledge(repeats)
+        batch = RecordBatch.empty(self._queue.name) if self._paused else self._unacked.read(max_records, UNLIMITED_BYTES)
         if not batch:
             self._sleep(timeout_s)
         return batch
@@ -129,25 +137,25 @@ class MemoryQueueSource:
     def gaps(self) -> list[Gap]:
         return []
 
-    def not_read(self) -> Mapping[int, str]:
+    def unreadable(self) -> Mapping[int, str]:
         return {}
 
     def seek(self, positions: Positions) -> None:
-        self._kept.seek(positions)
+        self._unacked.seek(positions)
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
-        self._queue.acknowledge(self._kept.commit(positions))
+        self._queue.acknowledge(self._unacked.commit(positions))
 
     def committed(self) -> Positions:
-        return self._kept.committed()
+        return self._unacked.committed()
 
-    def names(self, batch: RecordBatch) -> list[bytes]:
-        return list(self._kept.names(batch.partitions, batch.offsets))
+    def source_ids(self, batch: RecordBatch) -> list[bytes]:
+        return list(self._unacked.message_ids(batch.partitions, batch.offsets))
 
-    def membership(self) -> object:
+    def group_metadata(self) -> object:
         return None
 
-    def read_only(self, partitions: Collection[int] | None) -> None:
+    def restrict_to(self, partitions: Collection[int] | None) -> None:
         """Do nothing: a queue has no partitions."""
 
     def pause(self) -> None:
@@ -158,4 +166,4 @@ class MemoryQueueSource:
 
     def close(self, *, leave: bool = False) -> None:
         self._listener = None
-        self._queue.renew(self._kept.ack_ids(), 0)
+        self._queue.renew(self._unacked.ack_ids(), 0)

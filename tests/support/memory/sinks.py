@@ -1,4 +1,4 @@
-"""Twins of the Kafka producers: topics in memory; records arrive when flushed, or with their transaction."""
+"""In-memory implementations of both producers, for tests. Records reach their topic on flush or on commit."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -6,13 +6,14 @@ from typing import NamedTuple, Protocol, cast
 
 from headwater.errors import BrokerUnavailable, DeliveryFailed
 from headwater.model.record import Headers
-from headwater.sinks.base import Outputs, Refusal, oversize
+from headwater.sinks.base import RecordRejection
+from headwater.sinks.outputs import OutputBatch, size_error
 
 MAX_QUEUED_RECORDS = 100_000
 
 
 class Produced(NamedTuple):
-    """One record as it stands on a topic."""
+    """A record of a topic."""
 
     topic: str
     value: bytes | None
@@ -22,23 +23,28 @@ class Produced(NamedTuple):
     headers: Headers
 
 
-def _produced(outputs: Outputs) -> Iterator[Produced]:
+def _produced(outputs: OutputBatch) -> Iterator[Produced]:
     columns = zip(outputs.values, outputs.keys, outputs.partitions, outputs.timestamps, strict=True)
     for number, row in enumerate(columns):
         record = Produced(outputs.topic, *row, outputs.headers_of(number))
-        assert oversize(record.value, record.key, record.headers) is None, "the sink checks the size"
+        assert size_error(record.value, record.key, record.headers) is None, "the sink checks the size"
         yield record
 
 
 class MemoryTopics:
-    """What several producers write to; `records` in the order of arrival. epochs: by transactional id."""
+    """Topics that several producers write to.
+
+    Attributes:
+        records: The records of each topic, in the order of their arrival.
+        epochs: The epoch of each transactional id.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         self.records: dict[str, list[Produced]] = {name: [] for name in names}
         self.epochs: Counter[str] = Counter()
 
     def require(self, needed: Iterable[str]) -> None:
-        """Raises BrokerUnavailable when one of these topics is not there."""
+        """Raise BrokerUnavailable when one of these topics does not exist."""
         missing = [topic for topic in needed if topic not in self.records]
         if missing:
             raise BrokerUnavailable(f"Kafka has no topic {missing[0]}. Deploy the pipeline again to create it.")
@@ -52,21 +58,21 @@ class MemoryProducer:
         self._needed = needed
         self._max_queued = max_queued
         self._queue: deque[Produced] = deque()
-        self._failed: list[Refusal] = []
+        self._failed: list[RecordRejection] = []
 
     def connect(self, timeout_s: float) -> None:
         self._topics.require(self._needed)
 
-    def produce(self, outputs: Outputs) -> None:
+    def produce(self, outputs: OutputBatch) -> None:
         self._queue += _produced(outputs)
 
     def append(self, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
-        self.produce(Outputs.of(topic, [value], [key], [partition], [0]))
+        self.produce(OutputBatch.of(topic, [value], [key], [partition], [0]))
 
-    def push(self) -> None:
-        """Nothing to do: records wait here for their acknowledgement alone."""
+    def send_lingering(self) -> None:
+        """Do nothing: records do not linger."""
 
-    def saturated(self) -> bool:
+    def is_queue_full(self) -> bool:
         if len(self._queue) > self._max_queued:
             self.deliver(len(self._queue) - self._max_queued)
         return False
@@ -85,9 +91,9 @@ class MemoryProducer:
             if record.topic in self._topics.records:
                 self._topics.records[record.topic].append(record)
             else:
-                self._failed.append(Refusal(f"The topic {record.topic} does not exist."))
+                self._failed.append(RecordRejection(f"The topic {record.topic} does not exist."))
 
-    def failures(self) -> list[Refusal]:
+    def failures(self) -> list[RecordRejection]:
         failed, self._failed = self._failed, []
         return failed
 
@@ -95,11 +101,11 @@ class MemoryProducer:
         self._queue.clear()
 
 
-class Membership(Protocol):
-    """A member of sources.memory.MemoryGroup."""
+class MemoryGroupMember(Protocol):
+    """A member of a MemoryGroup."""
 
     def store(self, positions: Mapping[int, int]) -> bool:
-        """Store positions of the member's partitions; False, and nothing is stored, when one is not its own."""
+        """Commit positions. Return False, and commit nothing, when the member does not own one of the partitions."""
 
 
 class MemoryTransactionalProducer:
@@ -110,38 +116,38 @@ class MemoryTransactionalProducer:
         self._needed = needed
         self._id = transactional_id
         self._epoch = 0
-        self._held: list[Outputs] = []
+        self._pending: list[OutputBatch] = []
 
     def connect(self, timeout_s: float) -> None:
         self._topics.require(self._needed)
 
-    def begin(self, timeout_s: float) -> None:
+    def init_transactions(self, timeout_s: float) -> None:
         self._topics.epochs[self._id] += 1
         self._epoch = self._topics.epochs[self._id]
 
-    def produce(self, outputs: Outputs) -> None:
-        self._held.append(outputs)
+    def produce(self, outputs: OutputBatch) -> None:
+        self._pending.append(outputs)
 
-    def held(self) -> int:
-        return sum(map(len, self._held))
+    def pending_records(self) -> int:
+        return sum(map(len, self._pending))
 
-    def failures(self) -> list[Refusal]:
+    def failures(self) -> list[RecordRejection]:
         return []
 
     def forget(self, partitions: Iterable[int]) -> None:
-        gone = set(partitions)
-        self._held = [outputs.without(gone) for outputs in self._held]
+        dropped = set(partitions)
+        self._pending = [outputs.without(dropped) for outputs in self._pending]
 
-    def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
-        rows, self._held = [row for outputs in self._held for row in _produced(outputs)], []
+    def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
+        rows, self._pending = [row for outputs in self._pending for row in _produced(outputs)], []
         if self._epoch != self._topics.epochs[self._id]:
             raise DeliveryFailed("Another producer took over the transactional id.")
         if any(row.topic not in self._topics.records for row in rows):
             raise DeliveryFailed("A topic does not exist.")
-        if positions and not cast("Membership", membership()).store(positions):
+        if positions and not cast("MemoryGroupMember", group_metadata()).store(positions):
             raise DeliveryFailed("The positions belong to another worker now.")
         for row in rows:
             self._topics.records[row.topic].append(row)
 
     def close(self) -> None:
-        self._held.clear()
+        self._pending.clear()

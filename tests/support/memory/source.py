@@ -1,4 +1,4 @@
-"""Twin of the Kafka source: a topic, a consumer group that moves partitions cooperatively, and its members."""
+"""In-memory implementation of the Kafka source, for tests: a topic, a consumer group that rebalances, and its members."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -6,8 +6,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headwater.errors import BrokerUnavailable, Fenced
-from headwater.model.record import RecordBatch, Row, batch_of, position_names
-from headwater.sources.base import Gap, Positions, RebalanceListener, no_position, recreated, truncated
+from headwater.model.record import RecordBatch, SourceRecord, batch_from_records, position_ids
+from headwater.sources.base import (
+    Gap,
+    Positions,
+    RebalanceListener,
+    no_committed_offset,
+    offset_beyond_end,
+    topic_recreated,
+)
 
 
 class MemoryRecord(NamedTuple):
@@ -21,53 +28,64 @@ class MemoryRecord(NamedTuple):
 
 @dataclass(slots=True)
 class MemoryTopic:
-    """A topic; partitions are lists of records with rising offsets. id: raised when it is made again.
+    """A topic.
 
-    not_read: partitions that can't be read at the moment, each with the reason.
+    Attributes:
+        name: The name of the topic.
+        partitions: The records of each partition, in the order of their offsets.
+        ends: The end offset of each partition.
+        id: The id of the topic, which changes when the topic is recreated.
+        unreadable: Partitions that can't be read at the moment, each with the reason.
     """
 
     name: str
     partitions: list[list[MemoryRecord]]
     ends: list[int] = field(init=False)
     id: int = 1
-    not_read: dict[int, str] = field(default_factory=dict)
+    unreadable: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ends = [0 for _ in self.partitions]
 
     def append(self, partition: int, value: bytes | None, key: bytes | None = None, timestamp: int = 0) -> int:
-        """Add a record; its offset."""
+        """Add a record, and return its offset."""
         offset = self.ends[partition]
         self.partitions[partition].append(MemoryRecord(offset, value, key, timestamp))
         self.ends[partition] = offset + 1
         return offset
 
-    def truncate(self, partition: int, before: int) -> None:
+    def delete_records(self, partition: int, before: int) -> None:
         """Delete the records below an offset, as retention does."""
         self.partitions[partition] = [r for r in self.partitions[partition] if r.offset >= before]
 
     def recreate(self) -> None:
-        """Delete the topic and make it again, with as many partitions."""
+        """Delete the topic, and create it again with the same number of partitions."""
         self.id += 1
         self.partitions = [[] for _ in self.partitions]
         self.__post_init__()
 
     def first(self, partition: int) -> int:
-        """The earliest offset."""
+        """Return the first offset."""
         records = self.partitions[partition]
         return records[0].offset if records else self.ends[partition]
 
     def read(self, partition: int, offset: int, count: int) -> list[MemoryRecord]:
-        """Up to `count` records from `offset` on, which is on the topic."""
+        """Return up to `count` records from `offset` on, which must not be out of range."""
         begin = offset - self.first(partition)
         return self.partitions[partition][begin : begin + count]
 
 
 class MemoryGroup:
-    """A consumer group: who owns which partition, and how far each was committed.
+    """A consumer group.
 
-    A partition moves as under cooperative-sticky: its owner gives it up in a poll of its own, then it is free.
-    topic_ids: of the topic that was committed on, by partition, where that is known.
+    Partitions move as with the assignor `cooperative-sticky`: the owner releases a partition in a poll, and another
+    member takes it afterwards.
+
+    Attributes:
+        committed: The committed position of each partition.
+        topic_ids: By partition, the id of the topic at the time of the commit.
+        owners: The owner of each partition.
+        targets: By partition, the member that should own it after the rebalance.
     """
 
     def __init__(self, topic: MemoryTopic, committed: Positions | None = None) -> None:
@@ -79,19 +97,19 @@ class MemoryGroup:
         self.targets: dict[int, MemorySource] = {}
 
     def add(self, member: "MemorySource") -> None:
-        """A member joins; partitions are dealt anew."""
+        """Add a member, and rebalance."""
         self.members.append(member)
-        self.deal()
+        self.rebalance()
 
     def remove(self, member: "MemorySource") -> None:
-        """A member left, or its session ended: its partitions are free at once."""
+        """Remove a member that has left or whose session has ended, and rebalance."""
         if member in self.members:
             self.members.remove(member)
             self.owners = {p: owner for p, owner in self.owners.items() if owner is not member}
-            self.deal()
+            self.rebalance()
 
-    def deal(self) -> None:
-        """Spread the partitions evenly; each stays where it is when it can."""
+    def rebalance(self) -> None:
+        """Spread the partitions evenly. A partition keeps its owner if possible."""
         count = len(self.topic.partitions)
         quota = -(-count // len(self.members)) if self.members else 0
         room = dict.fromkeys(map(id, self.members), quota)
@@ -108,25 +126,25 @@ class MemoryGroup:
         self.targets = targets
 
     def start(self, partition: int) -> int:
-        """Where a new owner starts: at the commit; without one, a partition that came later starts at its first."""
+        """Return where a new owner starts: at the committed position, or at the first record without one."""
         if partition in self.committed:
             return self.committed[partition]
         return self.topic.first(partition)
 
     def check_topic(self) -> None:
-        """Raises SourceGap when there is no position, or one on another topic of the same name."""
+        """Raise SourceGap when no position is committed, or one on another topic of the same name."""
         if not self.committed:
-            raise no_position(self.topic.name)
+            raise no_committed_offset(self.topic.name)
         if not {self.topic.id} >= set(self.topic_ids.values()):
-            raise recreated(self.topic.name)
+            raise topic_recreated(self.topic.name)
 
     def commit(self, positions: Positions, topic_id: int) -> None:
-        """Store positions on the topic with this id."""
+        """Commit positions on the topic with this id."""
         self.committed.update(positions)
         self.topic_ids.update(dict.fromkeys(positions, topic_id))
 
     def recreate_topic(self) -> None:
-        """The topic is deleted and made again; as in Kafka, the positions go with it."""
+        """Delete the topic and create it again. As in Kafka, this deletes the committed positions."""
         self.topic.recreate()
         self.committed.clear()
         self.topic_ids.clear()
@@ -142,7 +160,7 @@ class MemorySource:
         self._positions: Positions = {}
         self._gaps: list[Gap] = []
         self._topic_id = 0
-        self._only: Collection[int] | None = None
+        self._restricted_to: Collection[int] | None = None
         self._joined = self._paused = False
 
     def join(self, listener: RebalanceListener) -> None:
@@ -153,33 +171,35 @@ class MemorySource:
         self._serve_group()
         topic = self._group.topic
         if self._joined and self._topic_id != topic.id:
-            raise recreated(topic.name)
-        rows: list[Row] = []
+            raise topic_recreated(topic.name)
+        rows: list[SourceRecord] = []
         if not self._paused:
-            not_read, read = self.not_read(), self._read_partitions()
-            if not_read and not_read.keys() == read:
-                raise BrokerUnavailable(next(iter(not_read.values())))
-            for partition in sorted(read - not_read.keys()):
+            unreadable, read = self.unreadable(), self._read_partitions()
+            if unreadable and unreadable.keys() == read:
+                raise BrokerUnavailable(next(iter(unreadable.values())))
+            for partition in sorted(read - unreadable.keys()):
                 rows += self._read(partition, max_records - len(rows))
         if not rows:
             self._sleep(timeout_s)
-        return batch_of(topic.name, rows)
+        return batch_from_records(topic.name, rows)
 
     def _read_partitions(self) -> set[int]:
-        """The assigned partitions that `read_only` allows."""
-        return set(self._positions) if self._only is None else self._positions.keys() & set(self._only)
+        """Return the assigned partitions that `restrict_to` allows."""
+        return set(self._positions) if self._restricted_to is None else self._positions.keys() & set(self._restricted_to)
 
-    def _read(self, partition: int, count: int) -> list[Row]:
+    def _read(self, partition: int, count: int) -> list[SourceRecord]:
         self._pass_gap(partition)
         records = self._group.topic.read(partition, self._positions[partition], count)
         if records:
             self._positions[partition] = records[-1].offset + 1
-        return [Row(record.value, record.key, record.timestamp, partition, record.offset) for record in records]
+        return [
+            SourceRecord(record.value, record.key, record.timestamp, partition, record.offset) for record in records
+        ]
 
     def _pass_gap(self, partition: int) -> None:
         topic, position = self._group.topic, self._positions[partition]
         if position > topic.ends[partition]:
-            raise truncated(topic.name, partition, position, topic.ends[partition])
+            raise offset_beyond_end(topic.name, partition, position, topic.ends[partition])
         if position < topic.first(partition):
             self._positions[partition] = topic.first(partition)
             self._gaps.append(Gap(topic.name, partition, position, topic.first(partition)))
@@ -188,9 +208,9 @@ class MemorySource:
         gaps, self._gaps = self._gaps, []
         return gaps
 
-    def not_read(self) -> Mapping[int, str]:
+    def unreadable(self) -> Mapping[int, str]:
         read = self._read_partitions()
-        return {partition: why for partition, why in self._group.topic.not_read.items() if partition in read}
+        return {partition: why for partition, why in self._group.topic.unreadable.items() if partition in read}
 
     def _serve_group(self) -> None:
         group, listener = self._group, self._listener
@@ -211,12 +231,12 @@ class MemorySource:
             group.owners.update(dict.fromkeys(free, self))
             listener.assigned(sorted(free))
 
-    def _drop(self, partitions: Iterable[int], tell: Callable[[list[int]], None]) -> None:
-        gone = sorted(partitions)
-        if not gone:
+    def _drop(self, partitions: Iterable[int], callback: Callable[[list[int]], None]) -> None:
+        dropped = sorted(partitions)
+        if not dropped:
             return
-        tell(gone)
-        for partition in gone:
+        callback(dropped)
+        for partition in dropped:
             del self._positions[partition]
             if self._group.owners.get(partition) is self:
                 del self._group.owners[partition]
@@ -232,28 +252,28 @@ class MemorySource:
         if fenced and wait:
             raise BrokerUnavailable(f"The positions of partitions {fenced} belong to another worker now.")
 
-    def names(self, batch: RecordBatch) -> list[bytes]:
-        return position_names(batch)
+    def source_ids(self, batch: RecordBatch) -> list[bytes]:
+        return position_ids(batch)
 
-    def membership(self) -> "MemorySource":
+    def group_metadata(self) -> "MemorySource":
         return self
 
     def store(self, positions: Mapping[int, int]) -> bool:
-        """See sinks.memory.Membership."""
+        """See tests.support.memory.sinks.MemoryGroupMember."""
         if self._fenced(positions):
             return False
         self._group.commit(dict(positions), self._topic_id)
         return True
 
     def _fenced(self, positions: Iterable[int]) -> list[int]:
-        """The partitions among these that are not this member's."""
+        """Return those of the partitions that this member does not own."""
         return [p for p in positions if self._group.owners.get(p) is not self]
 
     def committed(self) -> Positions:
         return {p: o for p, o in self._group.committed.items() if p in self._positions}
 
-    def read_only(self, partitions: Collection[int] | None) -> None:
-        self._only = partitions
+    def restrict_to(self, partitions: Collection[int] | None) -> None:
+        self._restricted_to = partitions
 
     def pause(self) -> None:
         self._paused = True

@@ -5,15 +5,15 @@ from threading import Event
 
 import pytest
 
-from headwater.engine.chain import InFlightBatch
-from headwater.engine.exactly_once import TransactionSize
-from headwater.engine.health import Probe
+from headwater.engine.exactly_once import TransactionSizer
+from headwater.engine.heartbeat import SupervisorChannel
+from headwater.engine.pipeline import InFlightBatch
 from headwater.engine.watchdog import Watchdog
 from headwater.errors import BrokerUnavailable
 from headwater.model.metric import TIME_RANGES
 from headwater.model.record import RecordBatch
-from tests.unit.engine.looking import arrived, steps
-from tests.unit.engine.weather import WeatherTransactionalProducer
+from tests.unit.engine.helpers import arrived, steps
+from tests.unit.engine.faults import FaultyTransactionalProducer
 from tests.unit.engine.world import DEAD, DEPLOYMENT, OUTPUTS, Member, World, origin
 
 
@@ -38,7 +38,7 @@ def _hang(noticed: Event) -> None:
 class TestFlow:
     def test_results_dead_letters_and_positions_come_together(self, world: World) -> None:
         member = working(world)
-        world.weather.slowness = 1
+        world.faults.slowness = 1
         world.append(0, "pass", "drop", "twice", "bad")
         seen: set[tuple[int, int, int]] = set()
         for _ in range(30):
@@ -50,11 +50,11 @@ class TestFlow:
     def test_a_record_that_comes_alone_does_not_wait(self, world: World) -> None:
         member = working(world)
         steps(member, 20)
-        before = world.weather.clock.now
+        before = world.faults.clock.now
         world.append(0, "pass")
         member.worker.step()
         assert world.total() == len(OUTPUTS)
-        assert world.weather.clock.now == before
+        assert world.faults.clock.now == before
 
     def test_positions_move_without_results_too(self, world: World) -> None:
         member = working(world)
@@ -64,7 +64,7 @@ class TestFlow:
 
     def test_what_was_read_is_finished_at_a_stop(self, world: World) -> None:
         member = working(world)
-        world.weather.slowness = 4
+        world.faults.slowness = 4
         world.append(0, "pass", "twice")
         member.worker.step()
         member.worker.stop()
@@ -78,7 +78,7 @@ class TestFlow:
         member.worker.step()
         member.worker.stop()
         assert member.worker.finish()
-        (interval,) = world.metrics.read(DEPLOYMENT, TIME_RANGES[0], world.weather.clock.now).values()
+        (interval,) = world.metrics.read(DEPLOYMENT, TIME_RANGES[0], world.faults.clock.now).values()
         assert [interval.times[name].total() for name in ("total_latency", "data_age")] == [3, 3]
 
 
@@ -86,17 +86,17 @@ class TestFailures:
     def test_a_failed_transaction_is_made_again(self, world: World) -> None:
         member = working(world)
         world.append(0, "pass", "pass")
-        world.weather.refuse = 1
+        world.faults.refuse = 1
         steps(member, 80)
         assert arrived(world) == ["stream/0/0/0", "stream/0/1/0"]
         assert world.group.committed[0] == 2
-        assert (len(member.producers), member.worker.observer.rewinds) == (2, 1)
-        assert member.worker.observer.totals["messages_received"] == 2
+        assert (len(member.producers), member.worker.metrics.rewinds) == (2, 1)
+        assert member.worker.metrics.totals["messages_received"] == 2
 
     def test_one_whose_answer_was_lost_is_not(self, world: World) -> None:
         member = working(world)
         world.append(0, "pass", "pass")
-        world.weather.lost_answers = 1
+        world.faults.lost_answers = 1
         steps(member, 80)
         world.append(0, "pass")
         steps(member, 80)
@@ -106,10 +106,10 @@ class TestFailures:
     def test_the_coordinator_is_waited_for(self, world: World) -> None:
         member = working(world)
         world.append(0, "pass")
-        world.weather.refuse, world.weather.coordinator_up = 1, False
+        world.faults.refuse, world.faults.coordinator_up = 1, False
         steps(member, 300)
         assert world.total() == 0
-        world.weather.coordinator_up = True
+        world.faults.coordinator_up = True
         steps(member, 300)
         assert arrived(world) == ["stream/0/0/0"]
 
@@ -118,15 +118,15 @@ class TestFailures:
         hangs = Event()
         world.watching = Watchdog(2, hangs.set).watching
         member = working(world)
-        monkeypatch.setattr(WeatherTransactionalProducer, what, lambda *_: _hang(hangs))
+        monkeypatch.setattr(FaultyTransactionalProducer, what, lambda *_: _hang(hangs))
         world.append(0, "pass")
-        world.weather.refuse = 1
+        world.faults.refuse = 1
         with pytest.raises(RuntimeError, match="ended"):
             steps(member, 80)
 
     def test_a_failed_transaction_at_the_end_is_no_end(self, world: World) -> None:
         member = working(world)
-        world.weather.refuse, world.weather.slowness = 1, 4
+        world.faults.refuse, world.faults.slowness = 1, 4
         world.append(0, "pass")
         member.worker.step()
         member.worker.stop()
@@ -139,7 +139,7 @@ class TestOwnership:
         first = working(world)
         world.append(0, "pass")
         world.append(2, "pass")
-        first.worker._checkpoint_at = world.weather.clock.now + 10
+        first.worker._checkpoint_at = world.faults.clock.now + 10
         steps(first, 5)
         world.group.remove(first.source)
         second = world.member(slot=1)
@@ -148,7 +148,7 @@ class TestOwnership:
             first.worker.step()
         for partition in range(3):
             world.append(partition, "pass")
-        world.weather.clock.sleep(10)
+        world.faults.clock.sleep(10)
         for _ in range(40):
             first.worker.step()
             second.worker.step()
@@ -157,11 +157,11 @@ class TestOwnership:
     def test_a_worker_whose_place_was_taken_writes_nothing_more(self, world: World) -> None:
         zombie = working(world)
         world.append(0, "pass")
-        zombie.worker._checkpoint_at = world.weather.clock.now + 1
+        zombie.worker._checkpoint_at = world.faults.clock.now + 1
         steps(zombie, 5)
         world.group.remove(zombie.source)
         successor = world.member()
-        world.weather.clock.sleep(2)
+        world.faults.clock.sleep(2)
         zombie.worker._checkpoint()
         assert world.total() == 0
         steps(successor, 30)
@@ -170,22 +170,22 @@ class TestOwnership:
     def test_the_transactional_id_is_taken_when_the_worker_may_join(self, world: World) -> None:
         asked: list[int] = []
 
-        class Gate(Probe):
+        class Gate(SupervisorChannel):
             def may_join(self, timeout_s: float) -> bool:
                 asked.append(world.topics.epochs["slot-0"])
                 return len(asked) > 3
 
-        world.member(Gate(None, world.weather.clock))
+        world.member(Gate(None, world.faults.clock))
         assert asked == [0] * 4
         assert world.topics.epochs["slot-0"] == 1
 
     def test_a_coordinator_that_is_away_at_the_start_is_waited_for(self, world: World) -> None:
-        world.weather.coordinator_up = False
+        world.faults.coordinator_up = False
 
         def back() -> None:
-            world.weather.coordinator_up = True
+            world.faults.coordinator_up = True
 
-        world.weather.clock.at(1010, back)
+        world.faults.clock.at(1010, back)
         world.append(0, "pass")
         member = world.member()
         steps(member, 30)
@@ -195,11 +195,11 @@ class TestOwnership:
 class TestTransactionSize:
     def test_slow_ones_get_smaller_until_they_end_in_time(self, world: World) -> None:
         member = working(world)
-        world.weather.transaction_s = 4.0
+        world.faults.transaction_s = 4.0
         world.append(0, *["pass"] * 1000)
         steps(member, 10)
-        assert member.worker._delivery.room() < 1000
-        world.weather.transaction_s = 0.0
+        assert member.worker._delivery.capacity() < 1000
+        world.faults.transaction_s = 0.0
         steps(member, 300, until=lambda: world.group.committed[0] == 1000)
         assert [origin(r) for r in world.arrived(OUTPUTS[0])] == [f"stream/0/{n}/0" for n in range(1000)]
 
@@ -210,20 +210,20 @@ class TestTransactionSize:
         delivery = member.worker._delivery
         columns = [[0] * 70, [0] * 70, [*range(70)], [0] * 70]
         delivery.deliver(InFlightBatch(RecordBatch.of("t", [bytes(1_000_000)] * 70, [None] * 70, *columns), [], 0.0))
-        assert delivery.room() == 0
+        assert delivery.capacity() == 0
 
     @pytest.mark.parametrize(
         ("learn", "limit"),
         [
-            (lambda size: size.learn(10_000, 0.1), TransactionSize.MOST),
-            (lambda size: size.learn(10_000, 4.0), 2_500),
-            (lambda size: size.failed(8_000), 2_000),
-            (lambda size: size.failed(0), 1),
-            (lambda size: (size.learn(100, 10.0), size.learn(10, 0.5)), 20),
+            (lambda size: size.update(10_000, 0.1), TransactionSizer.MAX_RECORDS),
+            (lambda size: size.update(10_000, 4.0), 2_500),
+            (lambda size: size.reduce(8_000), 2_000),
+            (lambda size: size.reduce(0), 1),
+            (lambda size: (size.update(100, 10.0), size.update(10, 0.5)), 20),
         ],
     )
-    def test_rule(self, learn: Callable[[TransactionSize], object], limit: int) -> None:
-        size = TransactionSize()
+    def test_rule(self, learn: Callable[[TransactionSizer], object], limit: int) -> None:
+        size = TransactionSizer()
         learn(size)
         assert size.limit == limit
 
@@ -239,6 +239,6 @@ def test_a_broker_that_can_not_tell_the_positions_is_asked_again(world: World) -
 
     member.source.committed = refuse_twice  # type: ignore[method-assign]  # fails twice
     world.append(0, "pass")
-    world.weather.refuse = 1
+    world.faults.refuse = 1
     steps(member, 100)
     assert arrived(world) == ["stream/0/0/0"]

@@ -11,14 +11,14 @@ import socket
 import pytest
 from structlog.testing import capture_logs
 
-from headwater.engine.health import Probe
+from headwater.engine.heartbeat import SupervisorChannel
 from headwater.engine.isolation import QUIET_S, RETRY_AFTER_S, TURN_S
 from headwater.errors import BrokerUnavailable
-from headwater.model.worker import JOIN, READ_ALL, Heartbeat, PartitionPosition, ReadingPlan
-from headwater.orchestrators.memory_deaths import REPEATED_WITHIN_S, MemoryDeaths
+from headwater.model.worker_spec import JOIN, READ_ALL, Heartbeat, PartitionPosition, ReadingPlan
+from headwater.orchestrators.oom_history import REPEATED_WITHIN_S, OomHistory
 from headwater.sources.base import Positions
-from tests.unit.engine.looking import arrived, errors, exactly_once, steps
-from tests.unit.engine.weather import Killed
+from tests.unit.engine.helpers import arrived, errors, exactly_once, steps
+from tests.unit.engine.faults import Killed
 from tests.unit.engine.world import Member, World
 
 STEPS = 400
@@ -29,7 +29,7 @@ class Supervisor:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.memory_deaths = MemoryDeaths()
+        self.memory_deaths = OomHistory()
         self.deaths = 0
         self.known_deaths = 0
         self.spec_hash = "one"
@@ -53,7 +53,7 @@ class Supervisor:
             self._ours, self._theirs = socket.socketpair()
             self._ours.setblocking(False)
             self._ours.send(JOIN)
-            probe = Probe(self._theirs.fileno(), self.world.weather.clock)
+            probe = SupervisorChannel(self._theirs.fileno(), self.world.faults.clock)
             self.member = self.world.member(probe, plan=self.memory_deaths.plan(self.spec_hash))
         return self.member
 
@@ -61,8 +61,8 @@ class Supervisor:
         assert self.member is not None
         self.read()
         self.deaths += 1
-        now = self.world.weather.clock.now
-        self.known_deaths += self.memory_deaths.died(self.spec_hash, self.last, now)
+        now = self.world.faults.clock.now
+        self.known_deaths += self.memory_deaths.record_kill(self.spec_hash, self.last, now)
         self._forget()
 
     def read(self) -> None:
@@ -73,7 +73,7 @@ class Supervisor:
         for line in lines:
             self.last = Heartbeat.model_validate_json(line)
             if self.last.isolation is not None:
-                self.memory_deaths.heard(self.spec_hash, self.last.isolation)
+                self.memory_deaths.on_isolation_status(self.spec_hash, self.last.isolation)
 
     def redeploy(self) -> None:
         self.spec_hash += "+"
@@ -112,7 +112,7 @@ def test_a_partition_that_ends_workers_is_left_out_and_the_others_go_on(
 ) -> None:
     world = World(exactly_once=exactly_once)
     fill(world)
-    world.weather.bombs.add((1, 2))
+    world.faults.bombs.add((1, 2))
     supervisor = supervised(world, request)
     with capture_logs() as lines:
         supervisor.run()
@@ -135,7 +135,7 @@ def test_the_records_before_the_fatal_one_are_delivered_when_they_are_read_befor
 ) -> None:
     world = World()
     fill(world, 100)
-    world.weather.bombs.add((0, 50))
+    world.faults.bombs.add((0, 50))
     supervisor = supervised(world, request)
     supervisor.run(2 * STEPS)
     (left,) = supervisor.quarantined
@@ -147,7 +147,7 @@ def test_the_records_before_the_fatal_one_are_delivered_when_they_are_read_befor
 def test_several_partitions_are_left_out_each_by_itself(request: pytest.FixtureRequest) -> None:
     world = World()
     fill(world)
-    world.weather.bombs |= {(0, 0), (2, 5)}
+    world.faults.bombs |= {(0, 0), (2, 5)}
     supervisor = supervised(world, request)
     supervisor.run()
     assert [position.partition for position in supervisor.quarantined] == [0, 2]
@@ -157,7 +157,7 @@ def test_several_partitions_are_left_out_each_by_itself(request: pytest.FixtureR
 def test_a_worker_that_may_read_nothing_waits(request: pytest.FixtureRequest) -> None:
     world = World(partitions=1)
     fill(world)
-    world.weather.bombs.add((0, 0))
+    world.faults.bombs.add((0, 0))
     supervisor = supervised(world, request)
     supervisor.run()
     assert supervisor.last is not None
@@ -170,12 +170,12 @@ def test_deaths_that_are_far_apart_are_of_no_partition(request: pytest.FixtureRe
     supervisor = supervised(world, request)
     for offset in range(3):
         world.append(0, "pass")
-        world.weather.bombs = {(0, offset)}
+        world.faults.bombs = {(0, offset)}
         supervisor.run(1)
-        world.weather.bombs.clear()
+        world.faults.bombs.clear()
         supervisor.run(20)
         assert supervisor.memory_deaths.plan("one") == READ_ALL
-        world.weather.clock.sleep(REPEATED_WITHIN_S)
+        world.faults.clock.sleep(REPEATED_WITHIN_S)
     assert (supervisor.deaths, world.group.committed[0]) == (3, 3)
 
 
@@ -183,9 +183,9 @@ def test_when_no_partition_is_at_fault_all_are_read_again(request: pytest.Fixtur
     world = World()
     fill(world)
     supervisor = supervised(world, request)
-    world.weather.bombs.add((0, 0))
+    world.faults.bombs.add((0, 0))
     supervisor.run(2)
-    world.weather.bombs.clear()
+    world.faults.bombs.clear()
     supervisor.run()
     fill(world)
     supervisor.run()
@@ -199,7 +199,7 @@ def test_when_no_partition_is_at_fault_all_are_read_again(request: pytest.Fixtur
 def left_out(world: World, request: pytest.FixtureRequest) -> Supervisor:
     """A world in which partition 1 is left out."""
     fill(world)
-    world.weather.bombs.add((1, 0))
+    world.faults.bombs.add((1, 0))
     supervisor = supervised(world, request)
     supervisor.run()
     assert supervisor.quarantined == [(1, 0)]
@@ -210,11 +210,11 @@ def left_out(world: World, request: pytest.FixtureRequest) -> Supervisor:
 def test_after_an_hour_it_is_read_alone_once(request: pytest.FixtureRequest) -> None:
     world = World()
     supervisor = left_out(world, request)
-    world.weather.clock.sleep(RETRY_AFTER_S)
+    world.faults.clock.sleep(RETRY_AFTER_S)
     supervisor.run()
     assert (supervisor.deaths, supervisor.quarantined) == (4, [(1, 0)])
-    world.weather.bombs.clear()
-    world.weather.clock.sleep(RETRY_AFTER_S)
+    world.faults.bombs.clear()
+    world.faults.clock.sleep(RETRY_AFTER_S)
     supervisor.run()
     assert (supervisor.deaths, supervisor.quarantined, world.group.committed[1]) == (4, [], 6)
     assert supervisor.memory_deaths.plan("one") == READ_ALL
@@ -226,7 +226,7 @@ def test_another_spec_reads_it_alone_and_is_not_blamed_for_it(request: pytest.Fi
     supervisor.redeploy()
     supervisor.run()
     assert (supervisor.deaths, supervisor.known_deaths, supervisor.quarantined) == (4, 1, [(1, 0)])
-    world.weather.bombs = {(0, 6)}
+    world.faults.bombs = {(0, 6)}
     fill(world)
     supervisor.redeploy()
     supervisor.run()
@@ -246,7 +246,7 @@ def test_a_position_that_somebody_has_moved_is_read_from(request: pytest.Fixture
 def test_deleted_records_are_passed_by_the_next_try(request: pytest.FixtureRequest) -> None:
     world = World()
     supervisor = left_out(world, request)
-    world.source.truncate(1, 4)
+    world.source.delete_records(1, 4)
     supervisor.redeploy()
     supervisor.run()
     assert (supervisor.deaths, supervisor.quarantined, world.group.committed[1]) == (3, [], 6)
@@ -261,7 +261,7 @@ def test_a_rebalance_that_takes_it_away_ends_its_entry(request: pytest.FixtureRe
         if supervisor.member is not None and world.group.owners.get(1) is other.source:
             break
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(world.weather, "bombs", set())
+            patch.setattr(world.faults, "bombs", set())
             other.worker.step()
     mine = [p for p, owner in world.group.owners.items() if owner is not other.source]
     assert [p for p, _ in supervisor.quarantined] == [p for p in mine if p == 1]
@@ -274,7 +274,7 @@ def test_new_partitions_of_a_rebalance_are_read_too(request: pytest.FixtureReque
     world.source.ends.append(0)
     world.appended.append([])
     world.group.committed[2] = 0
-    world.group.deal()
+    world.group.rebalance()
     world.append(2, "pass")
     supervisor.run(20)
     assert (world.group.committed[2], supervisor.quarantined) == (1, [(1, 0)])
@@ -285,12 +285,12 @@ def test_a_turn_lasts_until_the_store_is_back(request: pytest.FixtureRequest) ->
     fill(world)
     supervisor = supervised(world, request)
     supervisor.memory_deaths._read_alone, supervisor.memory_deaths._spec_hash = True, "one"
-    world.weather.store_up = False
+    world.faults.store_up = False
     supervisor.run()
     assert supervisor.last is not None
     assert supervisor.last.isolation is not None
     assert (supervisor.last.isolation.alone, supervisor.last.isolation.is_over) == ((0, 0), False)
-    world.weather.store_up = True
+    world.faults.store_up = True
     supervisor.run()
     assert supervisor.last.isolation.is_over
     assert world.group.committed == {0: 6}
@@ -321,7 +321,9 @@ def test_nothing_is_read_before_the_supervisor_knows_of_it() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.send(JOIN)
-        member = world.member(Probe(theirs.fileno(), world.weather.clock), plan=ReadingPlan(read_alone=True))
+        member = world.member(
+            SupervisorChannel(theirs.fileno(), world.faults.clock), plan=ReadingPlan(read_alone=True)
+        )
         with contextlib.suppress(BlockingIOError):
             while True:
                 theirs.send(b"x", socket.MSG_DONTWAIT)
@@ -338,15 +340,15 @@ def test_between_two_turns_nothing_is_read() -> None:
     fill(world)
     member = world.member(plan=ReadingPlan(read_alone=True))
     allowed: list[tuple[float, list[int]]] = []
-    read_only = member.source.read_only
+    restrict_to = member.source.restrict_to
 
     def note(partitions: frozenset[int] | None) -> None:
-        allowed.append((world.weather.clock.now, sorted(partitions or range(2))))
+        allowed.append((world.faults.clock.now, sorted(partitions or range(2))))
         if partitions == frozenset():
-            allowed[-1] = (world.weather.clock.now, [])
-        read_only(partitions)
+            allowed[-1] = (world.faults.clock.now, [])
+        restrict_to(partitions)
 
-    member.source.read_only = note  # type: ignore[assignment]
+    member.source.restrict_to = note  # type: ignore[assignment]
     steps(member, STEPS)
     assert [partitions for _, partitions in allowed] == [[0], [], [1], [], [0, 1]]
     lasted = [end - begin for (begin, _), (end, _) in itertools.pairwise(allowed)]

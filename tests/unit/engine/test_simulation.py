@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headwater.engine.isolation import RETRY_AFTER_S
-from headwater.model.worker import PartitionPosition, ReadingPlan
-from tests.unit.engine.weather import Killed
+from headwater.model.worker_spec import PartitionPosition, ReadingPlan
+from tests.unit.engine.faults import Killed
 from tests.unit.engine.world import COPIES, DEAD, OUTPUTS, SOURCE, Member, World, origin, without_repeats, word
 
 PARTITIONS = 3
@@ -34,9 +34,9 @@ class WorkerStory(RuleBasedStateMachine):
     def begin(self, max_queued: int, calm: bool, slowness: int) -> None:
         self.calm = calm
         self.world = World(PARTITIONS, max_queued, exactly_once=self.exactly_once)
-        self.weather = self.world.weather
-        self.weather.on_refusal = self.fault
-        self.weather.slowness = slowness
+        self.faults = self.world.faults
+        self.faults.on_refusal = self.fault
+        self.faults.slowness = slowness
         self.members: list[Member] = [self.world.member()]
         self.allowed = 0
         self.bounded = True
@@ -48,7 +48,7 @@ class WorkerStory(RuleBasedStateMachine):
         arrived = [r for name in (*OUTPUTS, DEAD) for r in self.world.arrived(name)]
         landed = sum(int(origin(r).split("/")[2]) >= committed[r.partition] for r in arrived)
         queued = sum(len(p.queue) for m in self.members for p in m.producers)
-        flying = sum(len(f.source) for m in self.members for f in m.worker._batches)
+        flying = sum(len(f.input) for m in self.members for f in m.worker._in_flight)
         return landed + queued + flying * 2 * len(OUTPUTS)
 
     def fault(self) -> None:
@@ -57,7 +57,7 @@ class WorkerStory(RuleBasedStateMachine):
     def rebalance(self) -> None:
         """A rebalance repeats nothing, unless its budget runs out."""
         self.moved = True
-        self.bounded &= self.weather.store_up and self.weather.acks_per_flush > 100 and not self.weather.refuse
+        self.bounded &= self.faults.store_up and self.faults.acks_per_flush > 100 and not self.faults.refuse
 
     def step(self, member: Member, data: Any) -> Member:
         """A step, and who goes on if it was the last one."""
@@ -93,7 +93,7 @@ class WorkerStory(RuleBasedStateMachine):
         member = data.draw(st.sampled_from(self.members))
         for _ in range(steps):
             member = self.step(member, data)
-            self.weather.clock.sleep(pace)
+            self.faults.clock.sleep(pace)
 
     @rule(data=st.data(), batches=st.lists(kinds, min_size=1, max_size=4), pace=st.sampled_from([0.0, 0.2, 1.1]))
     def traffic(self, data: Any, batches: list[list[str]], pace: float) -> None:
@@ -101,13 +101,13 @@ class WorkerStory(RuleBasedStateMachine):
         for batch in batches:
             self.world.append(data.draw(partitions), *batch)
             member = self.step(member, data)
-            self.weather.clock.sleep(pace)
+            self.faults.clock.sleep(pace)
 
     @precondition(lambda self: not self.calm)
     @rule(partition=partitions, kept=st.integers(0, 6))
     def retention(self, partition: int, kept: int) -> None:
         """All but the last records of a partition are deleted, whoever has read them."""
-        self.world.source.truncate(partition, self.world.source.ends[partition] - kept)
+        self.world.source.delete_records(partition, self.world.source.ends[partition] - kept)
 
     @precondition(lambda self: not self.calm)
     @rule(data=st.data())
@@ -117,13 +117,13 @@ class WorkerStory(RuleBasedStateMachine):
     @precondition(lambda self: not self.calm)
     @rule()
     def crash_between_metrics_and_commit(self) -> None:
-        self.weather.killed_at_commit = True
+        self.faults.killed_at_commit = True
 
     @precondition(lambda self: not self.calm)
     @rule(steps=st.integers(1, 8), pace=st.sampled_from([0.0, 0.2, 1.1]))
     def suspended_while_it_writes_metrics(self, steps: int, pace: float) -> None:
         """Its session ends meanwhile, and another worker takes over, before the write arrives."""
-        killed_at_commit = self.weather.killed_at_commit
+        killed_at_commit = self.faults.killed_at_commit
 
         def taken_over() -> None:
             self.fault()
@@ -132,13 +132,13 @@ class WorkerStory(RuleBasedStateMachine):
                 self.world.group.remove(member.source)
             successor = self.world.member(slot=1 + max(member.slot for member in self.members))
             self.members.append(successor)
-            self.weather.killed_at_commit = False
+            self.faults.killed_at_commit = False
             for _ in range(steps):
                 successor.worker.step()
-                self.weather.clock.sleep(pace)
-            self.weather.killed_at_commit = killed_at_commit
+                self.faults.clock.sleep(pace)
+            self.faults.killed_at_commit = killed_at_commit
 
-        self.weather.at_write = taken_over
+        self.faults.at_write = taken_over
 
     @precondition(lambda self: not self.calm)
     @rule(data=st.data())
@@ -171,22 +171,22 @@ class WorkerStory(RuleBasedStateMachine):
     @precondition(lambda self: not self.calm)
     @rule()
     def refusal(self) -> None:
-        self.weather.refuse = 1
+        self.faults.refuse = 1
 
     @precondition(lambda self: not self.calm)
     @rule(up=st.booleans())
     def set_store(self, up: bool) -> None:
-        self.weather.store_up = up
+        self.faults.store_up = up
 
     @rule(up=st.sampled_from([True, False, None]))
     def metric_store(self, up: bool | None) -> None:
-        self.weather.metrics_up = up
+        self.faults.metrics_up = up
         self.metrics_were_away |= not up
 
     @precondition(lambda self: not self.calm)
     @rule(acks=st.sampled_from([0, 2, 1 << 30]))
     def acknowledgements(self, acks: int) -> None:
-        self.weather.acks_per_flush = acks or 1
+        self.faults.acks_per_flush = acks or 1
         self.bounded &= acks > 100
 
     @invariant()
@@ -201,11 +201,11 @@ class WorkerStory(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "world"):
             return
-        self.weather.store_up, self.weather.acks_per_flush, self.weather.refuse = True, 1 << 30, 0
-        self.weather.metrics_up, self.weather.at_write, self.weather.killed_at_commit = True, None, False
+        self.faults.store_up, self.faults.acks_per_flush, self.faults.refuse = True, 1 << 30, 0
+        self.faults.metrics_up, self.faults.at_write, self.faults.killed_at_commit = True, None, False
         for turn in range(2000):
             if turn % 200 == 100:
-                self.weather.clock.sleep(RETRY_AFTER_S)
+                self.faults.clock.sleep(RETRY_AFTER_S)
             if self.world.group.committed == dict(enumerate(self.world.source.ends)) and self.all_written():
                 break
             for member in self.members:
@@ -215,8 +215,8 @@ class WorkerStory(RuleBasedStateMachine):
         self.check_counts()
 
     def all_written(self) -> bool:
-        recorders = [member.worker.observer._recorder for member in self.members]
-        return not any(recorder._waiting or recorder._sent for recorder in recorders)
+        writers = [member.worker.metrics._writer for member in self.members]
+        return not any(writer._pending or writer._unanswered for writer in writers)
 
     def check_counts(self) -> None:
         most, least = (self.counts(missing) for missing in (set(), self.world.may_be_missing()))
@@ -276,23 +276,23 @@ class ExactlyOnceStory(WorkerStory):
     @rule()
     def lost_answer(self) -> None:
         """A transaction is committed, and its producer does not hear of it."""
-        self.weather.lost_answers = 1
+        self.faults.lost_answers = 1
 
     @precondition(lambda self: not self.calm)
     @rule(seconds=st.sampled_from([0.0, 0.5, 3.0]))
     def slow_transactions(self, seconds: float) -> None:
-        self.weather.transaction_s = seconds
+        self.faults.transaction_s = seconds
 
     @rule(asked=st.integers(0, 6))
     def commits_beside_the_worker(self, asked: int) -> None:
-        self.weather.commits_asked = asked
+        self.faults.commits_asked = asked
 
     @precondition(lambda self: not self.calm)
     @rule(up=st.booleans())
     def coordinator(self, up: bool) -> None:
-        self.weather.coordinator_up = up
+        self.faults.coordinator_up = up
         if not up:
-            self.weather.clock.at(self.weather.clock.now + 20, lambda: self.coordinator(True))
+            self.faults.clock.at(self.faults.clock.now + 20, lambda: self.coordinator(True))
 
     @precondition(lambda self: not self.calm)
     @rule(data=st.data(), steps=st.integers(0, 6), pace=st.sampled_from([0.0, 0.2, 1.1]))
@@ -305,7 +305,7 @@ class ExactlyOnceStory(WorkerStory):
         with contextlib.suppress(Killed):
             for _ in range(steps):
                 zombie.worker.step()
-                self.weather.clock.sleep(pace)
+                self.faults.clock.sleep(pace)
         zombie.producers[-1].die({})
         self.world.group.remove(zombie.source)
 
@@ -326,7 +326,7 @@ class ExactlyOnceStory(WorkerStory):
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
-            self.weather.lost_answers, self.weather.transaction_s, self.weather.coordinator_up = 0, 0.0, True
+            self.faults.lost_answers, self.faults.transaction_s, self.faults.coordinator_up = 0, 0.0, True
         super().teardown()
 
 

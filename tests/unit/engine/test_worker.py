@@ -5,13 +5,13 @@ import socket
 
 import pytest
 
-from headwater.engine.health import BEAT_S, Probe
+from headwater.engine.heartbeat import HEARTBEAT_INTERVAL_S, SupervisorChannel
 from headwater.engine.status import CRASH_WINDOW_S, KAFKA_WAIT_SHOWN_S, MAX_CRASH_PAUSE_S, MAX_CRASHES, NO_PARTITIONS
-from headwater.engine.worker import PAUSE_AFTER_S, Worker
+from headwater.engine.worker import PAUSE_AFTER_S, SLOW_TRANSFORMS, Worker
 from headwater.errors import BrokerUnavailable, SandboxFailed
 from headwater.model.record import Outcome, RecordBatch
-from headwater.model.worker import JOIN, LEAVE
-from tests.unit.engine.looking import arrived, states, steps
+from headwater.model.worker_spec import JOIN, LEAVE
+from tests.unit.engine.helpers import arrived, states, steps
 from tests.unit.engine.world import DEAD, OUTPUTS, World, without_repeats
 
 
@@ -30,7 +30,7 @@ class TestFlow:
         world = World()
         member = world.member()
         member.worker.step()
-        world.weather.slowness = 100
+        world.faults.slowness = 100
         world.append(0, "pass")
         member.worker.step()
         world.append(0, "pass")
@@ -42,7 +42,7 @@ class TestFlow:
         member = world.member()
         member.worker.step()
         for slowness in (5, 0, 3, 0):
-            world.weather.slowness = slowness
+            world.faults.slowness = slowness
             world.append(0, "pass")
             member.worker.step()
         steps(member, 120)
@@ -53,34 +53,34 @@ class TestFlow:
         world.append(0, "pass", "twice", "bad", "drop")
         member = world.member()
         steps(member, 30)
-        totals = member.worker.observer.totals
+        totals = member.worker.metrics.totals
         assert totals["messages_received"] == 4
         assert totals["messages_sent"] == 3 * len(OUTPUTS)
         assert totals["processor_error"] == 1
-        assert member.worker.observer.batches == 1
+        assert member.worker.metrics.batches == 1
 
 
 class TestCheckpoint:
     def test_nothing_is_committed_before_its_acknowledgement(self) -> None:
         world = World()
-        world.weather.acks_per_flush = 0
+        world.faults.acks_per_flush = 0
         member = world.member()
         world.append(0, "pass")
-        world.weather.clock.at(1010, member.worker.stop)
+        world.faults.clock.at(1010, member.worker.stop)
         steps(member, 3)
         assert world.group.committed[0] == 0
 
     def test_a_long_wait_pauses_the_source_and_says_so(self) -> None:
         world = World()
-        world.weather.acks_per_flush = 0
+        world.faults.acks_per_flush = 0
         states: list[str] = []
         member = world.member()
-        source, clock = member.source, world.weather.clock
+        source, clock = member.source, world.faults.clock
         pause = source.pause
 
         def paused() -> None:
             states.append(f"paused after {clock.now - 1000:.0f} s")
-            world.weather.acks_per_flush = 1 << 30
+            world.faults.acks_per_flush = 1 << 30
             pause()
 
         source.pause = paused  # type: ignore[method-assign]  # notes the call
@@ -116,23 +116,23 @@ class TestScripts:
         world = World()
         member = world.member()
         steps(member, 2)
-        world.weather.slowness, world.weather.scripts_end = 1 << 30, False
+        world.faults.slowness, world.faults.scripts_end = 1 << 30, False
         world.append(0, "pass")
         polls: list[float] = []
         poll = member.source.poll
 
         def counted(max_records: int, timeout_s: float) -> RecordBatch:
-            polls.append(world.weather.clock.now)
+            polls.append(world.faults.clock.now)
             return poll(max_records, timeout_s)
 
         member.source.poll = counted  # type: ignore[method-assign]  # notes the call
         steps(member, 100)
-        assert world.weather.clock.now - polls[-1] < 1
-        assert member.worker._state() == ("waiting", "The transforms need long for a batch of records.")
+        assert world.faults.clock.now - polls[-1] < 1
+        assert member.worker._state() == ("waiting", SLOW_TRANSFORMS)
         before = member.worker._progress
         member.worker.step()
         assert member.worker._progress > before
-        world.weather.scripts_end = True
+        world.faults.scripts_end = True
         steps(member, 40)
         assert arrived(world) == ["stream/0/0/0"]
         assert member.worker._state() == ("ready", "")
@@ -145,17 +145,17 @@ class TestScripts:
 
         def crash(batch: RecordBatch) -> Outcome:
             outcome = apply(batch)
-            return Outcome(outcome.kept, [f._replace(error="SandboxCrash") for f in outcome.failures])
+            return Outcome(outcome.output, [f._replace(error="SandboxCrash") for f in outcome.failures])
 
         member.transforms[1].apply = crash  # type: ignore[method-assign]  # other errors
         world.append(0, *["bad"] * (2 * MAX_CRASHES), "pass")
-        before = world.weather.clock.now
+        before = world.faults.clock.now
         steps(member, 500, until=lambda: member.worker._state()[0] == "crashing")
         world.append(0, "pass")
         steps(member, 1000, until=lambda: len(arrived(world)) == 2)
-        assert world.weather.clock.now - before >= MAX_CRASH_PAUSE_S
+        assert world.faults.clock.now - before >= MAX_CRASH_PAUSE_S
         assert len(arrived(world, DEAD)) == 2 * MAX_CRASHES
-        world.weather.clock.sleep(CRASH_WINDOW_S)
+        world.faults.clock.sleep(CRASH_WINDOW_S)
         member.worker.step()
         assert member.worker._state() == ("ready", "")
 
@@ -165,11 +165,11 @@ class TestSetStore:
         world = World()
         member = world.member()
         steps(member, 2)
-        world.weather.store_up = False
+        world.faults.store_up = False
         world.append(0, "pass", "drop")
         steps(member, 50)
         assert (world.total(), world.group.committed[0]) == (0, 0)
-        world.weather.store_up = True
+        world.faults.store_up = True
         steps(member, 100)
         assert arrived(world) == ["stream/0/0/0"]
         assert world.group.committed[0] == 2
@@ -180,7 +180,7 @@ class TestSetStore:
         steps(member, 2)
         world.append(0, "pass")
         steps(member, 1, until=lambda: bool(member.producers[-1].queue))
-        world.weather.store_up = False
+        world.faults.store_up = False
         world.append(0, "pass")
         steps(member, 50)
         assert world.group.committed[0] == 1
@@ -192,12 +192,12 @@ class TestRefusal:
         member = world.member()
         steps(member, 2)
         world.append(0, "pass", "pass")
-        world.weather.refuse = 1
+        world.faults.refuse = 1
         steps(member, 180)
         assert without_repeats(world.arrived(OUTPUTS[0])) == ["stream/0/0/0", "stream/0/1/0"]
         assert world.group.committed[0] == 2
-        assert (len(member.producers), member.worker.observer.rewinds) == (2, 1)
-        assert member.worker.observer.totals["messages_received"] == 2
+        assert (len(member.producers), member.worker.metrics.rewinds) == (2, 1)
+        assert member.worker.metrics.totals["messages_received"] == 2
 
 
 class TestRebalance:
@@ -219,12 +219,12 @@ class TestRebalance:
         world = World()
         first = world.member()
         steps(first, 1)
-        world.weather.store_up = False
+        world.faults.store_up = False
         world.append(2, "pass")
         steps(first, 2)
         second = world.member()
         steps(first, 5)
-        world.weather.store_up = True
+        world.faults.store_up = True
         for _ in range(100):
             second.worker.step()
             first.worker.step()
@@ -236,7 +236,7 @@ class TestRebalance:
         world = World()
         first = world.member()
         steps(first, 1)
-        world.weather.slowness = 3
+        world.faults.slowness = 3
         world.append(0, "pass")
         steps(first, 1)
         world.group.remove(first.source)
@@ -253,7 +253,7 @@ class TestStop:
         world = World()
         member = world.member()
         member.worker.step()
-        world.weather.slowness = 4
+        world.faults.slowness = 4
         world.append(0, "pass", "twice")
         member.worker.step()
         member.worker.stop()
@@ -266,7 +266,7 @@ class TestStop:
         world = World()
         member = world.member()
         member.worker.step()
-        world.weather.store_up = False
+        world.faults.store_up = False
         world.append(0, "pass")
         steps(member, 2)
         member.worker.stop()
@@ -281,7 +281,7 @@ class TestStop:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             ours.send(JOIN)
-            member = World().member(Probe(theirs.fileno()))
+            member = World().member(SupervisorChannel(theirs.fileno()))
             monkeypatch.setattr(member.source, "close", lambda *, leave: left.append(leave))
             if for_good:
                 ours.send(LEAVE)
@@ -292,7 +292,7 @@ class TestStop:
         world = World()
         world.append(0, *["pass"] * 10)
         member = world.member(start=False)
-        world.weather.clock.at(1003, member.worker.stop)
+        world.faults.clock.at(1003, member.worker.stop)
         assert member.worker.run()
         assert world.group.committed[0] == 10
 
@@ -319,7 +319,7 @@ class TestErrors:
 
         def refuse_twice(max_records: int, timeout_s: float) -> RecordBatch:
             if next(refusals, False):
-                raise BrokerUnavailable("Kafka refuses the user.")
+                raise BrokerUnavailable("Kafka rejects the user.")
             return poll(max_records, timeout_s)
 
         member.source.poll = refuse_twice  # type: ignore[method-assign]  # fails twice
@@ -345,14 +345,14 @@ class TestHealth:
 
         def act(worker: Worker) -> None:
             worker._source.poll = lambda *_: RecordBatch.empty("stream")  # type: ignore[method-assign]
-            world.weather.clock.sleep(KAFKA_WAIT_SHOWN_S)
+            world.faults.clock.sleep(KAFKA_WAIT_SHOWN_S)
             worker.step()
 
         assert states(world, act) == [("starting", ""), ("waiting", NO_PARTITIONS)]
 
     def test_kafka_that_is_away_at_the_start_is_waited_for_and_told_all_the_time(self) -> None:
         world = World()
-        clock, beats = world.weather.clock, list[tuple[float, str, str]]()
+        clock, beats = world.faults.clock, list[tuple[float, str, str]]()
         answers = iter([False, False])
 
         def act(worker: Worker) -> None:
@@ -367,13 +367,13 @@ class TestHealth:
                 return report(state, reason, **figures)
 
             worker._reporter.report = note  # type: ignore[method-assign]
-            worker._until_kafka_answers(connect)
+            worker._retry_until_connected(connect)
             worker._report()
 
         states(world, act)
         waits = [at for at, state, _ in beats if state == "waiting"]
         assert {reason for _, state, reason in beats if state == "waiting"} == {"Kafka does not answer."}
-        assert max(b - a for a, b in itertools.pairwise(waits)) <= 2 * BEAT_S
+        assert max(b - a for a, b in itertools.pairwise(waits)) <= 2 * HEARTBEAT_INTERVAL_S
         assert beats[-1][1] != "waiting"
 
     def test_from_start_to_end(self) -> None:
@@ -381,11 +381,11 @@ class TestHealth:
 
         def act(worker: Worker) -> None:
             worker.step()
-            world.weather.store_up = False
+            world.faults.store_up = False
             world.append(0, "pass")
             for _ in range(5):
                 worker.step()
-            world.weather.store_up = True
+            world.faults.store_up = True
             for _ in range(20):
                 worker.step()
             worker.stop()

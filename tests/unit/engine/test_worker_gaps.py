@@ -7,8 +7,8 @@ from headwater.engine.status import GAP_SHOWN_S
 from headwater.engine.worker import Worker
 from headwater.errors import SourceGap
 from headwater.sources.base import Gap
-from tests.unit.engine.looking import arrived, errors, exactly_once, states, steps
-from tests.unit.engine.weather import Killed
+from tests.unit.engine.helpers import arrived, errors, exactly_once, states, steps
+from tests.unit.engine.faults import Killed
 from tests.unit.engine.world import World
 
 
@@ -17,7 +17,7 @@ class TestGap:
     def test_it_is_told_and_passed(self, exactly_once: bool) -> None:
         world = World(exactly_once=exactly_once)
         world.append(0, "pass", "pass", "pass")
-        world.source.truncate(0, 2)
+        world.source.delete_records(0, 2)
         member = world.member()
         with capture_logs() as lines:
             steps(member, 30)
@@ -29,7 +29,7 @@ class TestGap:
     def test_its_end_is_committed_when_nothing_follows(self, exactly_once: bool) -> None:
         world = World(exactly_once=exactly_once)
         world.append(0, "pass", "pass")
-        world.source.truncate(0, 2)
+        world.source.delete_records(0, 2)
         steps(world.member(), 30)
         assert world.group.committed[0] == 2
 
@@ -37,14 +37,14 @@ class TestGap:
     def test_not_before_what_was_read_ahead_of_it(self, exactly_once: bool) -> None:
         world = World(exactly_once=exactly_once)
         world.append(0, "pass")
-        world.weather.slowness, world.weather.scripts_end = 1 << 30, False
+        world.faults.slowness, world.faults.scripts_end = 1 << 30, False
         member = world.member()
         steps(member, 5)
         world.append(0, "pass")
-        world.source.truncate(0, 2)
+        world.source.delete_records(0, 2)
         steps(member, 30)
         assert world.group.committed[0] == 0
-        world.weather.slowness, world.weather.scripts_end = 0, True
+        world.faults.slowness, world.faults.scripts_end = 0, True
         steps(member, 60)
         assert arrived(world) == ["stream/0/0/0"]
         assert world.group.committed[0] == 2
@@ -52,8 +52,8 @@ class TestGap:
     def test_a_worker_that_is_killed_before_the_commit_tells_it_again(self) -> None:
         world = World()
         world.append(0, "pass")
-        world.source.truncate(0, 1)
-        world.weather.killed_at_commit = True
+        world.source.delete_records(0, 1)
+        world.faults.killed_at_commit = True
         member = world.member()
         with capture_logs() as lines:
             with pytest.raises(Killed):
@@ -66,8 +66,8 @@ class TestGap:
     def test_a_refused_delivery_reads_from_before_it_again(self) -> None:
         world = World()
         world.append(0, "pass", "pass")
-        world.source.truncate(0, 1)
-        world.weather.refuse = 1
+        world.source.delete_records(0, 1)
+        world.faults.refuse = 1
         with capture_logs() as lines:
             steps(world.member(), 200)
         assert errors(lines) == [str(Gap("stream", 0, 0, 1))] * 2
@@ -77,16 +77,16 @@ class TestGap:
     def test_a_gap_is_shown_for_a_while_beside_other_reasons(self) -> None:
         world = World()
         world.append(0, "pass")
-        world.source.truncate(0, 1)
+        world.source.delete_records(0, 1)
 
         def act(worker: Worker) -> None:
             worker.step()
-            world.weather.store_up = False
+            world.faults.store_up = False
             world.append(0, "pass")
             for _ in range(5):
                 worker.step()
-            world.weather.store_up = True
-            world.weather.clock.sleep(GAP_SHOWN_S)
+            world.faults.store_up = True
+            world.faults.clock.sleep(GAP_SHOWN_S)
             for _ in range(20):
                 worker.step()
 
@@ -106,11 +106,11 @@ class TestUnread:
         def act(worker: Worker) -> None:
             world.append(0, "pass")
             world.append(1, "pass")
-            world.source.not_read[0] = "Partition 0 is damaged."
+            world.source.unreadable[0] = "Partition 0 is damaged."
             for _ in range(20):
                 worker.step()
             assert arrived(world) == ["stream/1/0/0"]
-            world.source.not_read.clear()
+            world.source.unreadable.clear()
             for _ in range(20):
                 worker.step()
 
@@ -123,10 +123,10 @@ class TestUnread:
     def test_none_can_be_read(self) -> None:
         world = World(partitions=1)
         world.append(0, "pass")
-        world.source.not_read[0] = "Partition 0 is damaged."
+        world.source.unreadable[0] = "Partition 0 is damaged."
         member = world.member()
         steps(member, 20)
-        world.source.not_read.clear()
+        world.source.unreadable.clear()
         steps(member, 2000, lambda: bool(arrived(world)))
         assert arrived(world) == ["stream/0/0/0"]
 
@@ -136,19 +136,19 @@ class TestUnread:
 
         def act(worker: Worker) -> None:
             worker.step()
-            worker._source.not_read = lambda: dict.fromkeys(range(3), away)  # type: ignore[method-assign]
+            worker._source.unreadable = lambda: dict.fromkeys(range(3), away)  # type: ignore[method-assign]
             worker.step()
 
         assert states(world, act)[1:] == [("ready", ""), ("waiting", away)]
 
 
 class TestPosition:
-    @pytest.mark.parametrize("why", ["no position", "made again"])
+    @pytest.mark.parametrize("why", ["no position", "created again"])
     def test_a_worker_that_does_not_know_where_to_start_ends(self, why: str) -> None:
         world = World()
         world.append(0, "pass")
         world.group.committed.clear()
-        if why == "made again":
+        if why == "created again":
             world.group.commit({0: 0}, world.source.id)
             world.source.recreate()
         committed = dict(world.group.committed)
@@ -166,7 +166,7 @@ class TestPosition:
         steps(member, 30)
         world.group.recreate_topic()
         world.append(0, "pass", "pass")
-        with pytest.raises(SourceGap, match="made again"):
+        with pytest.raises(SourceGap, match="created again"):
             steps(member, 30)
         assert arrived(world) == ["stream/0/0/0"]
         assert not world.group.committed

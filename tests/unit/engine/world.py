@@ -1,4 +1,4 @@
-"""A world in memory for workers that come and go, with transforms that do what a record says."""
+"""A source topic, output topics and workers in memory. The value of a record says what the transforms do with it."""
 
 import itertools
 from collections import Counter, deque
@@ -23,13 +23,13 @@ from headwater.transforms.base import PendingBatch
 from tests.support.memory.message_queue import MemoryQueue, MemoryQueueSource
 from tests.support.memory.sinks import MemoryTopics, Produced
 from tests.support.memory.source import MemoryGroup, MemoryRecord, MemorySource, MemoryTopic
-from tests.unit.engine.weather import (
-    LateExecutor,
-    Weather,
-    WeatherMetrics,
-    WeatherProducer,
-    WeatherSource,
-    WeatherTransactionalProducer,
+from tests.unit.engine.faults import (
+    DelayedExecutor,
+    Faults,
+    FaultyMetrics,
+    FaultyProducer,
+    FaultySource,
+    FaultyTransactionalProducer,
 )
 
 SOURCE, OUTPUTS, DEAD = "stream", ("out-a", "out-b"), "dead"
@@ -38,40 +38,40 @@ COPIES = {"pass": 1, "drop": 0, "twice": 2, "bad": 0}
 """Outputs per source record, by the word that its value starts with."""
 
 
-class PendingBatch:
+class SlowBatch:
     """Implements PendingBatch: done after `slowness` questions."""
 
-    def __init__(self, step: "StoryTransform", batch: RecordBatch, weather: Weather) -> None:
-        self._step, self._batch, self._weather = step, batch, weather
-        self._left = weather.slowness
+    def __init__(self, step: "ScriptedTransform", batch: RecordBatch, faults: Faults) -> None:
+        self._step, self._batch, self._faults = step, batch, faults
+        self._left = faults.slowness
 
     def done(self) -> bool:
         self._left -= 1
         return self._left < 0
 
     def wait(self, timeout_s: float) -> None:
-        self._left = min(self._left, 0) if self._weather.scripts_end else self._left
-        self._weather.clock.sleep(0 if self._weather.scripts_end else timeout_s)
+        self._left = min(self._left, 0) if self._faults.scripts_end else self._left
+        self._faults.clock.sleep(0 if self._faults.scripts_end else timeout_s)
 
     def result(self) -> Outcome:
-        if self._step.needs_store and not self._weather.store_up:
+        if self._step.needs_store and not self._faults.store_up:
             raise SetStoreUnavailable("The set store does not answer.")
         assert self._step.started.popleft() is self, "results are taken in the order of the starts"
         return self._step.apply(self._batch)
 
 
-class StoryTransform:
-    """Does to a record what its value says."""
+class ScriptedTransform:
+    """A transform that does with a record what the first word of its value says."""
 
-    def __init__(self, uid: str, weather: Weather, *, needs_store: bool) -> None:
+    def __init__(self, uid: str, faults: Faults, *, needs_store: bool) -> None:
         self.uid = uid
         self.needs_store = needs_store
-        self.started: deque[PendingBatch] = deque()
+        self.started: deque[SlowBatch] = deque()
         self.closed = False
-        self._weather = weather
+        self._faults = faults
 
     def start(self, batch: RecordBatch) -> PendingBatch:
-        pending = PendingBatch(self, batch, self._weather)
+        pending = SlowBatch(self, batch, self._faults)
         self.started.append(pending)
         return pending
 
@@ -97,7 +97,7 @@ class StoryTransform:
 
 
 def word(value: bytes | None) -> str:
-    """The first word of a record's value."""
+    """Return the first word of a record's value."""
     return (value or b"").split(b" ")[0].decode()
 
 
@@ -107,25 +107,27 @@ class Member:
 
     worker: Worker
     source: MemorySource
-    transforms: list[StoryTransform]
-    producers: list[WeatherProducer | WeatherTransactionalProducer]
+    transforms: list[ScriptedTransform]
+    producers: list[FaultyProducer | FaultyTransactionalProducer]
     slot: int
 
 
 class World:
-    """One source topic, its group, the output topics, and workers that come and go.
+    """One source topic, its consumer group, the output topics, and workers that start and end.
 
-    appended: all records that the source ever had, by partition. told: all gaps that workers told of.
+    Attributes:
+        appended: All records that were ever added to the source, by partition.
+        reported_gaps: All gaps that the sources have reported to workers.
     """
 
     def __init__(self, partitions: int = 3, max_queued: int = 1 << 30, *, exactly_once: bool = False) -> None:
-        self.weather = Weather()
+        self.faults = Faults()
         self.source = MemoryTopic(SOURCE, [[] for _ in range(partitions)])
         self.group = MemoryGroup(self.source, dict.fromkeys(range(partitions), 0))
         self.appended: list[list[MemoryRecord]] = [[] for _ in range(partitions)]
-        self.told: list[Gap] = []
+        self.reported_gaps: list[Gap] = []
         self.topics = MemoryTopics([*OUTPUTS, DEAD])
-        self.metrics = WeatherMetrics(self.weather)
+        self.metrics = FaultyMetrics(self.faults)
         self.watching: Callable[[], AbstractContextManager[None]] = nullcontext
         self._owners = itertools.count()
         self._max_queued = max_queued
@@ -134,13 +136,13 @@ class World:
     def member(
         self, probe: SupervisorChannel | None = None, *, start: bool = True, slot: int = 0, plan: ReadingPlan = READ_ALL
     ) -> Member:
-        """A worker that has started, and not yet made a step; with start=False, one for `run`."""
-        producers: list[WeatherProducer | WeatherTransactionalProducer] = []
-        clock = self.weather.clock
+        """Return a worker that has started and not made a step yet. With start=False it has not started."""
+        producers: list[FaultyProducer | FaultyTransactionalProducer] = []
+        clock = self.faults.clock
         source = self._source()
         transforms = [
-            StoryTransform("filter", self.weather, needs_store=True),
-            StoryTransform("script", self.weather, needs_store=False),
+            ScriptedTransform("filter", self.faults, needs_store=True),
+            ScriptedTransform("script", self.faults, needs_store=False),
         ]
         delivery = self._delivery(producers, slot, source.source_ids)
         metrics_writer = MetricsWriter(self.metrics, DEPLOYMENT, "group", f"owner {next(self._owners)}", clock)
@@ -161,18 +163,18 @@ class World:
         return Member(worker, source, transforms, producers, slot)
 
     def _source(self) -> Any:
-        return WeatherSource(self.group, self.weather, self.told)
+        return FaultySource(self.group, self.faults, self.reported_gaps)
 
     def _delivery(
-        self, producers: list[WeatherProducer | WeatherTransactionalProducer], slot: int, names: SourceIds
+        self, producers: list[FaultyProducer | FaultyTransactionalProducer], slot: int, names: SourceIds
     ) -> Delivery:
-        def producer(one_record_per_batch: bool) -> WeatherProducer:
-            made = WeatherProducer(self.topics, self.weather, self._max_queued)
+        def producer(one_record_per_batch: bool) -> FaultyProducer:
+            made = FaultyProducer(self.topics, self.faults, self._max_queued)
             producers.append(made)
             return made
 
-        def transactional_producer(one_record_per_batch: bool) -> WeatherTransactionalProducer:
-            made = WeatherTransactionalProducer(self.topics, self.weather, f"slot-{slot}")
+        def transactional_producer(one_record_per_batch: bool) -> FaultyTransactionalProducer:
+            made = FaultyTransactionalProducer(self.topics, self.faults, f"slot-{slot}")
             producers.append(made)
             return made
 
@@ -184,35 +186,35 @@ class World:
                 transactional_producer,
                 names,
                 self.watching,
-                self.weather.clock,
-                LateExecutor(self.weather),
+                self.faults.clock,
+                DelayedExecutor(self.faults),
             )
         return AtLeastOnce(sinks, dead_letters, producer, names)
 
     def append(self, partition: int, *kinds: str) -> None:
-        """Add records to the source, each with its offset in its value."""
+        """Add records to the source. The value of each contains its offset."""
         for kind in kinds:
             offset = self.source.ends[partition]
             self.source.append(partition, b"%b %d/%d" % (kind.encode(), partition, offset), b"key", 5)
             self.appended[partition].append(self.source.partitions[partition][-1])
 
     def arrived(self, topic: str) -> list[Produced]:
-        """The records of an output topic, in order."""
+        """Return the records of an output topic, in order."""
         return self.topics.records[topic]
 
     def counted(self) -> Counter[str]:
-        """All counts in the metric store."""
-        weeks = range(0, 1 + int(self.weather.clock.now), TIME_RANGES[-1].seconds)
-        found = (self.metrics.read(DEPLOYMENT, TIME_RANGES[-1], end) for end in [*weeks, self.weather.clock.now])
+        """Return all counts in the metric store."""
+        weeks = range(0, 1 + int(self.faults.clock.now), TIME_RANGES[-1].seconds)
+        found = (self.metrics.read(DEPLOYMENT, TIME_RANGES[-1], end) for end in [*weeks, self.faults.clock.now])
         intervals = {start: interval for some in found for start, interval in some.items()}
         return sum((Counter[str](interval.counts) for interval in intervals.values()), Counter())
 
     def total(self) -> int:
-        """Records on all output topics."""
+        """Return the number of records in all output topics."""
         return sum(map(len, self.topics.records.values()))
 
     def expected(self, partition: int, before: int) -> dict[str, list[str]]:
-        """Per output topic the `headwater-src` of all records of a partition, in order; see `owed`."""
+        """Return by output topic the expected `headwater-src` of all records of a partition, in order; see `owed`."""
         owed: dict[str, list[str]] = {name: [] for name in (*OUTPUTS, DEAD)}
         for record in self.appended[partition]:
             if record.offset < before:
@@ -224,35 +226,35 @@ class World:
         return owed
 
     def may_be_missing(self) -> set[str]:
-        """The sources, `<topic>/<partition>/<offset>`, of the records that workers have told are deleted."""
-        return {f"{SOURCE}/{gap.partition}/{n}" for gap in self.told for n in range(gap.start, gap.end)}
+        """Return the ids of the source records that were reported as deleted, `<topic>/<partition>/<offset>`."""
+        return {f"{SOURCE}/{gap.partition}/{n}" for gap in self.reported_gaps for n in range(gap.start, gap.end)}
 
     def owed(self, origins: Iterable[str]) -> list[str]:
-        """Those of these `headwater-src` whose records are not told to be deleted."""
+        """Return those of the `headwater-src` whose records were not reported as deleted."""
         missing = self.may_be_missing()
         return [each for each in origins if each.rpartition("/")[0] not in missing]
 
 
 def origin(record: Produced) -> str:
-    """The record's `headwater-src`."""
+    """Return the record's `headwater-src`."""
     return dict(record.headers)["headwater-src"].decode()
 
 
 def without_repeats(records: Iterable[Produced]) -> list[str]:
-    """The ids of the records, first occurrences only."""
+    """Return the `headwater-src` of the records, without repeats."""
     return list(dict.fromkeys(map(origin, records)))
 
 
 class QueueWorld(World):
-    """The same with a queue as the source. published: id and value of all messages, by ordering key."""
+    """A World with a queue as the source. published: by ordering key, the id and value of all messages."""
 
     def __init__(self, max_queued: int = 1 << 30) -> None:
         super().__init__(max_queued=max_queued)
-        self.queue = MemoryQueue(SOURCE, self.weather.clock)
+        self.queue = MemoryQueue(SOURCE, self.faults.clock)
         self.published: dict[str, list[tuple[str, bytes]]] = {}
 
     def _source(self) -> Any:
-        clock = self.weather.clock
+        clock = self.faults.clock
         return MemoryQueueSource(self.queue, clock.sleep, lambda: int(clock.now * 1000))
 
     def publish(self, ordering_key: str, *kinds: str) -> None:

@@ -78,7 +78,7 @@ class Unreliable(MemoryPrices):
 
     def write(self, partition: int, owner: str, written: PriceWrite) -> Mapping[bytes, int] | None:
         self._fail_sometimes()
-        self._left |= written.archived
+        self._archived |= written.archived
         self._fail_sometimes()
         for token, state in self._some(written.states):
             self._states[partition, token] = state
@@ -148,10 +148,10 @@ def test_kills_and_outages_change_nothing(seed: int, many: int, monkeypatch: pyt
     topic, store = trades(draw, 4, 1500), Unreliable(draw, 0.15)
     for life in range(12):
         fold = PriceFold(store, f"worker {life}", lambda: NOW / 1000)
-        work(fold, topic, dict(fold.claim(range(PARTITIONS))), draw, 60)
+        work(fold, topic, dict(fold.acquire_partitions(range(PARTITIONS))), draw, 60)
     store.share = 0
     last = PriceFold(store, "last", lambda: NOW / 1000)
-    positions = last.take(range(PARTITIONS))
+    positions = last.acquire_partitions(range(PARTITIONS))
     for partition in range(PARTITIONS):
         last.fold(topic.batch(partition, positions.get(partition, 0), 10**6))
     last.store({p: len(records) for p, records in enumerate(topic.partitions)})
@@ -163,7 +163,7 @@ def test_a_store_that_lost_writes_is_noticed() -> None:
     draw = random.Random(9)
     topic, store = trades(draw, 6, 600), Unreliable(draw, 0)
     fold, positions = PriceFold(store, "first", lambda: NOW / 1000), dict[int, int]()
-    fold.claim(range(PARTITIONS))
+    fold.acquire_partitions(range(PARTITIONS))
     work(fold, topic, positions, draw, 60)
     before = store.copy()
     work(fold, topic, positions, draw, 60)
@@ -172,7 +172,7 @@ def test_a_store_that_lost_writes_is_noticed() -> None:
     with pytest.raises(WorkerError, match="lost its last write"):
         fold.store({p: len(records) for p, records in enumerate(topic.partitions)})
     again = PriceFold(store, "second", lambda: NOW / 1000)
-    positions = dict(again.take(range(PARTITIONS)))
+    positions = dict(again.acquire_partitions(range(PARTITIONS)))
     for partition in range(PARTITIONS):
         again.fold(topic.batch(partition, positions.get(partition, 0), 10**6))
     again.store({p: len(records) for p, records in enumerate(topic.partitions)})
@@ -185,7 +185,7 @@ def test_what_no_sink_wrote_is_left_out() -> None:
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
     topic.partitions[partition] += [(b"key", b"short"), (None, b"x" * 25), (b"key", None)]  # type: ignore[list-item]
     fold = PriceFold(store, "one", lambda: NOW / 1000)
-    fold.claim([partition])
+    fold.acquire_partitions([partition])
     fold.fold(topic.batch(partition, 0, 4))
     fold.store({partition: 4})
     assert fold.ticks == 1
@@ -197,9 +197,9 @@ def test_a_worker_that_lost_its_partition_writes_nothing() -> None:
     topic.add("0xaa", (NOW, 0, 1.0))
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
     old, new = PriceFold(store, "old"), PriceFold(store, "new")
-    old.take([partition])
+    old.acquire_partitions([partition])
     old.fold(topic.batch(partition, 0, 1))
-    assert new.take([partition]) == {}
+    assert new.acquire_partitions([partition]) == {}
     with pytest.raises(WorkerError, match=f"Partition {partition}"):
         old.store({partition: 1})
     assert store.read(partition, [b"base:0xaa"]) == [(None, None)]
@@ -210,11 +210,11 @@ def test_what_is_given_up_is_read_again() -> None:
     topic.add("0xaa", (NOW, 0, 1.0))
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
     fold = PriceFold(store, "one", lambda: NOW / 1000)
-    fold.claim([partition])
+    fold.acquire_partitions([partition])
     fold.fold(topic.batch(partition, 0, 1))
     fold.forget([partition])
     fold.store({})
-    assert fold.claim([partition]) == {}
+    assert fold.acquire_partitions([partition]) == {}
 
 
 def test_no_more_ticks_are_taken_than_can_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +222,7 @@ def test_no_more_ticks_are_taken_than_can_be_stored(monkeypatch: pytest.MonkeyPa
     draw = random.Random(1)
     topic, store = trades(draw, 4, 400), Unreliable(draw, 0)
     fold, positions = PriceFold(store, "one", lambda: NOW / 1000), dict[int, int]()
-    fold.claim(range(PARTITIONS))
+    fold.acquire_partitions(range(PARTITIONS))
     store.share = 1
     work(fold, topic, positions, draw, 200)
     assert 50 < fold.ticks <= 100
@@ -242,7 +242,7 @@ def test_many_ticks_are_written_before_their_time_unless_the_store_is_away(monke
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
     fold = PriceFold(store, "one", lambda: NOW / 1000)
     delivery = PriceDelivery(fold)
-    fold.claim([partition])
+    fold.acquire_partitions([partition])
     fold.fold(topic.batch(partition, 0, 20))
     assert delivery.capacity() == 30
     fold.fold(topic.batch(partition, 20, 60))
@@ -264,7 +264,7 @@ def test_what_is_remembered_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch
     draw = random.Random(1)
     topic, store = trades(draw, 40, 400), MemoryPrices()
     fold, positions = PriceFold(store, "one", lambda: NOW / 1000), dict[int, int]()
-    fold.claim(range(PARTITIONS))
+    fold.acquire_partitions(range(PARTITIONS))
     for _ in range(3):
         work(fold, topic, positions, draw, 40)
         fold.store(dict(positions))
@@ -279,7 +279,7 @@ def test_few_ticks_are_written_as_they_come_and_folded_when_they_are_many() -> N
     topic, store, token = Topic(), MemoryPrices(), b"base:0xaa"
     partition = partition_of(token)
     fold = PriceFold(store, "one", lambda: NOW / 1000)
-    fold.claim([partition])
+    fold.acquire_partitions([partition])
     forms = []
     for number in range(50):
         topic.add("0xaa", (NOW - 50 + number, 0, 1.5 if number < 45 else 9e6))
@@ -301,7 +301,7 @@ def test_prices_that_do_not_count_are_counted() -> None:
     topic.add("0xaa", (NOW, 1, 9e6))
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
     fold = PriceFold(store, "one", lambda: NOW / 1000)
-    fold.claim([partition])
+    fold.acquire_partitions([partition])
     fold.fold(topic.batch(partition, 0, 6))
     fold.store({partition: 6})
     assert (fold.ticks, fold.outliers) == (6, 1)

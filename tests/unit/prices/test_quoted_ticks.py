@@ -57,7 +57,7 @@ class Worker:
     def start(self) -> None:
         """What the one before had not stored is read again."""
         self.fold = PriceFold(self.store, f"owner {random.random()}", lambda: self.now / 1000)
-        found = self.fold.claim(range(PARTITIONS))
+        found = self.fold.acquire_partitions(range(PARTITIONS))
         self._positions = {partition: found.get(partition, 0) for partition in range(PARTITIONS)}
 
     def feed(self, ticks: Iterable[Fed]) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.sinks.stalled_producer import FIRST_PATIENCE_S, MOST_PATIENCE_S, AcknowledgementGuard
+from headwater.sinks.stalled_producer import MAX_TIMEOUT_S, MIN_TIMEOUT_S, StalledProducerDetector
 
 STEP_S = 0.5
 
@@ -14,12 +14,12 @@ class World:
         self.now = 0.0
         self.leads: bool | None = True
         self.is_open = False
-        self.guard = AcknowledgementGuard(self, lambda: self.now)
+        self.guard = StalledProducerDetector(self, lambda: self.now)
 
-    def ask(self) -> None:
+    def start(self) -> None:
         self.is_open = True
 
-    def answer(self) -> bool | None:
+    def result(self) -> bool | None:
         return self.leads
 
     def close(self) -> None:
@@ -30,7 +30,7 @@ class World:
         began, found = self.now, []
         while self.now < began + seconds:
             self.now += STEP_S
-            if patience_s := self.guard.given_up_after_s(acknowledged, outstanding):
+            if patience_s := self.guard.stalled_for_s(acknowledged, outstanding):
                 found.append((self.now - began, patience_s))
         return found
 
@@ -54,13 +54,13 @@ def test_the_patience_doubles_from_producer_to_producer_up_to_the_most(world: Wo
         20,
         40,
         80,
-        MOST_PATIENCE_S,
-        MOST_PATIENCE_S,
+        MAX_TIMEOUT_S,
+        MAX_TIMEOUT_S,
     ]
 
 
 def test_acknowledgements_set_the_patience_to_twice_what_they_took(world: World) -> None:
-    assert given_up(world, 11) == FIRST_PATIENCE_S
+    assert given_up(world, 11) == MIN_TIMEOUT_S
     assert world.wait(15) == []
     assert world.wait(STEP_S, acknowledged=1) == []
     assert [patience_s for _, patience_s in world.wait(40, acknowledged=1)] == [2 * (15 + STEP_S)]
@@ -69,7 +69,7 @@ def test_acknowledgements_set_the_patience_to_twice_what_they_took(world: World)
 def test_an_acknowledgement_that_comes_soon_ends_a_long_patience(world: World) -> None:
     assert [given_up(world, patience_s + 1) for patience_s in (10, 20)] == [10, 20]
     assert world.wait(STEP_S, acknowledged=1) == []
-    assert [patience_s for _, patience_s in world.wait(12, acknowledged=1)] == [FIRST_PATIENCE_S]
+    assert [patience_s for _, patience_s in world.wait(12, acknowledged=1)] == [MIN_TIMEOUT_S]
 
 
 @pytest.mark.parametrize("leads", [False, None])
@@ -83,8 +83,8 @@ def test_the_patience_begins_when_the_cluster_answers_again(world: World) -> Non
     assert world.wait(60) == []
     world.leads = True
     [(after_s, patience_s)] = world.wait(14)
-    assert patience_s == FIRST_PATIENCE_S
-    assert after_s >= FIRST_PATIENCE_S
+    assert patience_s == MIN_TIMEOUT_S
+    assert after_s >= MIN_TIMEOUT_S
 
 
 def test_who_has_nothing_outstanding_asks_nobody(world: World) -> None:

@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from confluent_kafka import TopicPartition
 
-from headwater.brokers.client import ClientErrors, producer_settings
-from headwater.brokers.producer import Producer
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import producer_settings
+from headwater.brokers.producer import LibrdkafkaProducer
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
 from headwater.engine.exactly_once import ExactlyOnce
-from headwater.engine.metrics.observer import Observer
-from headwater.engine.metrics.recorder import Recorder
+from headwater.engine.metrics.metrics_writer import MetricsWriter
+from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
 from headwater.model.flow import DeliveryMode
-from headwater.native import Texts
+from headwater.native import BytesColumn
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.kafka_producer import KafkaProducer
-from headwater.sinks.transactional import TransactionalKafkaProducer
+from headwater.sinks.transactional_producer import TransactionalKafkaProducer
 from headwater.sources.kafka import KafkaSource
 from tests.integration.engine.harness import headers, origins
 from tests.support.columns import numbers
@@ -48,8 +49,8 @@ class CopyingWorker:
         self._group = group = kafka.unique("wrk")
         kafka.commit(group, self.stream, {0: 0})
         self.source = KafkaSource(kafka.access, self.stream, group, "slot-0")
-        observer = Observer(Recorder(MemoryMetrics(), "d1", group, "0"))
-        self.worker = Worker(self.source, [], self._delivery(mode), observer)
+        metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), "d1", group, "0"))
+        self.worker = Worker(self.source, [], self._delivery(mode), metrics)
 
     def _delivery(self, mode: DeliveryMode) -> Delivery:
         sinks, dead_letters = [KafkaSink("out", self.sink)], DeadLetters(self.dead, 1)
@@ -57,14 +58,16 @@ class CopyingWorker:
             return AtLeastOnce(sinks, dead_letters, self._plain)
         return ExactlyOnce(sinks, dead_letters, self._transactional)
 
-    def _plain(self, is_single: bool) -> KafkaProducer:
-        self.made.append(is_single)
-        return KafkaProducer(self.kafka.access, [self.sink, self.dead], is_single=is_single)
+    def _plain(self, one_record_per_batch: bool) -> KafkaProducer:
+        self.made.append(one_record_per_batch)
+        return KafkaProducer(self.kafka.access, [self.sink, self.dead], one_record_per_batch=one_record_per_batch)
 
-    def _transactional(self, is_single: bool) -> TransactionalKafkaProducer:
-        self.made.append(is_single)
+    def _transactional(self, one_record_per_batch: bool) -> TransactionalKafkaProducer:
+        self.made.append(one_record_per_batch)
         topics = [self.sink, self.dead]
-        return TransactionalKafkaProducer(self.kafka.access, topics, self.stream, self._id, is_single=is_single)
+        return TransactionalKafkaProducer(
+            self.kafka.access, topics, self.stream, self._id, one_record_per_batch=one_record_per_batch
+        )
 
     def run_to(self, position: int) -> None:
         """Work until the group has stored this position.
@@ -147,33 +150,33 @@ def test_positions_go_behind_trailing_control_records(kafka: KafkaServer, mode: 
     """So that the lag becomes 0, and what takes these offsets is no gap."""
     with copying(kafka, mode) as copier:
         with transactions(kafka, copier.stream) as write:
-            write(b"first", Producer.commit_transaction)
-            write(b"never seen", Producer.abort_transaction)
+            write(b"first", LibrdkafkaProducer.commit_transaction)
+            write(b"never seen", LibrdkafkaProducer.abort_transaction)
             copier.run_to(4)
-            write(b"nor this", Producer.abort_transaction)
+            write(b"nor this", LibrdkafkaProducer.abort_transaction)
             copier.run_to(6)
-            write(b"second", Producer.commit_transaction)
+            write(b"second", LibrdkafkaProducer.commit_transaction)
             copier.run_to(8)
         assert kafka.end_offsets(copier.stream) == {0: 8}
         assert copier.source.gaps() == []
-        assert copier.source.not_read() == {}
+        assert copier.source.unreadable() == {}
         copier.check([b"first", b"second"], [], repeats=False)
 
 
 @contextlib.contextmanager
 def transactions(
     kafka: KafkaServer, topic: str
-) -> Iterator[Callable[[bytes, Callable[[Producer, float], None]], None]]:
+) -> Iterator[Callable[[bytes, Callable[[LibrdkafkaProducer, float], None]], None]]:
     """A function that writes a record in a transaction of its own, and ends it."""
     settings = producer_settings(kafka.access, ClientErrors(kafka.access), 0)
     more = {"transactional.id": kafka.unique("tx"), "delivery.timeout.ms": 10_000}
-    with contextlib.closing(Producer(settings | more)) as producer:
+    with contextlib.closing(LibrdkafkaProducer(settings | more)) as producer:
         producer.init_transactions(WAIT_S)
 
-        def write(value: bytes, end: Callable[[Producer, float], None]) -> None:
+        def write(value: bytes, end: Callable[[LibrdkafkaProducer, float], None]) -> None:
             producer.begin_transaction()
-            columns = Texts.of([value]), Texts.of([None]), numbers([0]), numbers([0])
-            assert producer.start(topic, *columns)[1].advance()
+            columns = BytesColumn.of([value]), BytesColumn.of([None]), numbers([0]), numbers([0])
+            assert producer.new_batch(topic, *columns)[1].enqueue()
             assert producer.flush(WAIT_S) == 0
             end(producer, WAIT_S)
 

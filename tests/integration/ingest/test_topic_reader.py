@@ -9,10 +9,11 @@ import pytest
 from confluent_kafka import Producer
 
 from headwater.brokers.base import INGEST_TOPIC_CONFIG
-from headwater.brokers.client import ClientErrors, producer_settings
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import producer_settings
 from headwater.errors import BrokerUnavailable
-from headwater.sources import read_back
-from headwater.sources.read_back import Kept, read_since, read_table
+from headwater.sources import topic_reader
+from headwater.sources.topic_reader import TopicRecord, read_since, read_table
 from tests.support.kafka import WAIT_S, KafkaServer
 
 
@@ -79,8 +80,11 @@ def test_what_came_since_a_time(kafka: KafkaServer) -> None:
     kafka.produce(both, [b"1", None], partition=1, keys=[None, b"k"], timestamp_ms=now)
     kafka.produce(both, [b"2"], partition=0, keys=[b"k"], timestamp_ms=now + 1)
     found = list(read_since(kafka.access, [old, both], now))
-    assert [kept for kept in found if kept.value != b"2"] == [Kept(both, None, b"1"), Kept(both, b"k", None)]
-    assert [kept for kept in found if kept.value == b"2"] == [Kept(both, b"k", b"2")]
+    assert [kept for kept in found if kept.value != b"2"] == [
+        TopicRecord(both, None, b"1"),
+        TopicRecord(both, b"k", None),
+    ]
+    assert [kept for kept in found if kept.value == b"2"] == [TopicRecord(both, b"k", b"2")]
 
 
 def test_a_topic_that_is_not_there_is_no_empty_one(kafka: KafkaServer) -> None:
@@ -107,7 +111,7 @@ def test_what_came_since_a_time_behind_an_open_transaction(
     now = int(time.time() * 1000)
     ours.commit(b"1")
     with other.aborted_soon():
-        assert list(read_since(kafka.access, [table], now)) == [Kept(table, ours.name, b"1")]
+        assert list(read_since(kafka.access, [table], now)) == [TopicRecord(table, ours.name, b"1")]
 
 
 def test_an_end_without_records(kafka: KafkaServer, table: str, ours: Ingest) -> None:
@@ -128,7 +132,7 @@ def test_who_waits_for_a_transaction_is_told_to_end(kafka: KafkaServer, table: s
     begun = time.monotonic()
     with pytest.raises(BrokerUnavailable, match="told to"):
         read_table(kafka.access, table, stop)
-    assert time.monotonic() - begun < read_back.STALL_S / 2
+    assert time.monotonic() - begun < topic_reader.STALL_S / 2
     timer.join()
     ours.abort()
 
@@ -137,7 +141,7 @@ def test_a_transaction_that_does_not_end(
     kafka: KafkaServer, table: str, ours: Ingest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It can't be waited out by what comes elsewhere."""
-    monkeypatch.setattr(read_back, "STALL_S", 1.0)
+    monkeypatch.setattr(topic_reader, "STALL_S", 1.0)
     ours.write(b"1")
     stop = threading.Event()
 

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from headwater.model.record import RecordBatch
 from headwater.model.transform import MAX_OUTPUT_BYTES
-from headwater.native import Header, SourcePositions
-from headwater.sinks.base import (
-    MAX_AGE_MS,
-    MAX_AHEAD_MS,
+from headwater.native import HeaderColumn, OutputIdColumn
+from headwater.sinks.outputs import (
     MAX_RECORD_BYTES,
-    Outputs,
-    oversize,
-    source_ids,
-    times_to_write,
+    MAX_TIMESTAMP_AGE_MS,
+    MAX_TIMESTAMP_AHEAD_MS,
+    OutputBatch,
+    output_ids,
+    output_timestamps,
+    size_error,
 )
 from tests.support.columns import numbers
 
@@ -32,38 +32,38 @@ KEY_ROOM = MAX_RECORD_BYTES - MAX_OUTPUT_BYTES
 def test_a_record_is_oversize_by_its_value_or_in_all(value: int | None, key: int | None, header: int) -> None:
     headers = [("h", PAYLOAD[:header])]
     total = (value or 0) + (key or 0) + 1 + header
-    fault = oversize(None if value is None else PAYLOAD[:value], None if key is None else PAYLOAD[:key], headers)
+    fault = size_error(None if value is None else PAYLOAD[:value], None if key is None else PAYLOAD[:key], headers)
     assert (fault is not None) == ((value or 0) > MAX_OUTPUT_BYTES or total > MAX_RECORD_BYTES)
 
 
 def test_source_ids() -> None:
     batch = RecordBatch.of("stream.polygon.log", [b"v"] * 2, [None] * 2, [0] * 2, [3, 0], [1 << 40, 7], [12, 0])
-    assert source_ids(batch) == [b"stream.polygon.log/3/1099511627776/12", b"stream.polygon.log/0/7/0"]
-    assert source_ids(batch, lambda _: [b"m1", b"m2"]) == [b"m1/12", b"m2/0"]
+    assert output_ids(batch) == [b"stream.polygon.log/3/1099511627776/12", b"stream.polygon.log/0/7/0"]
+    assert output_ids(batch, lambda _: [b"m1", b"m2"]) == [b"m1/12", b"m2/0"]
 
 
 def test_times_far_from_the_present_become_the_present() -> None:
     now = 1_800_000_000_000
-    near = numbers([now - MAX_AGE_MS, now, now + MAX_AHEAD_MS])
-    assert times_to_write(near, lambda: now / 1000) == near
-    assert times_to_write(numbers([]), lambda: now / 1000) == numbers([])
-    far = numbers([0, now - MAX_AGE_MS - 1, now + 1, now + MAX_AHEAD_MS + 1])
-    assert times_to_write(far, lambda: now / 1000) == numbers([now, now, now + 1, now])
+    near = numbers([now - MAX_TIMESTAMP_AGE_MS, now, now + MAX_TIMESTAMP_AHEAD_MS])
+    assert output_timestamps(near, lambda: now / 1000) == near
+    assert output_timestamps(numbers([]), lambda: now / 1000) == numbers([])
+    far = numbers([0, now - MAX_TIMESTAMP_AGE_MS - 1, now + 1, now + MAX_TIMESTAMP_AHEAD_MS + 1])
+    assert output_timestamps(far, lambda: now / 1000) == numbers([now, now, now + 1, now])
 
 
 @pytest.mark.parametrize("kind", ["", "sources", "origin"])
 class TestOutputs:
-    def outputs(self, kind: str, *rows: int) -> Outputs:
+    def outputs(self, kind: str, *rows: int) -> OutputBatch:
         names = [b"source %d" % row for row in rows] if kind == "sources" else []
         values, keys = [b"%d" % row if row % 3 else None for row in rows], [b"k%d" % row for row in rows]
-        made = Outputs.of("t", values, keys, [row % 2 for row in rows], [*rows], names, [("h", b"1")])
+        made = OutputBatch.of("t", values, keys, [row % 2 for row in rows], [*rows], names, [("h", b"1")])
         if kind != "origin":
             return made
-        positions = SourcePositions("s", made.partitions, numbers(row << 40 for row in rows), numbers(rows))
-        return replace(made, headers=[*made.headers, Header("headwater-src", positions)])
+        positions = OutputIdColumn("s", made.partitions, numbers(row << 40 for row in rows), numbers(rows))
+        return replace(made, headers=[*made.headers, HeaderColumn("headwater-src", positions)])
 
     def test_some_partitions(self, kind: str) -> None:
-        """Outputs that do not say which record they are made of stay: their repeats change nothing."""
+        """OutputBatch that do not say which record they are made of stay: their repeats change nothing."""
         outputs = self.outputs(kind, *range(5))
         assert outputs.without([0]) == (self.outputs(kind, 1, 3) if kind else outputs)
         assert outputs.without([1, 7]) == (self.outputs(kind, 0, 2, 4) if kind else outputs)

@@ -7,32 +7,38 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headwater.engine.health import BEAT_S, MAX_LINE_CHARS, MAX_LINES_PER_BEAT, Probe, WorkerLog
+from headwater.engine.heartbeat import (
+    HEARTBEAT_INTERVAL_S,
+    MAX_LINE_CHARS,
+    MAX_LINES_PER_HEARTBEAT,
+    SupervisorChannel,
+    WorkerLog,
+)
 from headwater.errors import WorkerError
-from headwater.model.worker import JOIN, LEAVE, Heartbeat, WrittenLine
-from tests.unit.engine.weather import Clock
+from headwater.model.worker_spec import JOIN, LEAVE, Heartbeat, WorkerLogLine
+from tests.unit.engine.faults import Clock
 
 
 def beat(state: str = "ready", reason: str = "", text: str = "") -> Heartbeat:
-    line = WrittenLine(time=datetime(2026, 1, 1, tzinfo=UTC), source="script", level="info", message=text)
+    line = WorkerLogLine(time=datetime(2026, 1, 1, tzinfo=UTC), source="script", level="info", message=text)
     return Heartbeat(state=state, spec_hash="h", reason=reason, logs=[line] if text else [])
 
 
 class TestProbe:
     def test_due_at_every_change_and_once_a_second(self) -> None:
         clock = Clock()
-        probe = Probe(None, clock)
+        probe = SupervisorChannel(None, clock)
         assert probe.due("ready", "")
         probe.send(beat())
         assert not probe.due("ready", "")
         assert probe.due("waiting", "")
         assert probe.due("ready", "why")
-        clock.sleep(BEAT_S)
+        clock.sleep(HEARTBEAT_INTERVAL_S)
         assert probe.due("ready", "")
 
     def test_lines_of_json(self) -> None:
         read_fd, write_fd = os.pipe()
-        probe = Probe(write_fd)
+        probe = SupervisorChannel(write_fd)
         probe.send(beat())
         probe.send(beat("waiting", "store away"))
         os.close(write_fd)
@@ -42,7 +48,7 @@ class TestProbe:
     def test_a_full_pipe_loses_whole_lines_and_never_blocks(self) -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            probe = Probe(theirs.fileno())
+            probe = SupervisorChannel(theirs.fileno())
             for number in range(200):
                 probe.send(beat(reason=str(number), text="x" * 4000))
             ours.setblocking(False)
@@ -62,7 +68,7 @@ class TestProbe:
     def test_a_supervisor_that_is_gone(self) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            probe = Probe(theirs.fileno())
+            probe = SupervisorChannel(theirs.fileno())
             ours.close()
             probe.send(beat())
             probe.send(beat())
@@ -71,23 +77,23 @@ class TestProbe:
 class TestWorkerLog:
     def test_bounded_in_lines_and_characters_by_source(self) -> None:
         log = WorkerLog()
-        for _ in range(MAX_LINES_PER_BEAT + 3):
-            log.write("x" * (MAX_LINE_CHARS + 1))
-        log.note("error", "it ends")
-        lines = log.take()
-        assert [line.message for line in lines[:-2]] == ["x" * MAX_LINE_CHARS] * MAX_LINES_PER_BEAT
+        for _ in range(MAX_LINES_PER_HEARTBEAT + 3):
+            log.add_script_line("x" * (MAX_LINE_CHARS + 1))
+        log.add_worker_line("error", "it ends")
+        lines = log.drain()
+        assert [line.message for line in lines[:-2]] == ["x" * MAX_LINE_CHARS] * MAX_LINES_PER_HEARTBEAT
         assert [(line.source, line.level, line.message) for line in lines[-2:]] == [
             ("worker", "error", "it ends"),
             ("script", "warning", "(3 more lines were dropped)"),
         ]
-        assert log.take() == []
+        assert log.drain() == []
 
 
 class TestJoin:
     def test_waits_for_the_supervisors_word(self) -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            probe = Probe(theirs.fileno())
+            probe = SupervisorChannel(theirs.fileno())
             assert not probe.may_join(0)
             ours.send(JOIN)
             assert probe.may_join(10)
@@ -98,12 +104,12 @@ class TestJoin:
         with theirs:
             ours.close()
             with pytest.raises(WorkerError, match="supervisor has gone"):
-                Probe(theirs.fileno()).may_join(10)
+                SupervisorChannel(theirs.fileno()).may_join(10)
 
     def test_a_worker_that_has_lost_its_supervisor_may_not_join(self) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            probe = Probe(theirs.fileno())
+            probe = SupervisorChannel(theirs.fileno())
             ours.close()
             probe.send(beat("starting"))
             with pytest.raises(WorkerError, match="supervisor has gone"):
@@ -112,7 +118,7 @@ class TestJoin:
     def test_leaves_for_good_when_the_supervisor_says_so(self) -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            probe = Probe(theirs.fileno())
+            probe = SupervisorChannel(theirs.fileno())
             ours.send(JOIN)
             assert probe.may_join(10)
             assert not probe.may_leave()
@@ -120,7 +126,7 @@ class TestJoin:
             assert probe.may_leave()
             ours.close()
             assert not probe.may_leave()
-        assert not Probe(None).may_leave()
+        assert not SupervisorChannel(None).may_leave()
 
     def test_needs_no_word_without_a_supervisor(self) -> None:
-        assert Probe(None).may_join(0)
+        assert SupervisorChannel(None).may_join(0)

@@ -4,25 +4,25 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.engine.metrics import recorder as module
-from headwater.engine.metrics.counting import Counted, Tally
-from headwater.engine.metrics.recorder import MAX_UNDECIDED, RETRY_S, Recorder
-from headwater.model.metric import Measured
+from headwater.engine.metrics import metrics_writer as module
+from headwater.engine.metrics.metrics_writer import MAX_RETRY_S, MAX_UNDECIDED, MetricsWriter
+from headwater.engine.metrics.pending_metrics import DeliveredBatch, PendingMetrics
+from headwater.model.metric import MetricsDelta
 from tests.support.columns import numbers
-from tests.unit.engine.weather import Weather, WeatherMetrics
+from tests.unit.engine.faults import Faults, FaultyMetrics
 from tests.unit.engine.world import DEPLOYMENT, World
 
 GROUP = "group"
 
 
-class Store(WeatherMetrics):
+class Store(FaultyMetrics):
     """Notes the writes that were tried."""
 
-    def __init__(self, weather: Weather) -> None:
-        super().__init__(weather)
-        self.tried: list[Measured] = []
+    def __init__(self, faults: Faults) -> None:
+        super().__init__(faults)
+        self.tried: list[MetricsDelta] = []
 
-    def write(self, deployment_id: str, group: str, owner: str, measured: Measured) -> frozenset[int]:
+    def write(self, deployment_id: str, group: str, owner: str, measured: MetricsDelta) -> frozenset[int]:
         self.tried.append(measured)
         return super().write(deployment_id, group, owner, measured)
 
@@ -31,35 +31,35 @@ class Scene:
     """A store, and workers that count."""
 
     def __init__(self) -> None:
-        self.weather = Weather()
-        self.store = Store(self.weather)
+        self.faults = Faults()
+        self.store = Store(self.faults)
 
-    def recorder(self, owner: str) -> Recorder:
-        return Recorder(self.store, DEPLOYMENT, GROUP, owner, self.weather.clock)
+    def metrics_writer(self, owner: str) -> MetricsWriter:
+        return MetricsWriter(self.store, DEPLOYMENT, GROUP, owner, self.faults.clock)
 
     def received(self) -> int:
         world = World()
-        world.metrics, world.weather = self.store, self.weather
+        world.metrics, world.faults = self.store, self.faults
         return world.counted()["messages_received"]
 
 
-def batch(first: int, end: int, partition: int = 0) -> Counted:
+def batch(first: int, end: int, partition: int = 0) -> DeliveredBatch:
     offsets = numbers(range(first, end))
     partitions = numbers([partition] * len(offsets))
-    return Counted(partitions, offsets, partitions, offsets, [], 1)
+    return DeliveredBatch(partitions, offsets, partitions, offsets, [], 1)
 
 
-def commit(recorder: Recorder, *batches: Counted, minute: int = 960, at_once: bool = False) -> None:
-    """What the observer does with delivered batches."""
-    tally = Tally()
+def commit(metrics_writer: MetricsWriter, *batches: DeliveredBatch, minute: int = 960, at_once: bool = False) -> None:
+    """What the metrics does with delivered batches."""
+    tally = PendingMetrics()
     for counted in batches:
-        if recorder.all_new(counted.ends()):
-            tally.count(counted.counts(), counted.ends())
+        if metrics_writer.are_all_new(counted.end_offsets()):
+            tally.count(counted.counts(), counted.end_offsets())
         else:
             tally.undecided.append(counted)
     tally.time("processing_latency").add(1.0)
-    recorder.add(minute, tally)
-    recorder.flush(at_once=at_once)
+    metrics_writer.add(minute, tally)
+    metrics_writer.flush(at_once=at_once)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def scene() -> Scene:
 
 
 def test_what_an_earlier_owner_counted_stays_counted_when_it_is_read_twice(scene: Scene) -> None:
-    first, second = scene.recorder("a"), scene.recorder("b")
+    first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.assigned([0])
     commit(first, batch(0, 4))
     second.assigned([0])
@@ -79,76 +79,76 @@ def test_what_an_earlier_owner_counted_stays_counted_when_it_is_read_twice(scene
 
 
 def test_records_below_the_mark_are_not_counted_again(scene: Scene) -> None:
-    first, second = scene.recorder("a"), scene.recorder("b")
+    first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.assigned([0])
     commit(first, batch(0, 10))
     second.assigned([0])
-    assert not second.all_new([0])
+    assert not second.are_all_new([0])
     commit(second, batch(4, 8), batch(8, 15))
-    assert second.all_new([0])
+    assert second.are_all_new([0])
     commit(second, batch(15, 20))
     assert scene.received() == 20
 
 
 def test_partitions_that_stand_still_slow_nothing(scene: Scene) -> None:
-    first, second = scene.recorder("a"), scene.recorder("b")
+    first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.assigned([0, 1])
     commit(first, batch(0, 10, partition=0), batch(0, 10, partition=1))
     second.assigned([0, 1])
     commit(second, batch(10, 12, partition=0))
-    assert second.all_new([0])
+    assert second.are_all_new([0])
 
 
 def test_without_the_store_counts_are_kept_and_the_store_is_left_alone(scene: Scene) -> None:
-    recorder = scene.recorder("a")
-    recorder.assigned([0])
-    scene.weather.metrics_up = False
+    metrics_writer = scene.metrics_writer("a")
+    metrics_writer.assigned([0])
+    scene.faults.metrics_up = False
     for number in range(5):
-        commit(recorder, batch(number, number + 1), minute=960 + 60 * (number // 3))
+        commit(metrics_writer, batch(number, number + 1), minute=960 + 60 * (number // 3))
     assert len(scene.store.tried) == 1
-    scene.weather.metrics_up = True
-    recorder.flush()
+    scene.faults.metrics_up = True
+    metrics_writer.flush()
     assert scene.received() == 0
-    scene.weather.clock.sleep(RETRY_S)
-    recorder.flush()
+    scene.faults.clock.sleep(MAX_RETRY_S)
+    metrics_writer.flush()
     assert scene.received() == 5
     assert [written.minute for written in scene.store.tried[1:]] == [960, 960, 1020]
 
 
 def test_a_store_that_stays_away_is_asked_less_and_less_often(scene: Scene) -> None:
-    recorder = scene.recorder("a")
-    recorder.assigned([0])
-    scene.weather.metrics_up = False
-    commit(recorder, batch(0, 3))
+    metrics_writer = scene.metrics_writer("a")
+    metrics_writer.assigned([0])
+    scene.faults.metrics_up = False
+    commit(metrics_writer, batch(0, 3))
     tried_at = [0]
     for second in range(1, 40):
-        scene.weather.clock.sleep(1)
+        scene.faults.clock.sleep(1)
         before = len(scene.store.tried)
-        recorder.flush()
+        metrics_writer.flush()
         tried_at += [second] * (len(scene.store.tried) - before)
     assert tried_at == [0, 1, 3, 7, 15, 25, 35]
 
 
 def test_a_worker_that_ends_does_not_wait_for_its_next_try(scene: Scene) -> None:
-    recorder = scene.recorder("a")
-    recorder.assigned([0])
-    scene.weather.metrics_up = False
-    commit(recorder, batch(0, 3))
-    scene.weather.metrics_up = True
-    commit(recorder, batch(3, 5), at_once=True)
+    metrics_writer = scene.metrics_writer("a")
+    metrics_writer.assigned([0])
+    scene.faults.metrics_up = False
+    commit(metrics_writer, batch(0, 3))
+    scene.faults.metrics_up = True
+    commit(metrics_writer, batch(3, 5), at_once=True)
     assert scene.received() == 5
 
 
 def test_a_write_whose_answer_was_lost_is_repeated_as_it_was(scene: Scene) -> None:
-    recorder = scene.recorder("a")
-    recorder.assigned([0])
-    scene.weather.metrics_up = None
-    commit(recorder, batch(0, 3))
-    commit(recorder, batch(3, 5))
+    metrics_writer = scene.metrics_writer("a")
+    metrics_writer.assigned([0])
+    scene.faults.metrics_up = None
+    commit(metrics_writer, batch(0, 3))
+    commit(metrics_writer, batch(3, 5))
     assert scene.received() == 3
-    scene.weather.metrics_up = True
-    scene.weather.clock.sleep(RETRY_S)
-    recorder.flush()
+    scene.faults.metrics_up = True
+    scene.faults.clock.sleep(MAX_RETRY_S)
+    metrics_writer.flush()
     assert scene.received() == 5
 
 
@@ -157,15 +157,15 @@ def test_a_start_without_the_store_counts_exactly_once_it_is_there(
     scene: Scene, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_UNDECIDED", limit)
-    first, second = scene.recorder("a"), scene.recorder("b")
+    first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.assigned([0])
     commit(first, batch(0, 10))
-    scene.weather.metrics_up = False
+    scene.faults.metrics_up = False
     second.assigned([0])
     commit(second, batch(4, 12))
     commit(second, batch(12, 15))
-    scene.weather.metrics_up = True
-    scene.weather.clock.sleep(RETRY_S)
+    scene.faults.metrics_up = True
+    scene.faults.clock.sleep(MAX_RETRY_S)
     second.flush()
     assert scene.received() == 15
 
@@ -174,20 +174,20 @@ def test_the_first_records_of_each_partition_wait_for_its_mark_and_no_more_than_
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_UNDECIDED", 5)
-    first, second = scene.recorder("a"), scene.recorder("b")
+    first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.assigned([0, 1])
     commit(first, batch(0, 4, partition=0), batch(0, 5, partition=1))
-    scene.weather.metrics_up = False
+    scene.faults.metrics_up = False
     second.assigned([0, 1])
     for at in range(0, 30, 2):
         commit(second, batch(at, at + 2, partition=0))
     for at in range(0, 30, 2):
         commit(second, batch(at, at + 2, partition=1), batch(30 + at, 32 + at, partition=0))
-    kept = [counted for _, tally in second._waiting for counted in tally.undecided]
+    kept = [counted for _, tally in second._pending for counted in tally.undecided]
     assert sum(map(len, kept)) == 2 * (5 + 1)
     assert len(kept) == 2 * 3
-    scene.weather.metrics_up = True
-    scene.weather.clock.sleep(RETRY_S)
+    scene.faults.metrics_up = True
+    scene.faults.clock.sleep(MAX_RETRY_S)
     second.flush()
     commit(second, batch(60, 64, partition=0))
     assert scene.received() == 64 + 30
@@ -199,10 +199,10 @@ def test_what_is_read_again_of_a_partition_with_many_undecided_records(
     scene: Scene, ends: tuple[int, int, int], up_after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_UNDECIDED", 5)
-    first, second = scene.recorder("a"), scene.recorder("b")
+    first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.assigned([0])
     commit(first, batch(0, 4))
-    scene.weather.metrics_up = False
+    scene.faults.metrics_up = False
     second.assigned([0])
     steps: list[Callable[[], None]] = [
         lambda: commit(second, batch(0, ends[0]), batch(ends[0], ends[1])),
@@ -213,8 +213,8 @@ def test_what_is_read_again_of_a_partition_with_many_undecided_records(
     for number, step in enumerate(steps):
         step()
         if number == up_after:
-            scene.weather.metrics_up = True
-            scene.weather.clock.sleep(RETRY_S)
+            scene.faults.metrics_up = True
+            scene.faults.clock.sleep(MAX_RETRY_S)
             second.flush()
     commit(second, batch(14, 15))
     assert scene.received() == 15
@@ -224,83 +224,83 @@ def test_a_known_mark_holds_while_another_partition_waits_for_its_own(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_UNDECIDED", 5)
-    first, second = scene.recorder("a"), scene.recorder("b")
+    first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.assigned([0])
     commit(first, batch(0, 10))
     second.assigned([0])
-    scene.weather.metrics_up = False
+    scene.faults.metrics_up = False
     second.assigned([1])
     commit(second, batch(4, 12), batch(0, 6, partition=1))
-    scene.weather.metrics_up = True
-    scene.weather.clock.sleep(RETRY_S)
+    scene.faults.metrics_up = True
+    scene.faults.clock.sleep(MAX_RETRY_S)
     second.flush()
     assert scene.received() == 12 + 6
 
 
 def test_a_partition_that_comes_back_is_not_counted_again(scene: Scene) -> None:
     """Its positions were committed in vain, and what was counted of it is not written yet."""
-    recorder = scene.recorder("a")
-    recorder.assigned([0])
-    scene.weather.metrics_up = False
-    commit(recorder, batch(0, 10))
-    recorder.released([0])
-    recorder.assigned([0])
-    commit(recorder, batch(5, 12))
-    scene.weather.metrics_up = True
-    scene.weather.clock.sleep(RETRY_S)
-    recorder.flush()
+    metrics_writer = scene.metrics_writer("a")
+    metrics_writer.assigned([0])
+    scene.faults.metrics_up = False
+    commit(metrics_writer, batch(0, 10))
+    metrics_writer.released([0])
+    metrics_writer.assigned([0])
+    commit(metrics_writer, batch(5, 12))
+    scene.faults.metrics_up = True
+    scene.faults.clock.sleep(MAX_RETRY_S)
+    metrics_writer.flush()
     assert scene.received() == 12
 
 
 def test_a_partition_that_comes_back_is_counted_from_its_mark_on_however_it_is_read(scene: Scene) -> None:
     """A batch may end below the mark: the next one is not all new then, whatever was counted before."""
-    recorder = scene.recorder("a")
-    recorder.assigned([0])
-    scene.weather.metrics_up = False
-    commit(recorder, batch(0, 3))
-    commit(recorder, batch(3, 10))
-    recorder.released([0])
-    recorder.assigned([0])
-    commit(recorder, batch(5, 8))
-    scene.weather.metrics_up = True
-    scene.weather.clock.sleep(RETRY_S)
-    recorder.flush()
-    commit(recorder, batch(8, 12))
-    commit(recorder, batch(12, 14))
+    metrics_writer = scene.metrics_writer("a")
+    metrics_writer.assigned([0])
+    scene.faults.metrics_up = False
+    commit(metrics_writer, batch(0, 3))
+    commit(metrics_writer, batch(3, 10))
+    metrics_writer.released([0])
+    metrics_writer.assigned([0])
+    commit(metrics_writer, batch(5, 8))
+    scene.faults.metrics_up = True
+    scene.faults.clock.sleep(MAX_RETRY_S)
+    metrics_writer.flush()
+    commit(metrics_writer, batch(8, 12))
+    commit(metrics_writer, batch(12, 14))
     assert scene.received() == 14
 
 
 def test_what_is_read_again_while_another_partition_waits_for_its_mark(scene: Scene) -> None:
-    recorder = scene.recorder("a")
-    recorder.assigned([1])
-    scene.weather.metrics_up = False
-    recorder.assigned([0])
-    commit(recorder, batch(0, 10, partition=1))
-    recorder.rewound({1: 4})
-    commit(recorder, batch(4, 12, partition=1))
-    scene.weather.metrics_up = True
-    scene.weather.clock.sleep(RETRY_S)
-    recorder.flush()
+    metrics_writer = scene.metrics_writer("a")
+    metrics_writer.assigned([1])
+    scene.faults.metrics_up = False
+    metrics_writer.assigned([0])
+    commit(metrics_writer, batch(0, 10, partition=1))
+    metrics_writer.rewound({1: 4})
+    commit(metrics_writer, batch(4, 12, partition=1))
+    scene.faults.metrics_up = True
+    scene.faults.clock.sleep(MAX_RETRY_S)
+    metrics_writer.flush()
     assert scene.received() == 12
 
 
 @pytest.mark.parametrize("up_at_first", [True, False])
 def test_a_transaction_that_failed_after_its_records_were_counted(scene: Scene, up_at_first: bool) -> None:
-    scene.weather.metrics_up = up_at_first
-    recorder = scene.recorder("a")
-    recorder.assigned([0])
-    commit(recorder, batch(0, 4))
-    commit(recorder, batch(4, 10))
-    recorder.rewound({0: 4})
-    scene.weather.metrics_up = True
-    commit(recorder, batch(4, 8))
-    scene.weather.clock.sleep(RETRY_S)
-    commit(recorder, batch(8, 15))
+    scene.faults.metrics_up = up_at_first
+    metrics_writer = scene.metrics_writer("a")
+    metrics_writer.assigned([0])
+    commit(metrics_writer, batch(0, 4))
+    commit(metrics_writer, batch(4, 10))
+    metrics_writer.rewound({0: 4})
+    scene.faults.metrics_up = True
+    commit(metrics_writer, batch(4, 8))
+    scene.faults.clock.sleep(MAX_RETRY_S)
+    commit(metrics_writer, batch(8, 15))
     assert scene.received() == 15
 
 
 def test_a_worker_that_was_replaced_without_knowing_it_is_refused(scene: Scene) -> None:
-    zombie, successor = scene.recorder("a"), scene.recorder("b")
+    zombie, successor = scene.metrics_writer("a"), scene.metrics_writer("b")
     zombie.assigned([0, 1])
     commit(zombie, batch(0, 10))
     successor.assigned([0])
@@ -310,36 +310,36 @@ def test_a_worker_that_was_replaced_without_knowing_it_is_refused(scene: Scene) 
 
 
 def test_batches_before_and_after_the_marks_are_known(scene: Scene) -> None:
-    recorder = scene.recorder("a")
-    tally = Tally()
+    metrics_writer = scene.metrics_writer("a")
+    tally = PendingMetrics()
     tally.undecided.append(batch(0, 3))
     tally.count(batch(3, 6).counts(), {0: 6})
-    recorder.assigned([0])
-    recorder.add(960, tally)
-    recorder.flush()
-    commit(recorder, batch(6, 8))
-    assert scene.store.tried[0].spans[0].end == 6
+    metrics_writer.assigned([0])
+    metrics_writer.add(960, tally)
+    metrics_writer.flush()
+    commit(metrics_writer, batch(6, 8))
+    assert scene.store.tried[0].partitions[0].end == 6
     assert scene.received() == 8
 
 
 def test_nothing_is_written_without_news(scene: Scene) -> None:
-    recorder = scene.recorder("a")
-    recorder.assigned([0])
-    commit(recorder, batch(0, 1))
+    metrics_writer = scene.metrics_writer("a")
+    metrics_writer.assigned([0])
+    commit(metrics_writer, batch(0, 1))
     for _ in range(5):
-        recorder.flush()
+        metrics_writer.flush()
     assert len(scene.store.tried) == 1
 
 
 def test_an_outage_of_a_day_is_written_in_pieces(scene: Scene) -> None:
-    recorder = scene.recorder("a")
-    recorder.assigned([0])
-    scene.weather.metrics_up = False
+    metrics_writer = scene.metrics_writer("a")
+    metrics_writer.assigned([0])
+    scene.faults.metrics_up = False
     for minute in range(250):
-        commit(recorder, batch(minute, minute + 1), minute=60 * minute)
-    scene.weather.metrics_up = True
-    flushes: list[Callable[[], None]] = [recorder.flush] * 3
+        commit(metrics_writer, batch(minute, minute + 1), minute=60 * minute)
+    scene.faults.metrics_up = True
+    flushes: list[Callable[[], None]] = [metrics_writer.flush] * 3
     for flush in flushes:
-        scene.weather.clock.sleep(RETRY_S)
+        scene.faults.clock.sleep(MAX_RETRY_S)
         flush()
     assert scene.store.last_progress(DEPLOYMENT) == 60 * 249

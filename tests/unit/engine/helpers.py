@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from headwater.engine.health import Probe
+from headwater.engine.heartbeat import SupervisorChannel
 from headwater.engine.worker import Worker
-from headwater.model.worker import JOIN
+from headwater.model.worker_spec import JOIN
 from tests.unit.engine.world import OUTPUTS, Member, World, origin
 
 exactly_once = pytest.mark.parametrize("exactly_once", [False, True], ids=["at least once", "exactly once"])
@@ -35,8 +35,8 @@ def states(world: World, act: Callable[[Worker], None]) -> list[tuple[str, str]]
     with ours:
         ours.send(JOIN)
         with theirs:
-            act(world.member(Probe(theirs.fileno(), world.weather.clock)).worker)
+            act(world.member(SupervisorChannel(theirs.fileno(), world.faults.clock)).worker)
         with ours.makefile() as lines:
-            beats = [json.loads(line) for line in lines]
-    told = [(beat["state"], beat["reason"]) for beat in beats]
+            heartbeats = [json.loads(line) for line in lines]
+    told = [(beat["state"], beat["reason"]) for beat in heartbeats]
     return list(dict.fromkeys(told))

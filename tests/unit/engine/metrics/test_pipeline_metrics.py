@@ -5,13 +5,13 @@ from collections import deque
 
 import pytest
 
-from headwater.engine.chain import InFlightBatch
 from headwater.engine.metrics.event_time import EventTime
-from headwater.engine.metrics.observer import AGES_PER_BATCH, Observer, TimedLookup
-from headwater.engine.metrics.recorder import Recorder
-from headwater.model.dataset import dataset_set
+from headwater.engine.metrics.metrics_writer import MetricsWriter
+from headwater.engine.metrics.pipeline_metrics import AGES_PER_BATCH, PipelineMetrics, TimedLookup
+from headwater.engine.pipeline import InFlightBatch
 from headwater.model.metric import ERROR, TIME_RANGES, Interval, TimeType
 from headwater.model.record import Failure, RecordBatch
+from headwater.model.value_sets import dataset_set
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.sets import MemorySetStore
 
@@ -44,26 +44,26 @@ def batch(count: int, *, age_ms: float = 0, first: int = 0, told_ms: float | Non
 
 
 class Scene:
-    """An observer and its store."""
+    """An metrics and its store."""
 
     def __init__(self) -> None:
         self.clock = Clock()
         self.store = MemoryMetrics()
         self.lookup_times: deque[float] = deque()
-        recorder = Recorder(self.store, "d1", "group", "a")
-        self.observer = Observer(recorder, EventTime("time"), self.lookup_times, self.clock)
-        self.observer.assigned([0, 1])
+        metrics_writer = MetricsWriter(self.store, "d1", "group", "a")
+        self.metrics = PipelineMetrics(metrics_writer, EventTime("time"), self.lookup_times, self.clock)
+        self.metrics.assigned([0, 1])
 
     def deliver(self, read: RecordBatch, *, sinks: int = 1, took_s: float = 0.0, refused: int = 0) -> None:
         in_flight = InFlightBatch(read, [], 0.0)
         failures = [Failure(row, "TooLarge", "too large", "out") for row in range(refused)]
-        in_flight.reject(failures)
-        self.observer.delivered(in_flight, in_flight.positions(), len(read) * sinks - refused, failures, took_s)
+        in_flight.add_failures(failures)
+        self.metrics.delivered(in_flight, in_flight.next_offsets(), len(read) * sinks - refused, failures, took_s)
 
     def commit(self) -> None:
-        self.observer.acknowledged(0)
-        self.observer.record(at_once=False)
-        self.observer.committed(at_once=False)
+        self.metrics.acknowledged(0)
+        self.metrics.before_commit(at_once=False)
+        self.metrics.after_commit(at_once=False)
 
     def written(self) -> Interval:
         (interval,) = self.store.read("d1", TIME_RANGES[0], self.clock.now).values()
@@ -82,11 +82,11 @@ def test_total_latency_ends_with_the_acknowledgement(scene: Scene) -> None:
     scene.deliver(batch(4, age_ms=10), sinks=2)
     scene.deliver(batch(2, age_ms=10, first=2), sinks=2)
     scene.clock.now += 0.030
-    scene.observer.acknowledged(4)
-    awaits = [scene.observer.awaits]
+    scene.metrics.acknowledged(4)
+    awaits = [scene.metrics.awaits_acknowledgements]
     scene.clock.now += 1.0
     scene.commit()
-    assert [*awaits, scene.observer.awaits] == [True, False]
+    assert [*awaits, scene.metrics.awaits_acknowledgements] == [True, False]
     times = scene.written().times["total_latency"]
     assert times.total() == 6
     assert times.percentile(50) == pytest.approx(40, rel=ERROR)
@@ -96,12 +96,12 @@ def test_total_latency_ends_with_the_acknowledgement(scene: Scene) -> None:
 def test_what_the_commit_alone_acknowledges_is_timed_after_it(scene: Scene) -> None:
     """As in a transaction. Nothing else may follow, so it is written by the next turn of the loop."""
     scene.deliver(batch(2, age_ms=10))
-    scene.observer.acknowledged(2)
-    scene.observer.record(at_once=False)
+    scene.metrics.acknowledged(2)
+    scene.metrics.before_commit(at_once=False)
     assert "total_latency" not in scene.written().times
     scene.clock.now += 1.0
-    scene.observer.committed(at_once=False)
-    scene.observer.flush()
+    scene.metrics.after_commit(at_once=False)
+    scene.metrics.flush()
     assert scene.median("total_latency") == pytest.approx(1010, rel=ERROR)
 
 
@@ -142,23 +142,23 @@ def test_errors_by_who_could_not_take_the_record(scene: Scene) -> None:
     scene.deliver(batch(4), refused=1)
     scene.commit()
     assert dict(scene.written().counts) == {"messages_received": 4, "messages_sent": 3, "output_error": 1}
-    assert scene.observer.totals == scene.written().counts
+    assert scene.metrics.totals == scene.written().counts
 
 
 def test_what_is_read_again_counts_once(scene: Scene) -> None:
     scene.deliver(batch(4))
-    scene.observer.rewound({0: 0, 1: 0})
+    scene.metrics.rewound({0: 0, 1: 0})
     scene.deliver(batch(4))
     scene.commit()
     assert scene.written().counts["messages_received"] == 4
-    assert scene.observer.totals["messages_received"] == 4
+    assert scene.metrics.totals["messages_received"] == 4
 
 
 def test_partitions_that_go_before_the_commit_are_not_counted(scene: Scene) -> None:
     scene.deliver(batch(4))
-    scene.observer.dropped([1])
+    scene.metrics.dropped([1])
     scene.commit()
-    assert scene.written().counts["messages_received"] == scene.observer.totals["messages_received"] == 2
+    assert scene.written().counts["messages_received"] == scene.metrics.totals["messages_received"] == 2
 
 
 def test_lookups_are_timed_for_the_worker_alone(scene: Scene) -> None:
@@ -167,5 +167,5 @@ def test_lookups_are_timed_for_the_worker_alone(scene: Scene) -> None:
     assert lookup.contains_many(dataset_set("d"), ["a"]) == [False]
     scene.deliver(batch(1))
     scene.commit()
-    assert scene.observer.times["lookup_latency"].percentile(99) == pytest.approx(4, rel=ERROR)
+    assert scene.metrics.times["lookup_latency"].percentile(99) == pytest.approx(4, rel=ERROR)
     assert "lookup_latency" not in scene.written().times

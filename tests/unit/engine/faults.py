@@ -1,4 +1,4 @@
-"""What tests of the worker turn: a clock, a source, producers and metrics that can be away, refuse or die."""
+"""A clock, and a source, producers and a metric store with faults that tests of the worker inject."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future
@@ -16,7 +16,7 @@ from tests.support.memory.source import MemoryGroup, MemorySource
 
 
 class Clock:
-    """Time that moves when somebody sleeps."""
+    """A clock that moves on only by `sleep`."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -26,7 +26,7 @@ class Clock:
         return self.now
 
     def at(self, time: float, call: Callable[[], None]) -> None:
-        """Call once it is `time`."""
+        """Call a function when the clock reaches `time`."""
         self._alarm = (time, call)
 
     def sleep(self, seconds: float) -> None:
@@ -36,14 +36,21 @@ class Clock:
 
 
 @dataclass
-class Weather:
-    """What the tests turn: the stores, the transforms' slowness, the broker's acknowledgements and refusals.
+class Faults:
+    """The faults that tests inject.
 
-    commits_asked: how often a worker asks whether a transaction has ended before it has.
-    lost_answers: transactions that are committed, but whose producers don't hear of it. metrics_up: False: no write of
-    metrics arrives; None: writes arrive, and their answers are lost. at_write: called once, when metrics are written
-    next. killed_at_commit: the next worker that commits dies instead. bombs: partitions and offsets; a worker that
-    reads one of them dies.
+    Attributes:
+        commits_asked: How often a worker asks whether a transaction has ended before it has.
+        store_up: Whether the set store is available.
+        metrics_up: False when no write of metrics arrives; None when writes arrive and their answers are lost.
+        slowness: How often a transform is asked for a result before it has one.
+        scripts_end: Whether a transform has its result when it is waited for.
+        acks_per_flush: How many records a flush acknowledges.
+        refuse: How many records or transactions Kafka rejects next.
+        lost_answers: How many transactions are committed although their producers get an error.
+        at_write: Is called once, when metrics are written next.
+        killed_at_commit: Whether the next worker that commits is killed instead.
+        bombs: Partitions and offsets of records; a worker that reads one of them is killed.
     """
 
     clock: Clock = field(default_factory=Clock)
@@ -64,11 +71,11 @@ class Weather:
 
 
 class Killed(BaseException):
-    """The end of a worker in the middle of a step."""
+    """A worker is killed in the middle of a step."""
 
 
-class LateFuture(Future[Any]):
-    """Of a call that is made when somebody waits for it, or has asked `asked` times whether it is done."""
+class DelayedFuture(Future[Any]):
+    """A future whose call runs when its result is read. It is done after `asked` questions."""
 
     def __init__(self, call: Callable[[], object], asked: int) -> None:
         super().__init__()
@@ -83,23 +90,23 @@ class LateFuture(Future[Any]):
         return self._call()
 
 
-class LateExecutor(Executor):
-    """Makes calls later, as the weather says, on the thread that asks for their results."""
+class DelayedExecutor(Executor):
+    """Runs calls on the thread that reads their results."""
 
-    def __init__(self, weather: Weather) -> None:
-        self._weather = weather
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        return LateFuture(lambda: fn(*args, **kwargs), self._weather.commits_asked)
+        return DelayedFuture(lambda: fn(*args, **kwargs), self._faults.commits_asked)
 
 
-class WeatherProducer(MemoryProducer):
-    """Acknowledges as fast as the weather allows. After a refusal it delivers nothing more, as a gapless one."""
+class FaultyProducer(MemoryProducer):
+    """A producer with faults. After a rejection it delivers no further record, like a producer without gaps."""
 
-    def __init__(self, topics: MemoryTopics, weather: Weather, max_queued: int) -> None:
+    def __init__(self, topics: MemoryTopics, faults: Faults, max_queued: int) -> None:
         super().__init__(topics, max_queued=max_queued)
         self.queue = self._queue
-        self._weather = weather
+        self._faults = faults
         self._max = max_queued
         self._broken = False
 
@@ -107,25 +114,25 @@ class WeatherProducer(MemoryProducer):
         return len(self._queue) > self._max
 
     def flush(self, timeout_s: float) -> int:
-        for _ in range(min(len(self._queue), self._weather.acks_per_flush)):
-            if self._weather.refuse or self._broken:
+        for _ in range(min(len(self._queue), self._faults.acks_per_flush)):
+            if self._faults.refuse or self._broken:
                 self._refuse()
             else:
                 self.deliver(1)
         if self._queue:
-            self._weather.clock.sleep(timeout_s)
+            self._faults.clock.sleep(timeout_s)
         return len(self._queue)
 
     def _refuse(self) -> None:
         if not self._broken:
-            self._weather.refuse -= 1
-            self._weather.on_refusal()
+            self._faults.refuse -= 1
+            self._faults.on_refusal()
         self._broken = True
         self._queue.popleft()
         self._failed.append(RecordRejection("refused"))
 
     def die(self, survivors: dict[int, int]) -> None:
-        """The process is killed: of each partition's queue a prefix still arrives."""
+        """Kill the process. Of each partition, a prefix of the queued records still arrives."""
         for record in () if self._broken else tuple(self._queue):
             if survivors.get(record.partition, 0) > 0:
                 survivors[record.partition] -= 1
@@ -133,87 +140,89 @@ class WeatherProducer(MemoryProducer):
         self._queue.clear()
 
 
-class WeatherTransactionalProducer(MemoryTransactionalProducer):
-    """Its transactions fail, or end without an answer, when the weather says so."""
+class FaultyTransactionalProducer(MemoryTransactionalProducer):
+    """A producer whose transactions fail, or whose answers are lost."""
 
-    def __init__(self, topics: MemoryTopics, weather: Weather, transactional_id: str) -> None:
+    def __init__(self, topics: MemoryTopics, faults: Faults, transactional_id: str) -> None:
         super().__init__(topics, transactional_id)
-        self._weather = weather
+        self._faults = faults
 
     @property
     def queue(self) -> Sequence[object]:
-        """As many as there are records that wait for a commit."""
+        """A sequence as long as the number of pending records."""
         return range(self.pending_records())
 
     def init_transactions(self, timeout_s: float) -> None:
-        if not self._weather.coordinator_up:
+        if not self._faults.coordinator_up:
             raise BrokerUnavailable("The coordinator does not answer.")
         super().init_transactions(timeout_s)
 
     def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
-        if self._weather.killed_at_commit:
-            self._weather.killed_at_commit = False
+        if self._faults.killed_at_commit:
+            self._faults.killed_at_commit = False
             raise Killed
-        self._weather.clock.sleep(self._weather.transaction_s)
-        if self._weather.refuse:
-            self._weather.refuse -= 1
-            raise DeliveryFailed("Kafka did not take a transaction.")
+        self._faults.clock.sleep(self._faults.transaction_s)
+        if self._faults.refuse:
+            self._faults.refuse -= 1
+            raise DeliveryFailed("Kafka rejected a transaction.")
         super().commit(positions, group_metadata)
-        if self._weather.lost_answers:
-            self._weather.lost_answers -= 1
+        if self._faults.lost_answers:
+            self._faults.lost_answers -= 1
             raise DeliveryFailed("Kafka did not answer.")
 
     def die(self, survivors: dict[int, int]) -> None:
-        """The process is killed: a transaction that was not committed never is."""
-        self._held.clear()
+        """Kill the process: its open transaction is never committed."""
+        self._pending.clear()
 
 
-class WeatherMetrics(MemoryMetrics):
-    """Metrics that can be away."""
+class FaultyMetrics(MemoryMetrics):
+    """A metric store that can be unavailable."""
 
-    def __init__(self, weather: Weather) -> None:
+    def __init__(self, faults: Faults) -> None:
         super().__init__()
-        self._weather = weather
+        self._faults = faults
 
-    def acquire_partitions(self, deployment_id: str, group: str, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
+    def acquire_partitions(
+        self, deployment_id: str, group: str, owner: str, partitions: Collection[int]
+    ) -> Mapping[int, int]:
         self._check()
         return super().acquire_partitions(deployment_id, group, owner, partitions)
 
     def write(self, deployment_id: str, group: str, owner: str, delta: MetricsDelta) -> frozenset[int]:
-        at_write, self._weather.at_write = self._weather.at_write, None
+        at_write, self._faults.at_write = self._faults.at_write, None
         if at_write is not None:
             at_write()
-        if self._weather.metrics_up is None:
+        if self._faults.metrics_up is None:
             super().write(deployment_id, group, owner, delta)
         self._check()
         return super().write(deployment_id, group, owner, delta)
 
     def _check(self) -> None:
-        if not self._weather.metrics_up:
+        if not self._faults.metrics_up:
             raise SetStoreUnavailable("The set store does not answer.")
 
 
-class WeatherSource(MemorySource):
-    """A source whose worker may die at a commit. told: takes its gaps."""
+class FaultySource(MemorySource):
+    """A source whose worker may be killed at a read or a commit. reported_gaps: collects its gaps."""
 
-    def __init__(self, group: MemoryGroup, weather: Weather, told: list[Gap]) -> None:
-        super().__init__(group, weather.clock.sleep)
-        self._weather = weather
-        self._told = told
+    def __init__(self, group: MemoryGroup, faults: Faults, reported_gaps: list[Gap]) -> None:
+        super().__init__(group, faults.clock.sleep)
+        self._faults = faults
+        self._reported_gaps = reported_gaps
 
     def gaps(self) -> list[Gap]:
         gaps = super().gaps()
-        self._told += gaps
+        self._reported_gaps += gaps
         return gaps
 
     def _read(self, partition: int, count: int) -> list[SourceRecord]:
         rows = super()._read(partition, count)
-        if not self._weather.bombs.isdisjoint((row.partition, row.offset) for row in rows):
+        if not self._faults.bombs.isdisjoint((row.partition, row.offset) for row in rows):
             raise Killed
         return rows
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
-        if positions and self._weather.killed_at_commit:
-            self._weather.killed_at_commit = False
+        if positions and self._faults.killed_at_commit:
+            self._faults.killed_at_commit = False
             raise Killed
         super().commit(positions, wait=wait)

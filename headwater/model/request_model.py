@@ -1,4 +1,4 @@
-"""The base of request bodies: a member that is sent as null takes its default."""
+"""The base class of request bodies, in which null means the default."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 
-class SentModel(BaseModel):
-    """A body, or a part of one, in which null means the same as leaving a member out.
+class RequestModel(BaseModel):
+    """A request body, or a part of one, in which a member that is null has the same meaning as an omitted member.
 
-    Members without a default still refuse null. A member whose default is null keeps it, so that
-    `model_fields_set` tells "null was sent" from "nothing was sent".
+    Null remains invalid for a member without a default. A null for a member whose default is null is kept, so that
+    `model_fields_set` distinguishes "null was sent" from "the member was omitted".
     """
 
     @model_validator(mode="before")
@@ -24,7 +24,7 @@ class SentModel(BaseModel):
 
     @classmethod
     def _defaulted(cls) -> frozenset[str]:
-        """The names of the members that have a default other than null."""
+        """Return the names of the members that have a default other than null."""
         fields = cls.model_fields.items()
         return frozenset(
             name

@@ -1,0 +1,159 @@
+"""Output records: batches of them, their ids, timestamps and maximum size."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from headwater.model.record import (
+    Headers,
+    Int64Column,
+    RecordBatch,
+    RowIndexes,
+    SourceIds,
+    position_ids,
+    take_int64,
+)
+from headwater.model.transform import MAX_OUTPUT_BYTES
+from headwater.native import BytesColumn
+from headwater.native.librdkafka import HeaderColumn, OutputIdColumn
+
+SOURCE_HEADER = "headwater-src"
+CONFIG_HEADER = "headwater-cfg"
+MAX_RECORD_BYTES = 1_040_000
+"""The maximum size of key, value and headers together. The topics allow 1,048,588 bytes with Kafka's framing."""
+
+MAX_TIMESTAMP_AGE_MS = 3_600_000
+MAX_TIMESTAMP_AHEAD_MS = 600_000
+"""How far the timestamp of a record may differ from the current time before the current time replaces it."""
+
+
+def output_timestamps(
+    timestamps: Int64Column, now: Callable[[], float] = time.time, max_age_ms: int = MAX_TIMESTAMP_AGE_MS
+) -> Int64Column:
+    """Return the timestamps of output records in ms since the epoch.
+
+    An output has the timestamp of its source record, or the current time when that timestamp is older than `max_age_ms`
+    or more than MAX_TIMESTAMP_AHEAD_MS ahead. Kafka's retention uses the timestamp, so it would delete outputs with old
+    timestamps within minutes. And Kafka rejects timestamps that are more than an hour ahead
+    (`message.timestamp.after.max.ms`).
+    """
+    now_ms = int(now() * 1000)
+    first, last = now_ms - max_age_ms, now_ms + MAX_TIMESTAMP_AHEAD_MS
+    times = np.frombuffer(timestamps, np.int64)
+    if times.min(initial=now_ms) >= first and times.max(initial=now_ms) <= last:
+        return timestamps
+    return Int64Column("q", [at if first <= at <= last else now_ms for at in timestamps])
+
+
+def output_ids(batch: RecordBatch, source_ids: SourceIds = position_ids) -> list[bytes]:
+    """Return the value of SOURCE_HEADER for each row: the id of the source record, and the index of the output.
+
+    Consumers drop repeats after a failure by this id.
+    """
+    ids = source_ids(batch)
+    if not any(batch.indexes):  # fast path: in most batches all indexes are 0
+        return [source_id + b"/0" for source_id in ids]
+    return [b"%b/%d" % pair for pair in zip(ids, batch.indexes, strict=True)]
+
+
+def output_id_column(batch: RecordBatch, source_ids: SourceIds = position_ids) -> BytesColumn | OutputIdColumn:
+    """Return the values of SOURCE_HEADER as a header column."""
+    if source_ids is position_ids:
+        return OutputIdColumn(batch.topic, batch.partitions, batch.offsets, batch.indexes)
+    return BytesColumn.of(output_ids(batch, source_ids))
+
+
+def size_error(value: bytes | None, key: bytes | None, headers: Headers) -> str | None:
+    """Return why a record is too large for a topic, or None."""
+    size = len(value or b"")
+    if size > MAX_OUTPUT_BYTES:
+        return f"The value has {size} bytes; at most {MAX_OUTPUT_BYTES} are allowed."
+    total = size + len(key or b"") + sum(len(name) + len(value) for name, value in headers)
+    if total > MAX_RECORD_BYTES:
+        return f"Key, value and headers have {total} bytes; at most {MAX_RECORD_BYTES} are allowed."
+    return None
+
+
+@dataclass(slots=True)
+class OutputBatch:
+    """Output records for one topic, as columns of the same length. Immutable.
+
+    Attributes:
+        timestamps: In ms since the epoch; 0 means the current time.
+        headers: Header columns. The one named SOURCE_HEADER has the output ids, see `output_ids`.
+    """
+
+    topic: str
+    values: BytesColumn
+    keys: BytesColumn
+    partitions: Int64Column
+    timestamps: Int64Column
+    headers: Sequence[HeaderColumn] = ()
+
+    @classmethod
+    def of(
+        cls,
+        topic: str,
+        values: Iterable[bytes | None],
+        keys: Iterable[bytes | None],
+        partitions: Iterable[int],
+        timestamps: Iterable[int],
+        ids: Sequence[bytes] = (),
+        headers: Headers | None = None,
+    ) -> "OutputBatch":
+        """Return a batch with these values. ids: the output ids. headers: further headers, the same for each record."""
+        texts = BytesColumn.of(values)
+        columns = [HeaderColumn(name, BytesColumn.of([value] * len(texts))) for name, value in headers or []]
+        if ids:
+            columns.append(HeaderColumn(SOURCE_HEADER, BytesColumn.of(ids)))
+        return cls(
+            topic, texts, BytesColumn.of(keys), Int64Column("q", partitions), Int64Column("q", timestamps), columns
+        )
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def ids(self) -> BytesColumn | OutputIdColumn | None:
+        """The column of SOURCE_HEADER, if there is one."""
+        return next((header.values for header in self.headers if header.name == SOURCE_HEADER), None)
+
+    def headers_of(self, row: int) -> Headers:
+        """Return the headers of a record."""
+        pairs = [(name, _header_value(values, row)) for name, values in self.headers]
+        return [(name, value) for name, value in pairs if value is not None]
+
+    def without(self, partitions: Collection[int]) -> "OutputBatch":
+        """Return the outputs whose source records are not from these partitions.
+
+        A batch without SOURCE_HEADER is returned unchanged: a sink without this header writes records that may be
+        repeated without effect. If the output ids do not contain positions, the output's own partition counts as that
+        of its source record. This would be wrong for Pub/Sub, whose delivery is at least once and never calls this
+        method.
+        """
+        ids = self.ids
+        if ids is None:
+            return self
+        source_partitions = ids.partitions if isinstance(ids, OutputIdColumn) else self.partitions
+        rows = RowIndexes("i", [row for row, partition in enumerate(source_partitions) if partition not in partitions])
+        return replace(
+            self,
+            values=self.values.select_rows(rows),
+            keys=self.keys.select_rows(rows),
+            partitions=take_int64(self.partitions, rows),
+            timestamps=take_int64(self.timestamps, rows),
+            headers=[HeaderColumn(name, _header_rows(values, rows)) for name, values in self.headers],
+        )
+
+
+def _header_value(values: BytesColumn | OutputIdColumn, row: int) -> bytes | None:
+    return values.value(row) if isinstance(values, OutputIdColumn) else values[row]
+
+
+def _header_rows(values: BytesColumn | OutputIdColumn, rows: RowIndexes) -> BytesColumn | OutputIdColumn:
+    if isinstance(values, BytesColumn):
+        return values.select_rows(rows)
+    topic, *columns = values
+    return OutputIdColumn(topic, *(take_int64(column, rows) for column in columns))

@@ -1,0 +1,53 @@
+"""Remembers the output ids of sent records until they are acknowledged, because a failed delivery names only a number."""
+
+from bisect import bisect
+from operator import itemgetter
+from typing import Final, Literal
+
+from confluent_kafka import KafkaError
+
+from headwater.brokers.producer import DeliveryFailure
+from headwater.native.bytes_column import BytesColumn
+from headwater.native.librdkafka import OutputIdColumn
+from headwater.sinks.base import RecordRejection
+from headwater.sinks.outputs import OutputBatch
+
+_RECORD_ERRORS: Final = frozenset({KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP})
+"""Errors for which the broker names the record at fault (KIP-467)."""
+_BATCH_ERRORS: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+"""Errors for which the broker rejects a whole batch without naming a record."""
+
+_Scope = Literal["record", "batch", "none"]
+
+
+class SentRecords:
+    """The records that were sent since the last `clear`.
+
+    one_record_per_batch: whether each record is sent in its own batch, so that a batch error identifies it.
+    """
+
+    def __init__(self, *, one_record_per_batch: bool) -> None:
+        self._one_record_per_batch = one_record_per_batch
+        self._sent: list[tuple[int, str, BytesColumn | OutputIdColumn | None]] = []
+
+    def add(self, first_record_id: int, outputs: OutputBatch) -> None:
+        """Add sent records. first_record_id: the number that the client has given to the first of them."""
+        self._sent.append((first_record_id, outputs.topic, outputs.ids))
+
+    def clear(self) -> None:
+        """Forget all records, which are acknowledged."""
+        self._sent.clear()
+
+    def rejection(self, failure: DeliveryFailure) -> RecordRejection:
+        """Return the rejection that a failed delivery means for its record."""
+        first_record_id, topic, ids = self._sent[bisect(self._sent, failure.record_id, key=itemgetter(0)) - 1]
+        row = failure.record_id - first_record_id
+        output_id = ids.value(row) if isinstance(ids, OutputIdColumn) else (ids and ids[row]) or b""
+        text = failure.text or KafkaError(failure.code).str()
+        reason = f"Kafka rejected a record of {topic}: {text}."
+        return RecordRejection(reason, topic, output_id, self._scope(failure.code) if output_id else "none")
+
+    def _scope(self, code: int) -> _Scope:
+        if code in _RECORD_ERRORS or (self._one_record_per_batch and code in _BATCH_ERRORS):
+            return "record"
+        return "batch" if code in _BATCH_ERRORS else "none"

@@ -1,0 +1,186 @@
+"""The producer of exactly-once delivery, which writes records and positions in Kafka transactions.
+
+A transaction is open within `commit` only, so it waits for nothing but Kafka. After any error that is not retriable,
+this producer must be replaced. The next producer with the same transactional id completes or aborts the transaction and
+gets a higher epoch, so that delayed requests can't affect a later transaction. (librdkafka implements version 1 of the
+transaction protocol, which does not distinguish consecutive transactions of one epoch; see KIP-890.)
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from confluent_kafka import KafkaError, KafkaException
+
+from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
+from headwater.brokers.client_settings import producer_settings
+from headwater.brokers.producer import DEFAULT_COMPRESSION, LibrdkafkaProducer
+from headwater.brokers.transaction_group import TransactionGroup
+from headwater.errors import DeliveryFailed
+from headwater.model.worker_spec import KafkaAccess
+from headwater.native.librdkafka import PartitionOffset
+from headwater.sinks.base import RecordRejection
+from headwater.sinks.outputs import MAX_RECORD_BYTES, OutputBatch
+from headwater.sinks.kafka_producer import require_topics
+from headwater.sinks.sent_records import SentRecords
+
+TRANSACTION_TIMEOUT_S: Final = 15.0
+"""`transaction.timeout.ms`. The open transaction of a dead worker blocks consumers that read committed records for this
+long, plus up to 10 s until the broker's next check, unless a successor of the worker ends it earlier."""
+COMMIT_TIMEOUT_S: Final = 5.0
+"""How long a transaction may take; less than half of TRANSACTION_TIMEOUT_S."""
+ABORT_TIMEOUT_S: Final = 2.0
+LINGER_MS: Final = 50.0
+"""No record waits that long, because a commit flushes. Until then, a long linger makes requests larger."""
+QUEUE_FULL_WAIT_S: Final = 0.02
+RETRY_DELAY_S: Final = 0.02
+
+_SETTINGS: Final[dict[str, Any]] = {
+    # librdkafka's limit includes framing; `size_error` checks the effective limit.
+    "message.max.bytes": MAX_RECORD_BYTES + 4_000,
+    "queue.buffering.max.messages": 100_000,
+    "transaction.timeout.ms": int(TRANSACTION_TIMEOUT_S * 1000),
+    "delivery.timeout.ms": 10_000,  # librdkafka allows no more than the transaction's timeout
+    # Each acknowledgement ends a wait within `commit_transaction`, which otherwise checks every 10 ms.
+    "delivery.report.only.error": False,
+}
+
+
+class TransactionalKafkaProducer:
+    """Implements sinks.base.TransactionalProducer over librdkafka.
+
+    Args:
+        access: The Kafka cluster.
+        topics: The topics that the producer writes to.
+        source_topic: The topic whose positions `commit` stores.
+        transactional_id: The transactional id. A new producer with this id fences the previous one.
+        codecs: The compression by topic.
+        one_record_per_batch: Whether to send each record in its own batch, so that a rejected batch identifies it.
+    """
+
+    def __init__(
+        self,
+        access: KafkaAccess,
+        topics: Sequence[str],
+        source_topic: str,
+        transactional_id: str,
+        codecs: Mapping[str, str] = DEFAULT_COMPRESSION,
+        *,
+        one_record_per_batch: bool = False,
+    ) -> None:
+        self._access = access
+        self._topics = topics
+        self._source_topic = source_topic
+        self._pending: list[OutputBatch] = []
+        self._errors = ClientErrors(access)
+        settings = producer_settings(access, self._errors, LINGER_MS) | _SETTINGS
+        settings |= {"transactional.id": transactional_id, "batch.num.messages": 1 if one_record_per_batch else 10_000}
+        self._client = LibrdkafkaProducer(settings, codecs)
+        self._sent = SentRecords(one_record_per_batch=one_record_per_batch)
+        self._rejected: list[RecordRejection] = []
+        self._is_open = False
+
+    def connect(self, timeout_s: float) -> None:
+        require_topics(self._client, self._topics, self._access, self._errors, timeout_s)
+
+    def init_transactions(self, timeout_s: float) -> None:
+        try:
+            self._client.init_transactions(timeout_s)
+        except KafkaException as error:
+            self._client.poll(0)
+            self._errors.check()
+            raise broker_unavailable_error(error, self._access) from error
+
+    def produce(self, outputs: OutputBatch) -> None:
+        self._pending.append(outputs)
+
+    def pending_records(self) -> int:
+        return sum(map(len, self._pending))
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        dropped = set(partitions)
+        self._pending = [outputs.without(dropped) for outputs in self._pending]
+
+    def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
+        pending, self._pending = self._pending, []
+        deadline = time.monotonic() + COMMIT_TIMEOUT_S
+        self._sent.clear()
+        self._is_open = True
+        try:
+            self._client.begin_transaction()
+            for outputs in pending:
+                self._write(outputs, deadline)
+            self._require_queued()
+            if positions:
+                # The group metadata is read just before it is sent: a rebalance may change it without a callback.
+                _retry(
+                    lambda left_s: self._send_offsets(positions, cast("TransactionGroup", group_metadata()), left_s),
+                    deadline,
+                )
+            _retry(self._client.commit_transaction, deadline)
+        except KafkaException as error:
+            raise DeliveryFailed(f"Kafka rejected a transaction: {error.args[0].str()}.") from error
+        self._is_open = False
+
+    def _require_queued(self) -> None:
+        """Raise DeliveryFailed if librdkafka has rejected a record: it would commit the transaction without it."""
+        self._rejected = self.failures()
+        if self._rejected:
+            raise DeliveryFailed(f"Kafka rejected a transaction. {self._rejected[0].reason}")
+
+    def _write(self, outputs: OutputBatch, deadline: float) -> None:
+        """Queue all records. Raises DeliveryFailed when the queue has no space for some of them until the deadline."""
+        if not len(outputs):
+            return
+        columns = outputs.values, outputs.keys, outputs.partitions, outputs.timestamps, outputs.headers
+        first_record_id, outgoing = self._client.new_batch(outputs.topic, *columns)
+        self._sent.add(first_record_id, outputs)
+        while not outgoing.enqueue():
+            if time.monotonic() > deadline:
+                raise DeliveryFailed(
+                    f"A transaction could not be written within {COMMIT_TIMEOUT_S:g} s: Kafka accepts records too slowly."
+                )
+            self._client.poll(QUEUE_FULL_WAIT_S)
+
+    def _send_offsets(self, positions: Mapping[int, int], group: TransactionGroup, left_s: float) -> None:
+        offsets = [
+            PartitionOffset(partition, position, group.epoch_before(partition, position), group.commit_metadata)
+            for partition, position in positions.items()
+        ]
+        self._client.send_offsets(self._source_topic, offsets, group.group_metadata, left_s)
+
+    def failures(self) -> list[RecordRejection]:
+        self._client.poll(0)
+        rejected, self._rejected = self._rejected, []
+        return rejected + [self._sent.rejection(failure) for failure in self._client.failures()]
+
+    def close(self) -> None:
+        self._pending.clear()
+        if self._is_open:
+            self._abort()
+        self._client.close()
+
+    def _abort(self) -> None:
+        """Abort the open transaction, so that consumers need not wait for its timeout.
+
+        If the abort fails, the next producer or the timeout ends the transaction.
+        """
+        try:
+            self._client.abort_transaction(ABORT_TIMEOUT_S)
+        except KafkaException:
+            return
+        self._is_open = False
+
+
+def _retry(step: Callable[[float], object], deadline: float) -> None:
+    """Run one step of a transaction, and repeat it while its error is retriable."""
+    while True:
+        try:
+            step(max(0.1, deadline - time.monotonic()))
+            return
+        except KafkaException as error:
+            cause: KafkaError = error.args[0]
+            timed_out = cause.code() == KafkaError._TIMED_OUT or time.monotonic() > deadline
+            if not cause.retriable() or timed_out:
+                raise
+            time.sleep(RETRY_DELAY_S)

@@ -1,0 +1,96 @@
+"""What stops records without being a gap: the source says so, and goes on when it is over. Kafka alone."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from headwater.brokers.base import AccessRule, DeploymentResources, User
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import producer_settings
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
+from headwater.brokers.producer import LibrdkafkaProducer
+from headwater.errors import BrokerUnavailable
+from headwater.native import BytesColumn
+from headwater.sources import stall_detector as stalls
+from headwater.sources.base import Source
+from headwater.sources.kafka import KafkaSource
+from tests.support.columns import numbers
+from tests.support.kafka import WAIT_S, KafkaServer
+from tests.support.sources import POLL_S, POLLS, KafkaBench, joined, read, rows, start
+
+
+def poll_until(source: Source, done: Callable[[], bool]) -> None:
+    """Poll a source that has no records to give."""
+    for _ in range(POLLS):
+        if done():
+            return
+        assert not source.poll(10, POLL_S)
+    raise AssertionError("it did not happen")
+
+
+def test_a_transaction_that_somebody_left_open(
+    kafka: KafkaServer, kafka_bench: KafkaBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stalls, "HELD_S", 0.5)
+    source, _ = start(kafka_bench)
+    kafka_bench.append(0, [b"before"])
+    assert read(source, 1) == [(0, 0, b"before")]
+    settings = producer_settings(kafka.access, ClientErrors(kafka.access), 0)
+    more = {"transactional.id": kafka.unique("tx"), "delivery.timeout.ms": 10_000}
+    with contextlib.closing(LibrdkafkaProducer(settings | more)) as producer:
+        producer.init_transactions(WAIT_S)
+        producer.begin_transaction()
+        columns = BytesColumn.of([b"held"]), BytesColumn.of([None]), numbers([0]), numbers([0])
+        assert producer.new_batch(kafka_bench.topic, *columns)[1].enqueue()
+        assert producer.flush(WAIT_S) == 0
+        kafka_bench.append(0, [b"behind"])
+        poll_until(source, lambda: bool(source.unreadable()))
+        [(partition, why)] = source.unreadable().items()
+        assert partition == 0
+        assert f"Records of {kafka_bench.topic}, partition 0, from offset 1 on are not readable" in why
+        assert "kafka-transactions.sh abort" in why
+        producer.abort_transaction(WAIT_S)
+    assert read(source, 1) == [(0, 2, b"behind")]
+    poll_until(source, lambda: not source.unreadable())
+    assert source.gaps() == []
+
+
+def refusal(source: Source) -> str:
+    """What the source raises when Kafka refuses it; no record comes before."""
+    for _ in range(POLLS):
+        try:
+            assert not source.poll(10, POLL_S)
+        except BrokerUnavailable as error:
+            return error.detail
+    raise AssertionError("it is not refused")
+
+
+def test_a_right_to_read_that_is_taken_away_and_comes_back(kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
+    broker, user = KafkaClusterAdmin(kafka.access, 1), User(kafka.unique("reader"), "a password")
+    group = AccessRule(user.name, "group", kafka_bench.group, ("READ",))
+    owned = DeploymentResources((), (user,), (group, AccessRule(user.name, "topic", kafka_bench.topic, ("READ",))), ())
+    broker.ensure(owned)
+    kafka_bench.pin({0: 0, 1: 0})
+    source = KafkaSource(kafka.user(user.name, user.password), kafka_bench.topic, kafka_bench.group)
+    with contextlib.closing(source):
+        assert joined(source).owned == {0, 1}
+        kafka_bench.append(0, [b"a"])
+        assert read(source, 1) == [(0, 0, b"a")]
+        broker.remove_stale(replace(owned, rules=(group,)), [])
+        KafkaClusterAdmin(kafka.user(user.name, user.password), 1).ping(kafka_bench.topic)
+        assert "uthorization" in refusal(source)
+        kafka_bench.append(0, [b"b"])
+        broker.ensure(owned)
+        assert read_in_spite(source) == [(0, 1, b"b")]
+        assert source.gaps() == []
+
+
+def read_in_spite(source: Source) -> list[tuple[int, int, bytes | None]]:
+    """The next records, after refusals."""
+    for _ in range(POLLS):
+        with contextlib.suppress(BrokerUnavailable):
+            if batch := source.poll(10, POLL_S):
+                return rows(batch)
+    raise AssertionError("no record has come")
