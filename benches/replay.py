@@ -21,15 +21,16 @@ import typer
 from confluent_kafka import Consumer, Producer
 
 from benches._stream import PARTITIONS, WAIT_S, broker, records_in, topic
-from headwater.brokers.client import ClientErrors, consumer_settings, producer_settings
-from headwater.ingest.feed import feed
-from headwater.ingest.files import RecordFile
-from headwater.ingest.generator import TransferStream
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import consumer_settings, producer_settings
+from headwater.cli.demo.transfer_generator import TransferStream
+from headwater.ingest.replay_writer import write_lines
+from headwater.logging_setup import configure_logging
 from headwater.model.natural_key import natural_key
 from headwater.model.stream import Entity, find_chain
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
+from headwater.record_files.record_file import RecordFile
 from headwater.sinks.kafka_producer import KafkaProducer
-from headwater.telemetry import configure_logging
 
 CHAIN, ENTITY = "base", "erc20_token_transfer"
 PLAIN = "plain producer of the lines"
@@ -66,7 +67,7 @@ def replay(access: KafkaAccess, name: str, path: Path) -> int:
     producer.connect(WAIT_S)
     try:
         records = RecordFile(path, entity=entity())
-        return feed(records, natural_key(CHAIN, ENTITY), name, PARTITIONS, producer)
+        return write_lines(records, natural_key(CHAIN, ENTITY), name, PARTITIONS, producer)
     finally:
         producer.close()
 

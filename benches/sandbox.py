@@ -140,7 +140,7 @@ def through(transforms: list[Transform], batch: RecordBatch, batches: int) -> It
         while in_flight_batches and (len(in_flight_batches) == 2 or number == batches - 1):
             for in_flight in in_flight_batches:
                 in_flight.step(wait=in_flight is in_flight_batches[0])
-            if in_flight_batches[0].finished:
+            if in_flight_batches[0].is_finished:
                 yield in_flight_batches.popleft().output
 
 

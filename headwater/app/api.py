@@ -15,9 +15,9 @@ import uvicorn
 
 from headwater.api.app import create_api
 from headwater.api.dependencies import Services
-from headwater.app.endpoints import Endpoints
-from headwater.app.database import connect_database
 from headwater.app.data_directory import DataDirectory, require_platform
+from headwater.app.database import connect_database
+from headwater.app.endpoints import Endpoints
 from headwater.app.http_server import allow_open_files, origins_of, server_config
 from headwater.app.memory import limit_malloc_arenas, tune_server_memory
 from headwater.app.redacted_names import names_to_redact

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import headwater
-from headwater.app.addresses import Addresses
-from headwater.app.archive import Archive, ArchiveWriter, reading, writing
-from headwater.app.home import Home
+from headwater.app.backup_archive import Archive, ArchiveWriter, reading, writing
+from headwater.app.data_directory import DataDirectory
+from headwater.app.endpoints import Endpoints
 from headwater.brokers.embedded.files import write_private
 from headwater.controller.leadership import CONTROLLER_LEASE
 from headwater.errors import SetupError
@@ -27,7 +27,7 @@ from headwater.stores.sql.database import open_database
 from headwater.stores.sql.encryption import Sealer, decode_secret_key
 
 DATABASE, SET_STORE, SECRET_KEY = "database.jsonl", "set-store.jsonl", "secret-key"
-FILES = ("api-key", "tokens.json", "abis.json")
+DATA_FILES = ("api-key", "tokens.json", "abis.json")
 """Further files of the data directory that belong into a backup."""
 ANSWER_TIMEOUT_S = 60.0
 READY_WITHIN_S = 60.0
@@ -38,36 +38,36 @@ def backup(settings: Settings, path: Path, *, with_key: bool = True) -> dict[str
 
     The data directory is locked meanwhile: no restore can start during a backup, and no backup during a restore.
     """
-    addresses = _addresses(settings)
+    endpoints = _addresses(settings)
     path = path.expanduser().absolute()
-    with _without_restore(addresses.home), _set_store(addresses) as client, writing(path) as archive:
-        key = addresses.secret_key()
-        about = _write(archive, addresses, client)
+    with _without_restore(endpoints.data_directory), _set_store(endpoints) as client, writing(path) as archive:
+        key = endpoints.secret_key()
+        description = _write(archive, endpoints, client)
         if with_key:
             archive.add(SECRET_KEY, _key_text(key))
-        for name in FILES:
-            if (file := addresses.home.path / name).exists():
+        for name in DATA_FILES:
+            if (file := endpoints.data_directory.path / name).exists():
                 archive.add(name, file.read_bytes())
-        archive.close(about)
+        archive.close(description)
     with reading(path) as written:
         return written.manifest
 
 
-def _write(archive: ArchiveWriter, addresses: Addresses, client: Client) -> dict[str, Any]:
-    url = addresses.database_url()
+def _write(archive: ArchiveWriter, endpoints: Endpoints, client: Client) -> dict[str, Any]:
+    url = endpoints.database_url()
     with database_backup.snapshot(url) as snapshot:
-        about = {
+        description = {
             "headwater": headwater.__version__,
             "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "schema": snapshot.revision,
             "database": url.partition(":")[0],
         }
         archive.add_lines(DATABASE, snapshot.rows, lambda row: str(row[0]))
-    archive.add_lines(SET_STORE, set_backup.dump(client), _kind)
+    archive.add_lines(SET_STORE, set_backup.dump(client), _line_kind)
     return about
 
 
-def _kind(entry: set_backup.Entry) -> str:
+def _line_kind(entry: set_backup.Entry) -> str:
     if "key" in entry:
         return "keys"
     return "sets" if entry.get("begin") else "pages"
@@ -88,41 +88,45 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
 
     After an interrupted restore, no process starts on the data directory until a restore has succeeded.
     """
-    addresses = Addresses(settings, Home(settings.data_dir))
-    home = addresses.home
+    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
+    data_directory = endpoints.data_directory
     with reading(path) as archive:
         archive.verify()
-        home.create()
-        with home.locked("up"), home.locked("controller"), home.using_database(alone=True):
-            _require_stopped(addresses)
+        data_directory.create()
+        with (
+            data_directory.locked("up"),
+            data_directory.locked("controller"),
+            data_directory.database_lock(exclusive=True),
+        ):
+            _require_stopped(endpoints)
             if not replace:
-                _require_empty(addresses)
-            key = _key(addresses, archive)
+                _require_empty(endpoints)
+            key = _key(endpoints, archive)
             database_backup.require_known(str(archive.manifest["schema"]))
-            draft = None if _has_external_database(addresses) else _draft_database(addresses, archive, key)
-            with home.restoring():
+            draft = None if _has_external_database(endpoints) else _draft_database(endpoints, archive, key)
+            with data_directory.restoring():
                 stamp = f"before-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
                 if draft is None:
-                    _load_database(addresses, archive, key)
+                    _load_database(endpoints, archive, key)
                 else:
-                    _place_database(addresses, draft, stamp)
-                _restore_set_store(addresses, archive, stamp)
-                _restore_files(addresses, archive, stamp)
+                    _place_database(endpoints, draft, stamp)
+                _restore_set_store(endpoints, archive, stamp)
+                _restore_files(endpoints, archive, stamp)
         return archive.manifest
 
 
-def _addresses(settings: Settings) -> Addresses:
-    addresses = Addresses(settings, Home(settings.data_dir))
+def _addresses(settings: Settings) -> Endpoints:
+    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
     if not settings.database_url.get_secret_value():
-        addresses.require_home("HEADWATER_DATABASE_URL")
+        endpoints.require_data_directory("HEADWATER_DATABASE_URL")
     return addresses
 
 
 @contextmanager
-def _without_restore(home: Home) -> Iterator[None]:
+def _without_restore(data_directory: Home) -> Iterator[None]:
     """Lock a data directory against restores. Raises SetupError when a restore is in progress or was interrupted."""
-    with home.using_database() if home.path.exists() else nullcontext():
-        home.require_restored()
+    with data_directory.database_lock() if data_directory.path.exists() else nullcontext():
+        data_directory.require_restored()
         yield
 
 
@@ -130,37 +134,37 @@ def _key_text(key: bytes) -> bytes:
     return base64.b64encode(key) + b"\n"
 
 
-def _key(addresses: Addresses, archive: Archive) -> bytes:
+def _key(endpoints: Endpoints, archive: Archive) -> bytes:
     """Return the secret key of the backup or, when the backup has none, that of the installation.
 
     Raises SetupError.
     """
-    given = addresses.settings.secret_key.get_secret_value()
+    given = endpoints.settings.secret_key.get_secret_value()
     if not archive.has(SECRET_KEY):
-        if not given and not addresses.home.secret_key.exists():
+        if not given and not endpoints.data_directory.secret_key.exists():
             raise SetupError(
                 "The backup was made without the secret key. Put the installation's secret-key file into "
-                f"{addresses.home.path}, or set HEADWATER_SECRET_KEY, and restore again."
+                f"{endpoints.data_directory.path}, or set HEADWATER_SECRET_KEY, and restore again."
             )
-        return addresses.secret_key()
+        return endpoints.secret_key()
     key = decode_secret_key(archive.read(SECRET_KEY).decode().strip(), SECRET_KEY)
     if given and decode_secret_key(given, "HEADWATER_SECRET_KEY") != key:
         raise SetupError("HEADWATER_SECRET_KEY is not the key of this backup. Unset it, or restore another backup.")
     return key
 
 
-def _has_external_database(addresses: Addresses) -> bool:
-    return bool(addresses.settings.database_url.get_secret_value())
+def _has_external_database(endpoints: Endpoints) -> bool:
+    return bool(endpoints.settings.database_url.get_secret_value())
 
 
-def _require_stopped(addresses: Addresses) -> None:
+def _require_stopped(endpoints: Endpoints) -> None:
     """Raise SetupError when a controller leads.
 
     Processes on this machine are already excluded by the locks of the data directory.
     """
-    if not _has_external_database(addresses) and not addresses.home.database.exists():
+    if not _has_external_database(endpoints) and not endpoints.data_directory.database.exists():
         return
-    url = addresses.database_url()
+    url = endpoints.database_url()
     if not database_backup.is_empty(url) and database_backup.has_leader(url, CONTROLLER_LEASE):
         raise SetupError(
             "A controller holds the lease of this database. Stop all processes of Headwater. If a controller was "
@@ -168,20 +172,20 @@ def _require_stopped(addresses: Addresses) -> None:
         )
 
 
-def _require_empty(addresses: Addresses) -> None:
+def _require_empty(endpoints: Endpoints) -> None:
     """Raise SetupError when the installation has data that a restore would replace."""
-    own = _has_external_database(addresses)
-    if (own and not database_backup.is_empty(addresses.database_url())) or (
-        not own and addresses.home.database.exists()
+    is_external = _has_external_database(endpoints)
+    if (is_external and not database_backup.is_empty(endpoints.database_url())) or (
+        not is_external and endpoints.data_directory.database.exists()
     ):
         raise SetupError("There is a database already. `headwater restore --replace` puts the backup in its place.")
-    if addresses.embeds_valkey:
-        if any((addresses.home.path / "valkey").glob("appendonly*")):
+    if endpoints.embeds_valkey:
+        if any((endpoints.data_directory.path / "valkey").glob("appendonly*")):
             raise SetupError(
                 "There is a set store already. `headwater restore --replace` puts the backup in its place."
             )
         return
-    client = connect(addresses.redis_url(), answer_timeout_s=ANSWER_TIMEOUT_S)
+    client = connect(endpoints.redis_url(), answer_timeout_s=ANSWER_TIMEOUT_S)
     if not set_backup.is_empty(client):
         raise SetupError("The set store holds data already. `headwater restore --replace` replaces it.")
 
@@ -193,24 +197,24 @@ def _load(url: str, archive: Archive, key: bytes, fencing: int = 0) -> None:
     open_database(url, Sealer(key)).close()
 
 
-def _load_database(addresses: Addresses, archive: Archive, key: bytes) -> None:
+def _load_database(endpoints: Endpoints, archive: Archive, key: bytes) -> None:
     """Load the backup into a database server, in place of its data."""
-    _load(addresses.database_url(), archive, key)
+    _load(endpoints.database_url(), archive, key)
 
 
-def _draft_database(addresses: Addresses, archive: Archive, key: bytes) -> Path:
+def _draft_database(endpoints: Endpoints, archive: Archive, key: bytes) -> Path:
     """Write the backup into a new database file. The current one is not changed, so an error loses nothing."""
-    final = addresses.home.database
+    final = endpoints.data_directory.database
     draft = final.with_name(f"{final.name}.restoring")
     _remove(draft)
-    fencing = database_backup.fencing(addresses.database_url()) if final.exists() else 0
+    fencing = database_backup.fencing(endpoints.database_url()) if final.exists() else 0
     _load(f"sqlite:///{draft}", archive, key, fencing)
     return draft
 
 
-def _place_database(addresses: Addresses, draft: Path, stamp: str) -> None:
+def _place_database(endpoints: Endpoints, draft: Path, stamp: str) -> None:
     """Replace the current database file by the new one. The current one is renamed and kept."""
-    final = addresses.home.database
+    final = endpoints.data_directory.database
     for suffix in ("", "-wal", "-shm"):
         if (old := final.with_name(final.name + suffix)).exists():
             old.rename(final.with_name(f"{final.name}.{stamp}{suffix}"))
@@ -232,10 +236,10 @@ def _check_counts(written: Counter[str], archive: Archive) -> None:
         )
 
 
-def _restore_set_store(addresses: Addresses, archive: Archive, stamp: str) -> None:
-    if addresses.embeds_valkey and (old := addresses.home.path / "valkey").exists():
+def _restore_set_store(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
+    if endpoints.embeds_valkey and (old := endpoints.data_directory.path / "valkey").exists():
         old.rename(old.with_name(f"valkey.{stamp}"))
-    with _set_store(addresses, locked=True) as client:
+    with _set_store(endpoints, locked=True) as client:
         set_backup.clear(client)
         loaded = set_backup.load(client, _entries(archive))
     expected = archive.manifest["members"][SET_STORE]["lines"]
@@ -251,31 +255,31 @@ def _entries(archive: Archive) -> Iterable[set_backup.Entry]:
     return archive.lines(SET_STORE)
 
 
-def _restore_files(addresses: Addresses, archive: Archive, stamp: str) -> None:
+def _restore_files(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
     """Write the files of the backup; the database that was replaced needs the key that it was sealed with."""
-    for name in (*FILES, SECRET_KEY):
-        if not archive.has(name) or (name == SECRET_KEY and addresses.settings.secret_key.get_secret_value()):
+    for name in (*DATA_FILES, SECRET_KEY):
+        if not archive.has(name) or (name == SECRET_KEY and endpoints.settings.secret_key.get_secret_value()):
             continue
-        file, content = addresses.home.path / name, archive.read(name)
+        file, content = endpoints.data_directory.path / name, archive.read(name)
         if file.exists() and file.read_bytes() != content:
             file.rename(file.with_name(f"{name}.{stamp}"))
         write_private(file, content.decode())
 
 
 @contextmanager
-def _set_store(addresses: Addresses, *, locked: bool = False) -> Iterator[Client]:
+def _set_store(endpoints: Endpoints, *, locked: bool = False) -> Iterator[Client]:
     """Open a client of the set store. The embedded set store is started when `headwater up` does not run.
 
     locked: whether this process holds the lock of `up`, so that no other process can run the embedded set store.
     """
-    if not addresses.embeds_valkey or (not locked and addresses.home.is_locked("up")):
-        client = connect(addresses.redis_url(), answer_timeout_s=ANSWER_TIMEOUT_S)
+    if not endpoints.embeds_valkey or (not locked and endpoints.data_directory.is_locked("up")):
+        client = connect(endpoints.redis_url(), answer_timeout_s=ANSWER_TIMEOUT_S)
         try:
             yield client
         finally:
             client.close()
         return
-    valkey = addresses.embedded_valkey()
+    valkey = endpoints.embedded_valkey()
     child = valkey.start()
     try:
         valkey.wait_ready(child, READY_WITHIN_S)

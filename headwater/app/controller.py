@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection
 from datetime import timedelta
 
 from headwater.app import worker
-from headwater.app.addresses import Addresses
-from headwater.app.control import open_control
+from headwater.app.data_directory import DataDirectory, require_platform
+from headwater.app.database import connect_database
+from headwater.app.endpoints import Endpoints
 from headwater.app.environments import worker_environment
-from headwater.app.home import Home, require_platform
-from headwater.app.memory import share_heaps
-from headwater.app.metrics_port import serving
-from headwater.app.streams import load_bindings
+from headwater.app.memory import limit_malloc_arenas
+from headwater.app.metrics_server import serve_metrics
+from headwater.app.stream_bindings import load_bindings
 from headwater.backoff import Backoff
 from headwater.brokers.base import STREAM_TOPIC_CONFIG, ClusterAdmin, DeploymentResources, Subscriptions, TopicSpec
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
@@ -53,41 +53,41 @@ METRICS_ANSWER_TIMEOUT_S = 2.0
 
 def run(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT. Raises SetupError, also when the sandbox can't be fully locked down here."""
-    share_heaps()
+    limit_malloc_arenas()
     require_platform()
     check_sandbox(jit=settings.v8_jit)
-    home = Home(settings.data_dir)
-    addresses = Addresses(settings, home)
-    addresses.make_home()
+    data_directory = DataDirectory(settings.data_dir)
+    endpoints = Endpoints(settings, data_directory)
+    endpoints.create_data_directory()
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    with home.locked("controller") as lock, open_control(addresses) as database:
-        workers_kafka, manages_users = addresses.worker_kafka(), addresses.manages_kafka_users
+    with data_directory.locked("controller") as lock, connect_database(endpoints) as database:
+        workers_kafka, manages_users = endpoints.worker_kafka(), endpoints.manages_kafka_users
         broker = KafkaClusterAdmin(
-            addresses.kafka(), addresses.replication(), workers_kafka, manages_users=manages_users
+            endpoints.kafka(), endpoints.replication(), workers_kafka, manages_users=manages_users
         )
         bindings = load_bindings(settings)
-        if addresses.embeds_kafka:
+        if endpoints.embeds_kafka:
             create_topics(broker, stream_topics(bindings), stop)
         sources = sources_of(bindings, broker, database.deployments)
-        client = addresses.set_store()
+        client = endpoints.set_store()
         sets = RedisSetStore(client)
         memory_limit = settings.worker_memory_mb << 20
         orchestrator = ProcessOrchestrator(
-            home.workers,
+            data_directory.workers,
             worker.command,
             memory_limit,
             environment=worker_environment(bindings, workers_kafka),
-            groups=find_groups(home.workers, memory_limit),
+            groups=find_groups(data_directory.workers, memory_limit),
         )
         flow_locks = FlowLocks()
         leadership = Leadership(database.leases, lock, boot_time_s)
-        metrics = RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S))
+        metrics = RedisMetrics(connect(endpoints.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S))
         reconciler = Reconciler(
             orchestrator,
             Executor(broker, sources, orchestrator, metrics, flow_locks, leadership.require_lease),
-            WorkerSettings(workers_kafka, addresses.redis_url(), settings.v8_jit, manages_users),
+            WorkerSettings(workers_kafka, endpoints.redis_url(), settings.v8_jit, manages_users),
             sources,
             time.monotonic,
         )
@@ -109,9 +109,8 @@ def run(settings: Settings) -> None:
             timedelta(days=settings.ended_deployment_days) if settings.ended_deployment_days else None,
         )
         try:
-            with serving(
-                settings.metrics_port, PipelineCollector(orchestrator, sources.lag, lambda: sweeper.unknown.deployments)
-            ):
+            collector = PipelineCollector(orchestrator, sources.lag, lambda: sweeper.unknown.deployments)
+            with serve_metrics(settings.metrics_port, collector, "--metrics-port"):
                 Controller(leadership, database, orchestrator, reconciler, sweeper, purger, time.monotonic).run(stop)
         finally:
             orchestrator.close()

@@ -4,11 +4,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from headwater.app.addresses import Addresses
-from headwater.app.control import open_control
 from headwater.app.controller import sources_of
-from headwater.app.home import Home
-from headwater.app.streams import load_bindings
+from headwater.app.data_directory import DataDirectory
+from headwater.app.database import connect_database
+from headwater.app.endpoints import Endpoints
+from headwater.app.stream_bindings import load_bindings
 from headwater.brokers.base import ClusterAdmin
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.controller.inventory import (
@@ -95,10 +95,10 @@ class Sweep:
 @contextmanager
 def sweep_of(settings: Settings) -> Iterator[Sweep]:
     """Open a Sweep of the installation in the settings. Raises SetupError, BrokerUnavailable, StoreUnavailable."""
-    addresses = Addresses(settings, Home(settings.data_dir))
+    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
     if not settings.database_url.get_secret_value():
-        addresses.require_home("HEADWATER_DATABASE_URL")
-    with open_control(addresses) as database:
-        manages_users = addresses.manages_kafka_users
-        broker = KafkaClusterAdmin(addresses.kafka(), addresses.replication(), manages_users=manages_users)
+        endpoints.require_data_directory("HEADWATER_DATABASE_URL")
+    with connect_database(endpoints) as database:
+        manages_users = endpoints.manages_kafka_users
+        broker = KafkaClusterAdmin(endpoints.kafka(), endpoints.replication(), manages_users=manages_users)
         yield Sweep(broker, sources_of(load_bindings(settings), broker, database.deployments), database.deployments)

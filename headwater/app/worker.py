@@ -15,7 +15,7 @@ from pathlib import Path
 import structlog
 from pydantic import ValidationError
 
-from headwater.app.memory import spare_a_worker
+from headwater.app.memory import tune_worker_memory
 from headwater.brokers.topic_monitor import LeaderCheck
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
 from headwater.engine.exactly_once import HANGS_AFTER_S, ExactlyOnce
@@ -53,7 +53,7 @@ METRICS_ANSWER_TIMEOUT_S = 1.0
 It is not shorter, because a busy machine responds slowly too. Counts that wait for the next write are lost when the
 worker is killed before it.
 """
-HUNG = (
+TRANSACTION_HANGS = (
     f"A transaction call of the Kafka client has not returned for {HANGS_AFTER_S} s. The next worker reads the records "
     "of the transaction again."
 )
@@ -72,7 +72,7 @@ def command(spec: Path, slot: int, probe_fd: int, plan: ReadingPlan = READ_ALL) 
     options = ["--spec", str(spec), "--slot", str(slot), "--probe-fd", str(probe_fd)]
     options += ["--read-alone"] if plan.read_alone else []
     options += [f"--quarantined={position}" for position in plan.quarantined]
-    return [sys.executable, "-m", "headwater.app.lean_worker", *options]
+    return [sys.executable, "-m", "headwater.app.worker_main", *options]
 
 
 def run_file(spec: Path, slot: int, probe_fd: int | None, plan: ReadingPlan = READ_ALL) -> int:
@@ -110,11 +110,11 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
     reporter.report("starting")
     try:
         lookup_times: deque[float] = deque(maxlen=MAX_LOOKUP_TIMES)
-        with _resources(spec, reporter, lookup_times) as resources, _observer(spec, slot, lookup_times) as metrics:
+        with _resources(spec, reporter, lookup_times) as resources, _pipeline_metrics(spec, slot, lookup_times) as metrics:
             worker = _worker(spec, slot, resources, metrics, reporter, plan)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: worker.stop())
-            spare_a_worker()
+            tune_worker_memory()
             sys.setswitchinterval(SWITCH_INTERVAL_S)
             return 0 if worker.run() else FAILED
     except HeadwaterError as error:
@@ -124,9 +124,8 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
 
 
 @contextmanager
-def _observer(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -> Iterator[PipelineMetrics]:
-    """Open the observer that records the metrics. It uses its own connection to the set store, with a short time-out.
-    """
+def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -> Iterator[PipelineMetrics]:
+    """Open the metrics of the worker. They use their own connection to the set store, with a short time-out."""
     group = f"{spec.source_group}/{slot}" if isinstance(spec.source, PubSubPull) else spec.source_group
     with closing(connect(spec.redis_url, answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as client:
         metrics_writer = MetricsWriter(RedisMetrics(client), spec.deployment_id, group, secrets.token_hex(8))
@@ -177,8 +176,10 @@ def _delivery(spec: WorkerSpec, slot: int, source_ids: SourceIds, reporter: Hear
             lambda one_record_per_batch: make(one_record_per_batch=one_record_per_batch),
             source_ids,
         )
-    own_id = f"{transactional_id_prefix(spec.config_id)}{slot}"
-    make_transactional = partial(TransactionalKafkaProducer, spec.kafka, topics, spec.source_topic, own_id, codecs)
+    transactional_id = f"{transactional_id_prefix(spec.config_id)}{slot}"
+    make_transactional = partial(
+        TransactionalKafkaProducer, spec.kafka, topics, spec.source_topic, transactional_id, codecs
+    )
     return ExactlyOnce(
         sinks,
         dead_letters,
@@ -191,8 +192,8 @@ def _delivery(spec: WorkerSpec, slot: int, source_ids: SourceIds, reporter: Hear
 def _end_hung(reporter: HeartbeatReporter) -> None:
     """End the process at once. The engine's thread hangs in a call of the Kafka client, so it can't stop normally."""
     try:
-        log.error("the worker ends", reason=HUNG)
-        reporter.report("failed", HUNG)
+        log.error("the worker ends", reason=TRANSACTION_HANGS)
+        reporter.report("failed", TRANSACTION_HANGS)
     finally:
         os._exit(FAILED)
 

@@ -12,30 +12,30 @@ from headwater.errors import InvalidInput
 from headwater.model.quota import MEANINGS, QUOTA_NAMES, QuotaName
 from headwater.settings import Settings, environment_variable
 
-app = typer.Typer(help="Show and set what single owners may have.", no_args_is_help=True)
+app = typer.Typer(help="Show and set the quotas of single owners.", no_args_is_help=True)
 NONE, DEFAULT = "none", "default"
-NOT_OF_THE_SERVICE = (
-    "Quotas of HEADWATER_QUOTA_* variables were read from the environment of this command. The running service has "
-    "those that it was started with: run this command in the same environment, or read the service's with a key of "
-    "the owner and GET /api/v1/flow/limits."
+DEFAULTS_FROM_THIS_ENVIRONMENT = (
+    "Default quotas were read from the HEADWATER_QUOTA_* variables of this command's environment, and may differ from "
+    "those of the running service. Run this command in the service's environment, or use GET /api/v1/flow/limits with "
+    "a key of the owner."
 )
 Owner = Annotated[str, typer.Argument(help="The owner's name, as `headwater keys list` shows it.")]
 
 
 def _set(settings: Settings, owner: Owner, **flags: str | None) -> None:
-    """Give an owner quotas of its own. They hold at once, for all processes."""
-    from headwater.app.control import keys_of, quotas_of
+    """Set quotas of one owner. They take effect at once in all processes."""
+    from headwater.app.database import opened_keys, opened_quotas
 
     given = {name: flags[f"max_{name}"] for name in QUOTA_NAMES if flags[f"max_{name}"] is not None}
     if not given:
         raise InvalidInput("Name at least one quota, as in --max-workers 10.")
     changes = {name: _number(name, text) for name, text in given.items() if text != DEFAULT}
-    with quotas_of(settings) as quotas:
+    with opened_quotas(settings) as quotas:
         quotas.set_limits(owner, changes, [name for name in given if name not in changes])
     print(f"{owner}: {', '.join(f'{name} {text}' for name, text in given.items())}")
-    with keys_of(settings) as keys:
+    with opened_keys(settings) as keys:
         if all(key.owner != owner for key in keys.list()):
-            print(f"No key belongs to an owner {owner} yet. `headwater keys list` shows the owners that have one.")
+            print(f"There is no key of an owner {owner} yet. `headwater keys list` shows the owners that have keys.")
 
 
 def _number(name: QuotaName, text: str | None) -> int | None:
@@ -47,25 +47,25 @@ def _number(name: QuotaName, text: str | None) -> int | None:
 
 
 def _show(settings: Settings, owner: Owner) -> None:
-    """Show what an owner has, and may have."""
-    from headwater.app.control import limits_of
+    """Show the usage and the quotas of an owner."""
+    from headwater.app.database import quota_limits_of
 
-    limits, own = limits_of(settings, owner)
+    limits, own = quota_limits_of(settings, owner)
     table = Table("quota", "used", "allowed", "set by", "what is counted")
     for limit in limits:
         set_by = "owners set" if limit.name in own else environment_variable(f"quota_{limit.name}")
         table.add_row(limit.name, f"{limit.used:,}", _shown(limit.allowed), set_by, MEANINGS[limit.name])
     wide_console().print(table)
     if len(own) < len(limits):
-        print(NOT_OF_THE_SERVICE)
+        print(DEFAULTS_FROM_THIS_ENVIRONMENT)
 
 
 def _list(settings: Settings) -> None:
-    """List the owners that have quotas of their own. All others have those of the settings."""
-    from headwater.app.control import quotas_of
+    """List the owners that have quotas of their own. All other owners have the quotas in the settings."""
+    from headwater.app.database import opened_quotas
 
     table = Table("owner", *QUOTA_NAMES)
-    with quotas_of(settings) as quotas:
+    with opened_quotas(settings) as quotas:
         for owner, own in quotas.overrides().items():
             table.add_row(Text(owner), *(_shown(own[name]) if name in own else DEFAULT for name in QUOTA_NAMES))
     wide_console().print(table)
@@ -76,7 +76,7 @@ def _shown(allowed: int | None) -> str:
 
 
 def _with_flags(command: Any) -> Any:
-    """The command with one flag per quota in place of `**flags`."""
+    """Replace `**flags` in the command's signature by one flag per quota."""
     own = [p for p in inspect.signature(command).parameters.values() if p.kind is not p.VAR_KEYWORD]
     flags = [
         inspect.Parameter(

@@ -1,10 +1,10 @@
-"""`headwater sweep`: what the broker holds of deployments that the database does not know."""
+"""`headwater sweep`: lists and removes broker resources of deployments that the database does not record."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.options import DATABASE, KAFKA, fail, takes_settings, wide_console
+from headwater.cli.options import DATABASE, KAFKA, exit_with_error, takes_settings, wide_console
 from headwater.settings import Settings
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ def sweep(
     settings: Settings,
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]…", help="Deployments or configurations of the list; default: all of it."),
+        typer.Argument(metavar="[ID]…", help="Ids of listed deployments or configurations; default: all."),
     ] = None,
     confirm: Annotated[bool, typer.Option("--confirm", help="Remove what is listed.")] = False,
 ) -> None:
-    """List topics, users and groups of deployments that the database does not know, and remove them with --confirm.
+    """List topics, users and groups of deployments that the database does not record, and remove them with --confirm.
 
-    They are there when the database was restored from a backup, or when several installations share a Kafka. A running
-    controller carries out the removal.
+    Such resources exist after the database was restored from a backup, or when several installations share one Kafka
+    cluster. A running controller removes them.
     """
     from headwater.app.sweep import sweep_of
     from headwater.logging_setup import configure_logging
@@ -37,17 +37,18 @@ def sweep(
         found.require_listed(ids or [])
         unknown = found.unknown
         if not unknown:
-            print("The broker holds nothing that this database does not know.")
+            print("The broker has no resources that this database does not record.")
             return
         _show(unknown, found.active_unknown)
         if not confirm:
-            print("Nothing was removed. To remove it: headwater sweep --confirm [ID]…")
+            print("Nothing was removed. To remove these resources: headwater sweep --confirm [ID]…")
             return
         recorded = found.record_as_ended(ids or [])
-        print(f"Recorded as ended: {', '.join(sorted(recorded))}. The controller removes what is left of them …")
+        print(f"Recorded as ended: {', '.join(sorted(recorded))}. The controller removes their resources …")
         if not found.wait_until_removed(recorded):
-            fail(
-                "They are recorded, and not removed yet: a running `headwater controller` removes them within a minute."
+            exit_with_error(
+                "The deployments are recorded as ended but not removed yet. A running `headwater controller` removes "
+                "them within a minute."
             )
         print("Removed.")
 

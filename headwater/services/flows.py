@@ -59,12 +59,12 @@ class FlowList:
 
 @dataclass(frozen=True, slots=True)
 class FlowStores:
-    """The stores that hold configurations. drafts: the sets of configurations that are being saved."""
+    """The stores that hold configurations and the values of their filters."""
 
     flows: FlowStore
     revisions: RevisionStore
     sets: SetStore
-    drafts: UnsavedSets
+    unsaved_sets: UnsavedSets
 
 
 class Flows:
@@ -80,7 +80,7 @@ class Flows:
         self._store = stores.flows
         self._revisions = stores.revisions
         self._sets = stores.sets
-        self._drafts = stores.drafts
+        self._unsaved_sets = stores.unsaved_sets
         self._checker = checker
         self._now = now
         self._new_id = new_id
@@ -179,20 +179,20 @@ class Flows:
         return stored
 
     def _save(self, save: Callable[[Flow], None], flow: Flow, checked: CheckedPipeline) -> SavedFlow:
-        sets = {filter_set(flow.id, uid): first for uid, first in checked.values.items()}
-        self._drafts.begin(sets, self._now())
+        sets = {filter_set(flow.id, uid): values for uid, values in checked.values.items()}
+        self._unsaved_sets.begin(sets, self._now())
         try:
-            for target, first in sets.items():
-                self._sets.add(target, first)
+            for target, values in sets.items():
+                self._sets.add(target, values)
             save(flow)
         except StoreUnavailable:
             # The outcome is unknown, so the sweeper removes the values later if the revision was not saved.
             raise
         except Exception:
             self._drop(sets)
-            self._end_drafts(sets)
+            self._end_unsaved(sets)
             raise
-        self._end_drafts(sets)
+        self._end_unsaved(sets)
         return SavedFlow(flow, [*checked.warnings, *self._removed_filter_warnings(flow, checked)])
 
     def _removed_filter_warnings(self, flow: Flow, checked: CheckedPipeline) -> Iterator[Fault]:
@@ -218,9 +218,9 @@ class Flows:
         except SetStoreUnavailable as error:
             return f"with its values ({error.detail})"
 
-    def _end_drafts(self, sets: Iterable[SetId]) -> None:
-        with suppress(SetStoreUnavailable):  # if this fails, the sweeper ends the drafts later
-            self._drafts.end(sets)
+    def _end_unsaved(self, sets: Iterable[SetId]) -> None:
+        with suppress(SetStoreUnavailable):  # if this fails, the sweeper ends them later
+            self._unsaved_sets.end(sets)
 
     def _drop(self, sets: Iterable[SetId]) -> None:
         for target in sets:
@@ -234,16 +234,16 @@ class Flows:
         """Return the configurations of an owner after a list position, newest first; all of them without a limit."""
         if limit is None:
             return FlowList(self._all(owner, after), None)
-        places = self._store.list_positions(owner, after, limit + 1)
-        return FlowList(self._read(owner, places[:limit]), places[limit - 1] if len(places) > limit else None)
+        positions = self._store.list_positions(owner, after, limit + 1)
+        return FlowList(self._read(owner, positions[:limit]), positions[limit - 1] if len(positions) > limit else None)
 
     def _all(self, owner: str, after: ListPosition | None) -> Iterator[Sequence[Flow]]:
-        while places := self._store.list_positions(owner, after, PAGE_SIZE):
-            yield from self._read(owner, places)
-            after = places[-1]
+        while positions := self._store.list_positions(owner, after, PAGE_SIZE):
+            yield from self._read(owner, positions)
+            after = positions[-1]
 
-    def _read(self, owner: str, places: Sequence[ListPosition]) -> Iterator[Sequence[Flow]]:
-        return (self._store.get_many(owner, [place.id for place in part]) for part in split_by_size(places))
+    def _read(self, owner: str, positions: Sequence[ListPosition]) -> Iterator[Sequence[Flow]]:
+        return (self._store.get_many(owner, [position.id for position in part]) for part in split_by_size(positions))
 
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
         """Return the owner's configuration with this external_id, as a list of at most one."""

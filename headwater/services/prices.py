@@ -55,11 +55,11 @@ class PriceAnswer:
     @property
     def message(self) -> str:
         """A sentence that says how many tokens have no price, and why."""
-        gaps = Counter(s for s, readable in zip(self.statuses, self.is_readable, strict=True) if readable)
-        why = [f"{gaps[status]} {reason}" for status, reason in _REASONS.items() if gaps[status]]
-        if damaged := [t for t, readable in zip(self.tokens, self.is_readable, strict=True) if not readable]:
-            first = f"{damaged[0].address} on {damaged[0].chain}"
-            why.append(f"{len(damaged)} whose stored prices can't be read (the first: {first})")
+        missing = Counter(s for s, readable in zip(self.statuses, self.is_readable, strict=True) if readable)
+        why = [f"{missing[status]} {reason}" for status, reason in _REASONS.items() if missing[status]]
+        if unreadable := [t for t, readable in zip(self.tokens, self.is_readable, strict=True) if not readable]:
+            first = f"{unreadable[0].address} on {unreadable[0].chain}"
+            why.append(f"{len(unreadable)} whose stored prices can't be read (the first: {first})")
         if not why:
             return "All tokens have a price."
         without = sum(status not in PRICED for status in self.statuses)

@@ -160,7 +160,7 @@ class _ActiveReservation:
         if values <= (self._replaced_values or 0):
             return None
         now = self._stores.clock()
-        others = [one for one in self._stores.reservations.all() if one.id != self._reservation.id and one.until > now]
+        others = [r for r in self._stores.reservations.all() if r.id != self._reservation.id and r.until > now]
         return self._excess_of_owner(others) or self._excess_of_all(others)
 
     def _excess_of_owner(self, others: Sequence[Reservation]) -> QuotaExceeded | None:
@@ -168,7 +168,7 @@ class _ActiveReservation:
         allowed = self._stores.quotas.allowed(owner)[SET_VALUES]
         if allowed is None:
             return None
-        used = self._used([one for one in others if one.owner == owner], owner)
+        used = self._used([r for r in others if r.owner == owner], owner)
         wanted = used + self._reservation.values
         text = f"You have {used:,} of {allowed:,} {MEANINGS[SET_VALUES]}, and would have {wanted:,}."
         advice = "Remove some that you do not need, or ask the operator for more (quota set_values)."
@@ -186,7 +186,7 @@ class _ActiveReservation:
     def _used(self, others: Sequence[Reservation], owner: str | None) -> int:
         """Return the values of all sets except a set that is replaced, plus the values that other writes reserved."""
         targets = set(self._stores.quotas.sets(owner))
-        reserved = sum(one.values for one in others if not (one.written and one.target in targets))
+        reserved = sum(r.values for r in others if not (r.written and r.target in targets))
         if self._replaced_values is not None:
             targets.discard(self._reservation.target)
         return sum(self._stores.sets.counts(list(targets))) + reserved

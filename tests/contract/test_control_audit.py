@@ -1,4 +1,4 @@
-"""One suite for every AuditLog, and for what the other control stores write into it."""
+"""One suite for every AuditLog, and for the entries that other stores write."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor

@@ -43,7 +43,7 @@ def opened(url: str) -> Database:
 
 
 def fill(stores: Database) -> None:
-    """Something in every table."""
+    """Write rows to every table."""
     stores.flows.create(a_flow())
     stores.flows.save(next_revision(a_flow(), name="Straße 🚿", tags=()))
     running_one = deploy(stores)

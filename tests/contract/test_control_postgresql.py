@@ -104,7 +104,7 @@ class TestWriters:
 
 
 def _until_waiting(server: PostgresServer, count: int) -> None:
-    """Return when so many sessions wait for a lock."""
+    """Wait until `count` sessions wait for a lock."""
     while server.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") != [(count,)]:
         threading.Event().wait(0.01)
 
@@ -224,7 +224,7 @@ class TestOutages:
 
 
 def _until_all(counts: list[int], more_by: int) -> None:
-    """Return when every count has risen."""
+    """Wait until every count has risen by `more_by`."""
     goals = [count + more_by for count in counts]
     while any(count < goal for count, goal in zip(counts, goals, strict=True)):
         threading.Event().wait(0.01)

@@ -79,7 +79,7 @@ class TestLeases:
 
 
 class TestFencing:
-    """What a deposed leader saw is refused, whatever its clock says."""
+    """Writes of a deposed leader are refused, whatever its clock says."""
 
     @pytest.fixture
     def deposed(self, stores: ControlStores) -> Fence:

@@ -65,7 +65,7 @@ class Twins(RuleBasedStateMachine):
 
     @rule()
     def create(self) -> None:
-        """Create those that do not exist, or no longer do."""
+        """Create the configurations that do not exist."""
         known = {flow.id for flow in [*self._sqlite.flows.list(OWNER), *self._sqlite.flows.deleted()]}
         for flow_id in IDS:
             if flow_id not in known:
@@ -114,7 +114,7 @@ class Twins(RuleBasedStateMachine):
         behind=st.integers(0, 2),
     )
     def observe(self, newest: int, phase: Phase, condition: Condition, behind: int) -> None:
-        """One of the three newest deployments, as it is, or as it was up to two changes ago."""
+        """Observe one of the three newest deployments, as it is, or as it was up to two changes ago."""
         name = f"d{self._made - newest}"
         known = {deployment.id: deployment for deployment in self._sqlite.deployments.unfinished()}
         current = known.get(name, a_deployment(name))

@@ -44,7 +44,7 @@ def database(url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def unreadable_members(url: str, database: Database) -> Iterator[Damage]:  # the tables must be there
+def damage(url: str, database: Database) -> Iterator[Damage]:  # the tables must be there
     """Runs a statement on the database."""
     engine = make_engine(url)
     connections = Connections(engine)
@@ -59,7 +59,7 @@ def unreadable_members(url: str, database: Database) -> Iterator[Damage]:  # the
 
 @pytest.fixture
 def two(database: Database) -> Database:
-    """Two deployed configurations, d1 of f1 and d2 of f2, whose workers are ready."""
+    """Deploy two configurations, d1 of f1 and d2 of f2, whose workers are ready."""
     for number in (1, 2):
         database.flows.create(a_flow(f"f{number}", created_s=number))
         made = database.deployments.request_deploy(
@@ -69,18 +69,18 @@ def two(database: Database) -> Database:
     return database
 
 
-def reseal(unreadable_members: Damage, deployment_id: str) -> None:
-    """Seal its passwords with another key."""
+def reseal(damage: Damage, deployment_id: str) -> None:
+    """Encrypt the passwords of a deployment with another key."""
     other = Sealer(bytes(32))
     for name in ("reader_password", "worker_password"):
         sealed = other.seal("secret", deployment_id, name)
-        unreadable_members(f"UPDATE deployments SET {name} = :sealed WHERE id = :id", sealed=sealed, id=deployment_id)
+        damage(f"UPDATE deployments SET {name} = :sealed WHERE id = :id", sealed=sealed, id=deployment_id)
 
 
 class TestSecrets:
     @pytest.fixture(autouse=True)
-    def resealed(self, two: Database, unreadable_members: Damage) -> None:  # there must be something to seal
-        reseal(unreadable_members, "d1")
+    def resealed(self, two: Database, damage: Damage) -> None:  # there must be something to seal
+        reseal(damage, "d1")
 
     def test_the_others_are_not_affected(self, two: Database) -> None:
         assert [(d.id, bool(d.unreadable)) for d in two.deployments.unfinished()] == [("d2", False), ("d1", True)]
@@ -94,7 +94,7 @@ class TestSecrets:
             two.deployments.request_credential_rotation(OWNER, "f1", "new")
 
     def test_a_save_gives_it_new_ones(self, two: Database) -> None:
-        two.flows.save(next_revision(two.flows.get(OWNER, "f1"), unreadable_members=""))
+        two.flows.save(next_revision(two.flows.get(OWNER, "f1"), damage=""))
         renewed = two.deployments.active("f1")
         assert renewed is not None
         assert (renewed.unreadable, renewed.has_secrets) == ("", True)
@@ -113,9 +113,9 @@ class TestSecrets:
         assert list(two.flows.deleted()) == []
 
     def test_the_database_opens_while_the_key_is_the_right_one(
-        self, url: str, two: Database, unreadable_members: Damage
+        self, url: str, two: Database, damage: Damage
     ) -> None:
-        reseal(unreadable_members, "d2")
+        reseal(damage, "d2")
         open_database(url, Sealer(SECRET_KEY)).close()
         assert len(two.unreadable()) == 4
         with pytest.raises(SetupError, match="another secret key"):
@@ -134,17 +134,17 @@ def test_a_key_that_nothing_was_sealed_with_may_be_changed(url: str, database: D
 
 
 class TestPipelines:
-    def test_of_a_running_deployment(self, two: Database, unreadable_members: Damage) -> None:
+    def test_of_a_running_deployment(self, two: Database, damage: Damage) -> None:
         limit_lowered = a_config().model_dump_json().replace('"parallelism":1', '"parallelism":1000')
-        unreadable_members("UPDATE flow_revisions SET config = :config WHERE flow_id = 'f1'", config=limit_lowered)
+        damage("UPDATE flow_revisions SET config = :config WHERE flow_id = 'f1'", config=limit_lowered)
         assert [(d.id, bool(d.unreadable)) for d in two.deployments.unfinished()] == [("d2", False), ("d1", True)]
         assert [marker.id for marker in two.deployments.versions()] == ["d1", "d2"]
         [configuration, deployment] = two.unreadable()
         assert (configuration.kind, deployment.kind) == ("configuration", "deployment")
         assert "/pipeline_config/parallelism: input should be less than or equal to 64" in configuration.reason
 
-    def test_a_save_mends_it_and_a_deploy_rolls_it_out(self, two: Database, unreadable_members: Damage) -> None:
-        unreadable_members("UPDATE flow_revisions SET config = 'damaged' WHERE flow_id = 'f1'")
+    def test_a_save_mends_it_and_a_deploy_rolls_it_out(self, two: Database, damage: Damage) -> None:
+        damage("UPDATE flow_revisions SET config = 'damaged' WHERE flow_id = 'f1'")
         two.flows.save(next_revision(two.flows.get(OWNER, "f1"), pipeline_config=a_config()))
         rolled_out = two.deployments.request_deploy(OWNER, "f1", None)
         assert (rolled_out.unreadable, rolled_out.desired_revision) == ("", 2)
@@ -152,8 +152,8 @@ class TestPipelines:
         [old] = two.unreadable()
         assert (old.kind, old.id) == ("revision", "f1")
 
-    def test_a_deployed_one_is_torn_down(self, two: Database, unreadable_members: Damage) -> None:
-        unreadable_members("UPDATE flow_revisions SET config = 'damaged' WHERE flow_id = 'f1'")
+    def test_a_deployed_one_is_torn_down(self, two: Database, damage: Damage) -> None:
+        damage("UPDATE flow_revisions SET config = 'damaged' WHERE flow_id = 'f1'")
         asked = two.deployments.request_teardown("f1")
         assert asked is not None
         two.deployments.observe([seen(asked, Phase.ABSENT)])
@@ -161,47 +161,47 @@ class TestPipelines:
 
 
 class TestOtherRows:
-    def test_states_of_another_version(self, two: Database, unreadable_members: Damage) -> None:
-        unreadable_members("UPDATE deployments SET condition = 'Sleeping' WHERE id = 'd1'")
+    def test_states_of_another_version(self, two: Database, damage: Damage) -> None:
+        damage("UPDATE deployments SET condition = 'Sleeping' WHERE id = 'd1'")
         [_, unknown] = two.deployments.unfinished()
         assert "condition 'Sleeping' is of another version" in unknown.unreadable
         assert set(two.deployments.progress(["f1", "f2"])) == {"f1", "f2"}
-        unreadable_members("UPDATE deployments SET phase = 'dreaming' WHERE id = 'd1'")
+        damage("UPDATE deployments SET phase = 'dreaming' WHERE id = 'd1'")
         assert two.deployments.progress(["f1"])["f1"].phase is Phase.PENDING
         assert len(two.deployments.versions()) == 2
 
-    def test_worker_states(self, two: Database, unreadable_members: Damage) -> None:
+    def test_worker_states(self, two: Database, damage: Damage) -> None:
         worker = WorkerStatus(name="w", status=Status.RUNNING, is_ready=True, start_time=T0)
         two.deployments.report_workers({"d1": [worker], "d2": [worker]})
-        unreadable_members("UPDATE worker_states SET workers = 'damaged' WHERE deployment_id = 'd1'")
+        damage("UPDATE worker_states SET workers = 'damaged' WHERE deployment_id = 'd1'")
         assert [d.workers for d in two.deployments.unfinished()] == [(worker,), ()]
         [row] = two.unreadable()
         assert (row.kind, row.id) == ("worker states", "d1")
 
-    def test_log_lines(self, two: Database, unreadable_members: Damage) -> None:
+    def test_log_lines(self, two: Database, damage: Damage) -> None:
         two.deployments.write_logs({"d1": [a_line(1), a_line(2), a_line(3)]})
-        unreadable_members("UPDATE worker_logs SET line = '{}' WHERE number = 2")
+        damage("UPDATE worker_logs SET line = '{}' WHERE number = 2")
         assert list(two.deployments.read_logs("d1", 10)) == [a_line(3), a_line(1)]
         [row] = two.unreadable()
         assert (row.kind, row.id) == ("log lines", "d1")
 
-    def test_scopes_of_a_key(self, database: Database, unreadable_members: Damage) -> None:
+    def test_scopes_of_a_key(self, database: Database, damage: Damage) -> None:
         for key_id in ("k1", "k2"):
             database.keys.create(a_key(key_id))
-        unreadable_members("UPDATE api_keys SET scopes = '5' WHERE id = 'k1'")
+        damage("UPDATE api_keys SET scopes = '5' WHERE id = 'k1'")
         assert {key.id: key.scopes for key in database.keys.list()} == {"k1": (), "k2": a_key().scopes}
         assert [row.kind for row in database.unreadable()] == ["API key"]
 
-    def test_tags(self, two: Database, unreadable_members: Damage) -> None:
-        unreadable_members("UPDATE flows SET tags = '{\"a\": 1}' WHERE id = 'f1'")
+    def test_tags(self, two: Database, damage: Damage) -> None:
+        damage("UPDATE flows SET tags = '{\"a\": 1}' WHERE id = 'f1'")
         assert [(f.tags, bool(f.unreadable)) for f in two.flows.list(OWNER)] == [(("a", "b"), False), ((), True)]
 
 
-def test_json_that_is_none_fails_for_its_row_only(two: Database, unreadable_members: Damage, url: str) -> None:
+def test_json_that_is_none_fails_for_its_row_only(two: Database, damage: Damage, url: str) -> None:
     """PostgreSQL stores no such text."""
     if url.startswith("sqlite"):
         two.keys.create(a_key())
         for table, column in (("flows", "tags"), ("api_keys", "scopes")):
-            unreadable_members(f"UPDATE {table} SET {column} = '[\"a' WHERE id IN ('f1', 'k1')")
+            damage(f"UPDATE {table} SET {column} = '[\"a' WHERE id IN ('f1', 'k1')")
         assert [bool(f.unreadable) for f in two.flows.list(OWNER)] == [False, True]
         assert [key.scopes for key in two.keys.list()] == [()]

@@ -1,4 +1,4 @@
-"""What every DatasetNames does."""
+"""One suite for every DatasetNames."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What every MetricStore does."""
+"""One suite for every MetricStore."""
 
 import random
 import time
@@ -148,7 +148,7 @@ def test_deployments_are_apart_and_dropped_whole(store: MetricStore) -> None:
 
 
 def test_any_order_of_owners_counts_each_position_once(store: MetricStore) -> None:
-    """Owners that take, write late, repeat themselves and lose the partition: in sum each record counts once."""
+    """Owners acquire the partition, write late, repeat writes and lose the partition; each record is counted once."""
     draw = random.Random(3)
     counted = 0
     for owner in "abcdefgh":

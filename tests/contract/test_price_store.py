@@ -1,4 +1,4 @@
-"""What every PriceStore does."""
+"""One suite for every PriceStore."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -209,6 +209,6 @@ def test_nothing_stays_for_ever(valkey_url: str) -> None:
     with closing(redis.Redis.from_url(valkey_url)) as direct:
         kept = {key: direct.ttl(key) for key in direct.keys("{px:3}*")}
     assert kept.pop(b"{px:3}:who") == -1
-    assert len(kept) == 4  # an hour that nobody can ask for is gone at once
+    assert len(kept) == 4  # an hour that no reader can read any more expires at once
     assert all(0 < ttl <= 30 * 86_400 for ttl in kept.values())
     assert kept[b"{px:3}:t:x"] > 100

@@ -1,4 +1,4 @@
-"""The filter on a real Valkey: writes show at once, and it waits while the server is away."""
+"""The filter with a real Valkey: writes take effect at once, and the filter waits while the server is unavailable."""
 
 import json
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def filter_(client: Client) -> RedisSetFilter:
 
 
 def batch() -> RecordBatch:
-    """200 transfers from each even to the next odd wallet, in mixed case."""
+    """Return 200 transfers from each even wallet to the next odd wallet, in mixed case."""
     pairs = zip(WALLETS[::2], WALLETS[1::2], strict=True)
     values: list[bytes | None] = [
         json.dumps({"from_address": a.upper().replace("X", "x"), "to_address": b}).encode() for a, b in pairs

@@ -1,4 +1,4 @@
-"""How workers look values up: a filter in front of the server, exact at all times."""
+"""The lookups of workers, with a Bloom filter in front of the server. Their answers are always exact."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ PRESENT, ABSENT = numbers(0, 2_000), numbers(10_000, 12_000)
 
 
 class Counting(Client):
-    """Notes how many keys each question was about."""
+    """Records how many keys each lookup was about."""
 
     def __init__(self, server: redis.Redis) -> None:
         super().__init__(server)
@@ -74,14 +74,14 @@ def lookup(client: Counting, clock: Clock) -> Iterator[RedisSetLookup]:
 
 
 def keys_asked(client: Counting, lookup: RedisSetLookup, values: list[str]) -> int:
-    """How many keys the server looks at for one lookup; checks the answers on the way."""
+    """Return how many keys the server reads for one lookup. Also checks the answers."""
     client.keys.clear()
     lookup.contains_many(TARGET, values)
     return sum(client.keys)
 
 
 def warm(lookup: RedisSetLookup) -> None:
-    """Let it build what it wants to build."""
+    """Let the lookup build its filter."""
     for _ in range(2):
         lookup.contains_many(TARGET, ABSENT)
         lookup.wait()
@@ -212,7 +212,7 @@ class TestWrites:
 class TestAtOnce:
     @pytest.mark.slow
     def test_every_answered_write_is_seen_and_no_other(self, store: RedisSetStore, client: Counting) -> None:
-        """A writer adds and removes while readers look up what it says is there and what is not."""
+        """A writer adds and removes values while readers check that lookups agree with the acknowledged writes."""
         written, stop = [0], threading.Event()
         wrong: list[object] = []
 

@@ -1,4 +1,4 @@
-"""What every SetStore does."""
+"""One suite for every SetStore."""
 
 import random
 import threading
@@ -211,7 +211,7 @@ class TestDrop:
 
 
 class Machine(RuleBasedStateMachine):
-    """Any sequence of calls does what a Python set does."""
+    """Any sequence of calls has the same results as with a Python set."""
 
     make: Callable[[], SetStore]
     values = st.lists(st.sampled_from(numbers(0, 40) + VALUES), max_size=60)

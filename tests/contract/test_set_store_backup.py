@@ -1,4 +1,4 @@
-"""All data of a set store into another one, also while it is written."""
+"""Backups of a set store are restored into another one, also when they were made during writes."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Sets in a cluster of three real servers, beside what every SetStore does."""
+"""Sets in a cluster of three real servers, in addition to the suite of every SetStore."""
 
 from typing import Any
 

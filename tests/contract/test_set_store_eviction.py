@@ -1,4 +1,4 @@
-"""A Valkey of one's own that evicts keys when its memory is full: no answer about a set is wrong without an error."""
+"""A Valkey that evicts keys when its memory is full: a lookup raises an error rather than return a wrong answer."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from headwater.app.addresses import Addresses
-from headwater.app.home import Home
+from headwater.app.data_directory import DataDirectory
+from headwater.app.endpoints import Endpoints
 from headwater.errors import SetStoreEvicts, SetStoreUnavailable, SetupError
 from headwater.model.value_sets import dataset_set
 from headwater.settings import Settings
@@ -29,7 +29,7 @@ def admin(valkey_server: ValkeyServer) -> Iterator[redis.Redis]:
 
 
 def evict(admin: redis.Redis) -> None:
-    """Fill the memory from elsewhere until keys are evicted."""
+    """Fill the memory with other keys until keys are evicted."""
     admin.config_set("maxmemory-policy", "allkeys-lru")
     admin.config_set("maxmemory", 1 << 20)
     admin.set("filler", b"x" * (1 << 19))
@@ -81,7 +81,7 @@ def test_processes_refuse_to_start_on_one_that_may_evict(
     valkey_server: ValkeyServer, admin: redis.Redis, tmp_path: Path
 ) -> None:
     settings = Settings.model_validate({"data_dir": tmp_path, "redis_url": valkey_server.url})
-    addresses = Addresses(settings, Home(tmp_path))
+    addresses = Endpoints(settings, DataDirectory(tmp_path))
     addresses.set_store().close()
     admin.config_set("maxmemory-policy", "allkeys-random")
     with pytest.raises(SetupError, match="Set its maxmemory-policy to noeviction"):

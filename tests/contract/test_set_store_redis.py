@@ -1,4 +1,4 @@
-"""What the set store does with its server: keys, lost answers, restarts, several processes."""
+"""The set store and its server: keys, lost replies, restarts, several processes."""
 
 import random
 import threading
@@ -13,7 +13,7 @@ import redis
 
 from headwater.errors import SetStoreUnavailable, UploadAborted
 from headwater.stores.protocols.sets import SetWriteResult
-from headwater.stores.redis.client import Client, Packed, Script, Word, connect
+from headwater.stores.redis.client import Client, EncodedCommands, Script, Word, connect
 from headwater.stores.redis.sets import layout, set_store
 from headwater.stores.redis.sets.layout import Keys
 from headwater.stores.redis.sets.replacement import ABANDONED_AFTER_S, VALUES_PER_FILL
@@ -92,7 +92,7 @@ class TestRedis:
 
 
 class LosesAnswers(Client):
-    """The server does what it is told, but the answer of every `lose`-th script never arrives."""
+    """A client that loses the reply of every `lose`-th script, which the server has run."""
 
     lose = 0
 
@@ -200,13 +200,13 @@ class TestPages:
 
 
 class Between(Client):
-    """Something happens before the first values of a replace are written."""
+    """A client that calls a function before the first values of a replacement are written."""
 
     def __init__(self, server: redis.Redis, happens: Callable[[], None]) -> None:
         super().__init__(server)
         self._happens = [happens]
 
-    def stream(self, key: Word, parts: Iterable[Packed]) -> Iterator[list[Any]]:
+    def stream(self, key: Word, parts: Iterable[EncodedCommands]) -> Iterator[list[Any]]:
         while self._happens:
             self._happens.pop()()
         return super().stream(key, parts)
@@ -227,7 +227,7 @@ class TestDropUnderAReplace:
 
 
 class AtUnlink(Client):
-    """Something happens before buckets are removed for the first time."""
+    """A client that calls a function before buckets are deleted for the first time."""
 
     def __init__(self, server: redis.Redis, happens: Callable[[], object]) -> None:
         super().__init__(server)

@@ -16,7 +16,7 @@ from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from tests.support.memory.token_buckets import MemoryBuckets
 
 SLOWLY = 1e-6
-"""Tokens a second: no test lasts long enough to see one come."""
+"""Tokens per second: so few that the bucket gains none during a test."""
 
 
 @pytest.fixture(params=["memory", "valkey"])

@@ -170,7 +170,7 @@ def made(bench: Bench, script: str, sizes: list[int]) -> list[list[str]]:
     for size in sizes:
         rows = RECORDS[first : first + size]
         outcome = transform.start(batch(lines(*rows))).result()
-        for value in outcome.kept.values:
+        for value in outcome.output.values:
             assert value is not None
             found[json.loads(value)["id"]].append(value.decode())
         for failure in outcome.failures:
@@ -216,7 +216,7 @@ def test_the_set_store_goes_away_in_the_middle(bench: Bench) -> None:
         with pytest.raises(SetStoreUnavailable):
             pending.result()
     bench.sets.away = False
-    outputs: list[Any] = [json.loads(value or b"") for value in pending.result().kept.values]
+    outputs: list[Any] = [json.loads(value or b"") for value in pending.result().output.values]
     assert [output["calls"] for output in outputs] == [output["size"] for output in outputs] == list(range(1, 51))
 
 
@@ -225,7 +225,7 @@ def test_a_time_out_begins_the_state_anew(bench: Bench) -> None:
     bench.fill("wallets", MEMBERS)
     outcome = bench.transform(script).start(batch(lines(*RECORDS[:10]))).result()
     assert [(failure.row, failure.error) for failure in outcome.failures] == [(5, "Timeout")]
-    outputs = [json.loads(value or b"") for value in outcome.kept.values]
+    outputs = [json.loads(value or b"") for value in outcome.output.values]
     assert [(output["id"], output["n"]) for output in outputs[:5]] == [(n, n + 1) for n in range(5)]
     assert [output["n"] for output in outputs[5:]] == list(range(outputs[5]["n"], outputs[5]["n"] + 4))
     assert [output["m"] for output in outputs] == [RECORDS[output["id"]]["a"] in MEMBERS for output in outputs]
@@ -243,7 +243,7 @@ def test_the_death_of_the_process_loses_the_state_and_no_record(bench: Bench) ->
     bench.fill("wallets", MEMBERS)
     outcome = bench.transform(script).start(batch(lines(*RECORDS[:20]))).result()
     assert [failure.row for failure in outcome.failures] == [7]
-    outputs = [json.loads(value or b"") for value in outcome.kept.values]
+    outputs = [json.loads(value or b"") for value in outcome.output.values]
     assert [output["id"] for output in outputs] == [n for n in range(20) if n != 7]
     assert [output["m"] for output in outputs] == [RECORDS[output["id"]]["a"] in MEMBERS for output in outputs]
 
@@ -265,7 +265,7 @@ def test_dependent_questions_of_scripts_that_keep_nothing(bench: Bench) -> None:
     """
     bench.fill("wallets", [f"d{n}" for n in range(60)])
     outcome = bench.transform(script).start(batch(lines(*RECORDS[:20]))).result()
-    assert [*outcome.kept.values] == [b'{"id":%d,"n":60}' % n for n in range(20)]
+    assert [*outcome.output.values] == [b'{"id":%d,"n":60}' % n for n in range(20)]
 
 
 def counted(bench: Bench, script: str, sizes: list[int]) -> list[int]:
@@ -275,7 +275,7 @@ def counted(bench: Bench, script: str, sizes: list[int]) -> list[int]:
     for size in sizes:
         outcome = transform.start(batch(lines(*RECORDS[:size]))).result()
         assert outcome.failures == []
-        made += [json.loads(value or b"")["calls"] for value in outcome.kept.values]
+        made += [json.loads(value or b"")["calls"] for value in outcome.output.values]
     return made
 
 
@@ -318,7 +318,7 @@ def test_a_slow_record_is_blamed_and_takes_no_state_along(bench: Bench) -> None:
     """
     outcome = bench.transform(script).start(batch(lines(*RECORDS[:8]))).result()
     assert [(failure.row, failure.error) for failure in outcome.failures] == [(4, "Timeout")]
-    assert [json.loads(value or b"")["calls"] for value in outcome.kept.values] == [1, 2, 3, 4, 6, 7, 8]
+    assert [json.loads(value or b"")["calls"] for value in outcome.output.values] == [1, 2, 3, 4, 6, 7, 8]
 
 
 @pytest.mark.long

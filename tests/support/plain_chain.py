@@ -87,7 +87,7 @@ class SandboxChains:
         configs = [self._config(step) for step in steps]
         transforms = build_transforms(configs, {**TRANSFORMS, "v8": self._script}, self._resources)
         in_flight = pipeline.InFlightBatch(batch(records), transforms, 0.0)
-        while not in_flight.finished:
+        while not in_flight.is_finished:
             in_flight.step(wait=True)
         made: Made = [[] for _ in records]
         for value, offset in zip(in_flight.output.values, in_flight.output.offsets, strict=True):

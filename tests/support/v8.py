@@ -8,7 +8,7 @@ from headwater.model.transform import V8Transform
 from headwater.model.value_sets import SetId, dataset_set, normalise
 from headwater.sandbox import Sandbox
 from headwater.transforms.base import TransformContext
-from headwater.transforms.v8 import V8, build
+from headwater.transforms.v8 import V8Script, build
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 from tests.support.sandbox import batch
 
@@ -36,12 +36,12 @@ class Bench:
         self.sets, self.names = Stores(), MemoryDatasetNames()
         for owner, name in (("ann", "wallets"), ("ann", "tokens"), ("bob", "secret")):
             self.names.put(owner, name, f"{owner}-{name}")
-        self._scripts: dict[str, V8] = {}
+        self._scripts: dict[str, V8Script] = {}
 
     def fill(self, name: str, values: Sequence[str]) -> None:
         self.sets.replace(dataset_set(f"ann-{name}"), map(normalise, values))
 
-    def transform(self, script: str) -> V8:
+    def transform(self, script: str) -> V8Script:
         """The transform of a script; the same one for the same script."""
         if script not in self._scripts:
             config = V8Transform(uid="u1", type="v8", script=script)

@@ -1,4 +1,4 @@
-"""What the demo feeds, and what it expects to read: computed here in Python, apart from the pipeline."""
+"""The records that the demo writes, and the results that it expects, which are computed here without the pipeline."""
 
 import itertools
 import json
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headwater.cli.demo.transfer_generator import TransferStream
 from headwater.errors import SetupError
-from headwater.ingest.files import read_lines
-from headwater.ingest.generator import TransferStream
+from headwater.record_files.record_file import read_lines
 
 Record = dict[str, Any]
 
@@ -39,9 +39,14 @@ FILE_SCRIPT = "function process(record) { return { ...record, passed: true }; }"
 
 @dataclass(frozen=True, slots=True)
 class DemoStream:
-    """Lines to feed and the pipeline for them. passes(record, watched): what should come out, or None.
+    """Records to write, and the pipeline that filters them.
 
-    watched are the filter's first values, newcomer the one that is added while it runs.
+    Attributes:
+        lines: The records, as JSON.
+        watched: The initial values of the filter.
+        added_value: The value that is added while the pipeline runs.
+        expected_output: Returns the expected output of a record for a set of filter values; None when it is dropped.
+        summary: Returns a line about an output record.
     """
 
     chain: str
@@ -50,35 +55,35 @@ class DemoStream:
     filter_expr: str
     script: str
     watched: list[str]
-    newcomer: str
-    passes: Callable[[Record, set[str]], Record | None]
+    added_value: str
+    expected_output: Callable[[Record, set[str]], Record | None]
     summary: Callable[[Record], str]
 
-    def expected(self, first_with_newcomer: int) -> tuple[list[str], set[str]]:
-        """(results that must come, results that may come too), as canonical JSON.
+    def expected(self, first_after_change: int) -> tuple[list[str], set[str]]:
+        """Return the required results and the optional results, as canonical JSON.
 
-        Records from `first_with_newcomer` on were sent after the newcomer was added. Earlier ones of the newcomer
-        may have been in work just then.
+        Records from number `first_after_change` on were sent after the value was added. Earlier records with this value
+        may or optional not have been processed with it.
         """
-        old, new = set(self.watched), {*self.watched, self.newcomer}
-        must, may = [], set()
+        old, new = set(self.watched), {*self.watched, self.added_value}
+        required, optional = [], set()
         for number, line in enumerate(self.lines):
             record = json.loads(line)
-            result = self.passes(record, new if number >= first_with_newcomer else old)
+            result = self.expected_output(record, new if number >= first_after_change else old)
             if result is not None:
-                must.append(canonical(result))
-            elif number < first_with_newcomer and (early := self.passes(record, new)) is not None:
-                may.add(canonical(early))
-        return must, may
+                required.append(canonical(result))
+            elif number < first_after_change and (early := self.expected_output(record, new)) is not None:
+                optional.add(canonical(early))
+        return required, may
 
 
 def canonical(record: Record) -> str:
-    """One text per value: members sorted."""
+    """Return a record as JSON with sorted members, so that equal records have equal texts."""
     return json.dumps(record, sort_keys=True)
 
 
 def generated(count: int) -> DemoStream:
-    """`count` made-up ERC-20 transfers; the filter watches wallets."""
+    """Return a stream of `count` generated ERC-20 transfers. The filter selects wallets."""
     stream = TransferStream(seed=7, wallets=20_000)
     return DemoStream(
         chain="base",
@@ -87,8 +92,8 @@ def generated(count: int) -> DemoStream:
         filter_expr="root = [this.from_address, this.to_address]",
         script=TRANSFER_SCRIPT,
         watched=[stream.wallet(rank) for rank in WATCHED_RANKS],
-        newcomer=stream.wallet(NEW_RANK),
-        passes=_transfer,
+        added_value=stream.wallet(NEW_RANK),
+        expected_output=_transfer,
         summary=lambda r: f"{r['amount']:>32} {r['token']:<6} {r['from'][:10]}… → {r['to'][:10]}…",
     )
 
@@ -108,19 +113,22 @@ def _transfer(record: Record, watched: set[str]) -> Record | None:
 
 
 def recorded(path: Path, chain: str, entity: str) -> DemoStream:
-    """A file of JSON lines; the filter watches its most frequent addresses (or symbols). Raises SetupError."""
+    """Return a stream of the records in a file of JSON lines. Raises SetupError.
+
+    The filter selects the most frequent addresses or symbols of the file.
+    """
     lines = list(read_lines(path))
     try:
         records = [json.loads(line) for line in lines]
         name = next(field for field in ADDRESS_FIELDS if all(field in record for record in records))
     except (ValueError, TypeError, StopIteration):
         raise SetupError(
-            f"{path} is not usable for the demo: it must hold one JSON object a line, each with one of the members "
+            f"{path} is not usable for the demo: it required hold one JSON object a line, each with one of the members "
             f"{', '.join(ADDRESS_FIELDS)}."
         ) from None
     frequent = [str(value).lower() for value, _ in Counter(str(r[name]).lower() for r in records).most_common(9)]
 
-    def passes(record: Record, watched: set[str]) -> Record | None:
+    def expected_output(record: Record, watched: set[str]) -> Record | None:
         return {**record, "passed": True} if str(record[name]).lower() in watched else None
 
     return DemoStream(
@@ -130,7 +138,7 @@ def recorded(path: Path, chain: str, entity: str) -> DemoStream:
         filter_expr=f"root = this.{name}",
         script=FILE_SCRIPT,
         watched=frequent[1:],
-        newcomer=frequent[0],
-        passes=passes,
+        added_value=frequent[0],
+        expected_output=expected_output,
         summary=lambda r: f"{name} {r[name]}",
     )

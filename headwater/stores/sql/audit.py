@@ -17,8 +17,9 @@ ROWS_PER_PURGE = 10_000
 
 def record(connection: Connection, change: Change, state: State = "done") -> int:
     """Add an entry to the log in the transaction of the change; return the id of the entry."""
-    who = actor()
-    values = {"at": datetime.now(UTC), "key_id": who.key_id, "ip": who.ip, "request_id": who.request_id, "state": state}
+    acting = actor()
+    by = {"key_id": acting.key_id, "ip": acting.ip, "request_id": acting.request_id}
+    values = {"at": datetime.now(UTC), "state": state, **by}
     inserted = connection.execute(insert(audit).values(**values, **asdict(change)).returning(audit.c.id))
     entry_id: int = inserted.scalar_one()
     return entry_id

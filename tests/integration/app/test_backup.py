@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from headwater.app import backup as backups
-from headwater.app.addresses import Addresses
 from headwater.app.backup import backup, restore, verify
-from headwater.app.control import open_control
-from headwater.app.home import Home
+from headwater.app.data_directory import DataDirectory
+from headwater.app.database import connect_database
+from headwater.app.endpoints import Endpoints
 from headwater.errors import SetupError
-from headwater.model.value_sets import filter_set
 from headwater.model.lease import Candidate
+from headwater.model.value_sets import filter_set
 from headwater.settings import Settings
 from headwater.stores.redis.client import Client
 from headwater.stores.redis.sets.set_store import RedisSetStore
@@ -34,15 +34,15 @@ def settings_of(directory: Path) -> Settings:
 @contextmanager
 def stores(directory: Path) -> Iterator[tuple[Database, Client]]:
     """The stores of a data directory, whose set store runs meanwhile."""
-    addresses = Addresses(settings_of(directory), Home(directory))
-    with open_control(addresses) as database, backups._set_store(addresses) as client:
+    addresses = Endpoints(settings_of(directory), DataDirectory(directory))
+    with connect_database(addresses) as database, backups._set_store(addresses) as client:
         yield database, client
 
 
 @pytest.fixture
 def installation(tmp_path: Path) -> Path:
     directory = tmp_path / "data"
-    Home(directory).create()
+    DataDirectory(directory).create()
     with stores(directory) as (database, client):
         database.flows.create(a_flow())
         deploy(database)
@@ -102,7 +102,7 @@ def test_without_the_key_it_takes_the_one_that_is_there(installation: Path, tmp_
 
 
 def _hold(directory: Path) -> Callable[[], object]:
-    lock = Home(directory).locked("up")
+    lock = DataDirectory(directory).locked("up")
     lock.__enter__()
     return lambda: lock.__exit__(None, None, None)
 
@@ -156,7 +156,7 @@ def test_another_key_is_refused_before_the_database_is_replaced(installation: Pa
     with pytest.raises(SetupError, match="another secret key"):
         restore(settings, file, replace=True)
     assert (installation / "headwater.db").read_bytes() == before
-    with open_control(Addresses(settings, Home(installation)), check_key=False):
+    with connect_database(Endpoints(settings, DataDirectory(installation)), check_key=False):
         pass  # nothing was replaced, so nothing keeps the installation from its start
 
 
@@ -179,7 +179,7 @@ def _of_a_newer_version(write: Callable[..., dict[str, Any]]) -> Callable[..., d
 def test_nothing_is_replaced_while_an_api_alone_uses_the_database(installation: Path, tmp_path: Path) -> None:
     settings, file = settings_of(installation), tmp_path / "backup"
     backup(settings, file)
-    with open_control(Addresses(settings, Home(installation))) as database:
+    with connect_database(Endpoints(settings, DataDirectory(installation))) as database:
         with pytest.raises(SetupError, match="headwater api"):
             restore(settings, file, replace=True)
         database.flows.create(a_flow("f2"))
@@ -189,7 +189,7 @@ def test_nothing_is_replaced_while_an_api_alone_uses_the_database(installation: 
 def test_nothing_is_saved_while_a_restore_is_under_way(installation: Path, tmp_path: Path) -> None:
     file = tmp_path / "backup"
     with (
-        Home(installation).using_database(alone=True),
+        DataDirectory(installation).database_lock(exclusive=True),
         pytest.raises(SetupError, match=r"A restore into .* is under way"),
     ):
         backup(settings_of(installation), file)
@@ -220,7 +220,7 @@ def test_nothing_is_replaced_while_a_backup_is_written(
 def test_the_key_of_the_replaced_database_is_kept(installation: Path, tmp_path: Path) -> None:
     file, elsewhere = tmp_path / "backup", tmp_path / "elsewhere"
     backup(settings_of(installation), file)
-    Home(elsewhere).create()
+    DataDirectory(elsewhere).create()
     with stores(elsewhere) as (database, _):
         database.flows.create(a_flow())
         deploy(database)
@@ -244,7 +244,7 @@ def test_one_that_was_cut_off_starts_nothing_until_it_is_done_again(
         patched.setattr(backups, "_restore_set_store", killed)
         with pytest.raises(KeyboardInterrupt):
             restore(settings, file, replace=True)
-    with pytest.raises(SetupError, match="cut off"), open_control(Addresses(settings, Home(installation))):
+    with pytest.raises(SetupError, match="cut off"), connect_database(Endpoints(settings, DataDirectory(installation))):
         pass
     with pytest.raises(SetupError, match="cut off"):
         backup(settings, tmp_path / "another")

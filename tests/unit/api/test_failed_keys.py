@@ -24,7 +24,7 @@ class Counted:
         self.asked = 0
         self.is_away = False
         self.create = self._store.create
-        self.used = self._store.used
+        self.record_use = self._store.record_use
 
     def find(self, key_id: str) -> ApiKey | None:
         self.asked += 1

@@ -14,7 +14,7 @@ from headwater.model.audit import Actor, set_actor
 from headwater.model.quota import QuotaDefaults
 from headwater.model.value_sets import SetId, dataset_set, filter_set
 from headwater.services import quotas
-from headwater.services.quotas import GIVEN_UP_AFTER_S, QuotaSets, QuotaStores, limits
+from headwater.services.quotas import EXPIRES_AFTER_S, QuotaSets, QuotaStores, quota_usage
 from tests.support.memory.sets import MemoryReservations, MemorySetStore
 from tests.support.sql import OWNER, a_config, a_dataset, a_flow, fresh_database
 
@@ -141,7 +141,7 @@ class TestReservations:
                 scene.bounded.add(MINE, numbers(8))
         with pytest.raises(QuotaExceeded):
             scene.bounded.add(MINE, numbers(5))
-        scene.now += GIVEN_UP_AFTER_S + 1
+        scene.now += EXPIRES_AFTER_S + 1
         assert scene.bounded.add(MINE, numbers(5)).changed == 5
 
 
@@ -208,7 +208,7 @@ class TestAtOnce:
 
 def test_limits_name_all_quotas(scene: Scene) -> None:
     scene.sets.add(MINE, numbers(3))
-    found = {one.name: (one.used, one.allowed) for one in limits(scene.database.quotas, scene.sets, OWNER)}
+    found = {one.name: (one.used, one.allowed) for one in quota_usage(scene.database.quotas, scene.sets, OWNER)}
     assert found["set_values"] == (3, 10)
     assert found["configurations"] == (1, None)
     assert len(found) == 7

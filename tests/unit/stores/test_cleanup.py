@@ -1,4 +1,4 @@
-"""Removing revisions and configurations with the sets of their filters."""
+"""The removal of revisions and configurations with the sets of their filters."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def with_filters(*uids: str) -> dict[str, Any]:
 
 
 class World:
-    """A configuration whose revisions, one a second, had these filters; each has a value."""
+    """A configuration with revisions that were saved a second apart. Each of their filters has one value."""
 
     def __init__(self, *revisions: str) -> None:
         self.database, self.sets = fresh_database(), MemorySetStore()
@@ -40,7 +40,7 @@ class World:
 
     @property
     def left(self) -> tuple[set[int], str]:
-        """The revisions, and the filters that have values."""
+        """Return the stored revisions, and the filters that have values."""
         uids = (uid for uid in "abcd" if self.sets.count(filter_set("f1", uid))[0])
         return set(self.database.revisions.filters("f1")), "".join(uids)
 
@@ -96,7 +96,7 @@ class TestExpired:
         assert world.left == ({2, 3}, "ab")
 
     def test_values_stay_when_a_revision_has_them_whatever_is_noted(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A save may come between the reading of what has expired and the dropping."""
+        """A revision may be saved after the expired filters were read, and before their values are dropped."""
         world = World("a", "b")
         world.sweep()
         expired = world.database.revisions.removed_filters()
@@ -123,7 +123,7 @@ class TestExpired:
 
 class TestDrafts:
     def test_values_of_a_removed_filter_are_no_draft(self) -> None:
-        """The save came, and its note could not be removed."""
+        """The revision was saved, but its sets could not be removed from the list of unsaved sets."""
         world, drafts = World("a", "b"), MemoryUnsavedSets()
         drafts.begin([filter_set("f1", "a"), filter_set("f1", "d")], at(0))
         world.sets.add(filter_set("f1", "d"), ["value"])

@@ -1,4 +1,4 @@
-"""Sealed credentials and the file of their key."""
+"""The encryption of credentials, and the file of the secret key."""
 
 import base64
 import stat

@@ -1,4 +1,4 @@
-"""The embedded Valkey's life, and what a user reads when it can't start."""
+"""The embedded Valkey: its start, crash and end, and the errors when it can't start."""
 
 import importlib.util
 import os
@@ -22,7 +22,7 @@ READY_WITHIN_S = 30.0
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """A log is copied by a thread, so a line may come a moment later."""
+    """Wait for a condition. A thread copies the log, so a line may be there a moment later."""
     deadline = time.monotonic() + READY_WITHIN_S
     while not condition():
         assert time.monotonic() < deadline, "not within the time"
@@ -30,7 +30,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def executable(path: Path, text: str) -> Path:
-    """A shell script."""
+    """Write a shell script that ends with the given command."""
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path

@@ -1,4 +1,4 @@
-"""What the client makes of errors."""
+"""The translation of errors by the client."""
 
 import pytest
 import redis
@@ -8,7 +8,7 @@ from headwater.stores.redis.client import Client, connect
 
 
 class Broken(redis.Redis):
-    """A server that answers every command with one error."""
+    """A server that replies to every command with the same error."""
 
     def __init__(self, error: redis.RedisError) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Many values at once are what they are one by one."""
+"""Values that are encoded all at once equal values that are encoded one by one."""
 
 import random
 
@@ -21,7 +21,7 @@ VALUES = st.one_of(
 
 
 def by_row(batches: list[encoded_values.EncodedValues], key: int) -> dict[int, tuple[bytes, int]]:
-    """Stored form and hash by row."""
+    """Return the encoding and the hash of each value by row."""
     found: dict[int, tuple[bytes, int]] = {}
     for one in batches:
         rows = one.rows.tolist()

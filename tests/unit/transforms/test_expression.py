@@ -10,19 +10,19 @@ from headwater.errors import ExpressionRefused
 from headwater.transforms.bloblang.nodes import (
     Array,
     Catch,
-    Chain,
     Coalesce,
     Deleted,
-    Each,
     Element,
-    Members,
+    MapEach,
+    MapQuery,
     Method,
+    MethodChain,
     Node,
     Or,
+    Path,
     Step,
     Text,
     Variable,
-    Within,
 )
 from headwater.transforms.bloblang.parser import MAX_NESTING
 from headwater.transforms.expression import parse
@@ -30,7 +30,7 @@ from tests.support.expressions import refusal, select
 
 
 def refused_column(text: str) -> int:
-    """The column of the fault, 1 when there is none."""
+    """Return the column of the error, 1 when there is none."""
     try:
         parse(text)
     except ExpressionRefused as refused:
@@ -38,8 +38,8 @@ def refused_column(text: str) -> int:
     return 1
 
 
-def of_record(*names: str, then: tuple[Step, ...] = ()) -> Chain:
-    return Chain(Variable(0), (Members(names), *then))
+def of_record(*names: str, then: tuple[Step, ...] = ()) -> MethodChain:
+    return MethodChain(Variable(0), (Path(names), *then))
 
 
 A, B = of_record("a"), of_record("b")
@@ -66,26 +66,26 @@ class TestGrammar:
             ("this.root", of_record("root")),
             ("root = this.lowercase", of_record("lowercase")),
             ("root = this.a.lowercase()", of_record("a", then=(LOWER,))),
-            ("root = this.a.lowercase( ).b", of_record("a", then=(LOWER, Members(("b",))))),
+            ("root = this.a.lowercase( ).b", of_record("a", then=(LOWER, Path(("b",))))),
             ("root = this.a|this.b", Coalesce((A, B))),
             ("root = this.a |\n this.b | this.a", Coalesce((A, B, A))),
             ("root = [this.a, this.b]", Array((A, B))),
             ("root = [ this.a , this.b, ]", Array((A, B))),
             ("root = [\n this.a | this.b,\n [] ]", Array((Coalesce((A, B)), Array(())))),
-            ("root = [this.a].0", Chain(Array((A,)), (Members(("0",)),))),
+            ("root = [this.a].0", MethodChain(Array((A,)), (Path(("0",)),))),
             ("root = (\n this.a )", A),
             ('root = (this.a).b.get("c.d")', of_record("a", "b", "c", "d")),
             ('root = this.get("a~1b.~0")', of_record("a.b", "~")),
-            ("root = (this.a | this.b).c", Chain(Coalesce((A, B)), (Members(("c",)),))),
+            ("root = (this.a | this.b).c", MethodChain(Coalesce((A, B)), (Path(("c",)),))),
             ("root = this.(a | b)", Coalesce((A, B))),
-            ("root = this.(a).b", Chain(A, (Members(("b",)),))),
-            ("root = this.a.(b)", of_record("a", then=(Within(Chain(Variable(1), (Members(("b",)),))),))),
+            ("root = this.(a).b", MethodChain(A, (Path(("b",)),))),
+            ("root = this.a.(b)", of_record("a", then=(MapQuery(MethodChain(Variable(1), (Path(("b",)),))),))),
             ("root = this.a[ 0 ][-1]", of_record("a", then=(Element(0), Element(-1)))),
             ("root = this.a.index(007)", of_record("a", then=(Method("index", (7,)),))),
             ("root = this.a.slice(1, -2, )", of_record("a", then=(Method("slice", (1, -2)),))),
-            ("root = this.a.map_each(this)", of_record("a", then=(Each(Variable(1)),))),
-            ("root = this.a.map_each(b -> b)", of_record("a", then=(Each(Variable(1)),))),
-            ("root = this.a.map_each(b -> this.a)", of_record("a", then=(Each(A),))),
+            ("root = this.a.map_each(this)", of_record("a", then=(MapEach(Variable(1)),))),
+            ("root = this.a.map_each(b -> b)", of_record("a", then=(MapEach(Variable(1)),))),
+            ("root = this.a.map_each(b -> this.a)", of_record("a", then=(MapEach(A),))),
             ("root = this.a.or(this.b)", of_record("a", then=(Or(B),))),
             ("root = this.a.catch(deleted( ))", of_record("a", then=(Catch(Deleted()),))),
             (r'root = "it\u0041 \"x\""', Text('itA "x"')),

@@ -1,4 +1,4 @@
-"""Expressions and records that are made to cost much: the work for each is bounded."""
+"""Expressions and records that are made to be expensive: the work for each is bounded."""
 
 import json
 import time
@@ -18,7 +18,7 @@ MEGABYTE = 1_000_000
 
 
 def filled(head: str, unit: str, tail: str = "") -> str:
-    """An expression of as many units as there is room for."""
+    """Return the longest allowed expression that repeats a unit."""
     return head + unit * ((MAX_EXPRESSION_CHARS - len(head) - len(tail)) // len(unit)) + tail
 
 
@@ -27,7 +27,7 @@ def nested(opening: str, inner: str, closing: str) -> str:
 
 
 def cpu_s(work: Callable[[], object]) -> float:
-    """The least CPU time of five runs, in seconds."""
+    """Return the least CPU time of five runs, in seconds."""
     times = []
     for _ in range(5):
         before = time.thread_time()

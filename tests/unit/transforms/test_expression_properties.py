@@ -1,4 +1,4 @@
-"""Filter expressions on any record: against an independent reading, and all records at once against one by one."""
+"""Filter expressions on random records, compared with an independent implementation, and by the fast path."""
 
 import json
 
@@ -18,7 +18,7 @@ def fields() -> st.SearchStrategy[str]:
 
 
 def simple_queries() -> st.SearchStrategy[str]:
-    """Texts of the expressions that have always been there: paths, arrays, `|` and `.lowercase()`."""
+    """Texts of simple expressions: paths, arrays, `|` and `.lowercase()`."""
     space = st.sampled_from(["", " ", "\n\t"])
     steps = st.lists(st.one_of(fields(), st.just("lowercase()")), max_size=3)
     paths = st.builds(lambda first, rest, s: f".{s}".join(["this", first, *rest]), fields(), steps, space)
@@ -76,14 +76,14 @@ def test_lower_case_is_needless(query: str, document: str) -> None:
 
 
 def broken() -> st.SearchStrategy[bytes | None]:
-    """What may stand where a record should."""
+    """Values that are invalid as records."""
     objects = st.text(alphabet='{}":a,\n ', max_size=20).map(lambda text: b"{%b}" % text.encode())
     return st.none() | st.binary(max_size=30).map(lambda raw: b'{"a":' + raw + b"}") | objects
 
 
 @st.composite
 def padded(draw: st.DrawFn) -> bytes | None:
-    """A record or what stands for one; short, long and very long ones are read in different ways."""
+    """Valid and invalid records. Short, long and very long records are read in different ways."""
     record = draw(documents().map(str.encode) | broken())
     pad = b'{"pad":"%b",' % (b"x" * draw(st.sampled_from([0, 50, 100, 5_000])))
     return record if record is None or draw(st.booleans()) else record.replace(b"{", pad, 1)

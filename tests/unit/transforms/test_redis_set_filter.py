@@ -1,4 +1,4 @@
-"""The filter on the set store's twin in memory."""
+"""The filter with a set store in memory."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ TARGET = filter_set("c1", "t1")
 
 
 class CountingStore(MemorySetStore):
-    """Counts lookups; is away while `away` says so."""
+    """A set store that counts lookups, and that is unavailable while `away` is set."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -74,7 +74,7 @@ class Replacement:
         )
         if gen is None:
             raise UploadAborted
-        return replace(self._generation, gen=gen)
+        return replace(self._generation, number=gen)
 
     def _fill(self, staged: SetGeneration, values: Iterable[str]) -> int:
         """Write all values, and return the number of distinct ones."""
