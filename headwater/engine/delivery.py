@@ -176,7 +176,7 @@ class Delivery(Protocol):
         """Wait for acknowledgements. Return how many records are not acknowledged yet."""
 
     def outstanding(self) -> int:
-        """Return how many delivered records no consumer can read yet: not acknowledged or not committed. Never waits."""
+        """Return how many delivered records are not acknowledged or not committed yet. Never waits."""
 
     def failures(self) -> list[str]:
         """Return why Kafka rejected records since the last call, a sentence each.

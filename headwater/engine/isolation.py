@@ -73,13 +73,13 @@ class PartitionIsolation:
 
     def dropped(self, partitions: Iterable[int]) -> None:
         """Remove partitions that another worker may own from now on."""
-        gone = set(partitions)
-        self._assigned -= gone
-        self._unchecked -= gone
-        self._turns = deque(p for p in self._turns if p not in gone)
-        for partition in gone:
+        dropped = set(partitions)
+        self._assigned -= dropped
+        self._unchecked -= dropped
+        self._turns = deque(p for p in self._turns if p not in dropped)
+        for partition in dropped:
             self._release(partition)
-        if self._alone is not None and self._alone.partition in gone:
+        if self._alone is not None and self._alone.partition in dropped:
             self._is_reading, self._quiet_until = False, self._clock() + QUIET_S
 
     def _release(self, partition: int) -> None:

@@ -1,8 +1,8 @@
 """The worker: reads batches, passes them through the transforms, delivers them in order, and commits their positions.
 
-One thread runs the loop. It waits for space in the producer's queue, for acknowledgements, and for the set store. During
-a long wait it pauses the source and keeps polling it, so that the worker stays a member of its consumer group. A
-rebalance can happen within any poll of the source. `revoked` then finishes the batches in flight within
+One thread runs the loop. It waits for space in the producer's queue, for acknowledgements, and for the set store.
+During a long wait it pauses the source and keeps polling it, so that the worker stays a member of its consumer group.
+A rebalance can happen within any poll of the source. `revoked` then finishes the batches in flight within
 REVOKE_BUDGET_S, commits their positions, and releases the partitions.
 """
 
@@ -178,7 +178,7 @@ class Worker:
     # The loop
 
     def step(self) -> None:
-        """Run one iteration: read a batch, advance those in flight, deliver the finished ones, commit when it is due."""
+        """Run one iteration: read a batch, advance all batches, deliver the finished ones, and commit when it is due."""
         now = self._clock()
         self._progress += 1
         if now < self._retry_at:

@@ -33,7 +33,7 @@ SETTLE_EVERY_MS = MINUTE_MS
 CHECK_EVERY_MS = 10_000
 """How often to check which tokens are due, when no due token is left over from the last check."""
 MAX_AGE_MS = 24 * HOUR_MS
-"""A quoted tick that is older at its arrival is left out: the stored history of a quote token is only a little longer."""
+"""A quoted tick that is older at its arrival is left out: the history of a quote token is only a little longer."""
 MAX_UNSETTLED_BYTES = 4 << 20
 """When the unsettled ticks of a token take more than this (about 50,000 ticks), they are settled immediately."""
 MAX_SETTLED_AT_ONCE = 500

@@ -40,7 +40,7 @@ class Producer(OutputWriter, Protocol):
         """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
 
     def append(self, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
-        """Queue one record with the current time and without headers, for callers that produce records one at a time."""
+        """Queue one record with the current time and without headers, for callers that produce single records."""
 
     def send_lingering(self) -> None:
         """Send lingering records now. Returns within a few milliseconds, acknowledged or not."""

@@ -18,7 +18,10 @@ from headwater.sinks.sent_records import SentRecords
 from headwater.sinks.stalled_producer import StalledProducerDetector
 
 LINGER_MS: Final = 50
-"""`linger.ms`: how long a record waits for others, because larger requests are cheaper. `send_lingering` ends the wait."""
+"""`linger.ms`: how long a record waits for others, because larger requests are cheaper.
+
+`send_lingering` ends the wait.
+"""
 MAX_QUEUED_RECORDS: Final = 20_000
 MAX_QUEUED_KILOBYTES: Final = 64 << 10
 """The limits of librdkafka's queue. A checkpoint waits until the whole queue is acknowledged, so the queue is short."""
@@ -27,7 +30,7 @@ SEND_LINGERING_S: Final = 0.005
 APPEND_BATCH: Final = 500
 """How many single records are collected before they are queued together."""
 CLOSE_FLUSH_S: Final = 2.0
-"""How long `close` waits for requests in flight, so that none reaches the broker after requests of the next producer."""
+"""How long `close` waits for requests in flight, so that none arrives after requests of the next producer."""
 
 _STALLED: Final = (
     "Kafka is reachable, but has acknowledged no record for {stalled_s:g} s. The worker replaces its Kafka client, and "

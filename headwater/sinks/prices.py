@@ -41,6 +41,6 @@ class PricesSink:
         return failures
 
 
-def build(spec: SinkSpec, source_ids: SourceIds) -> PricesSink:  # noqa: ARG001 - ticks need no id: a repeated tick has no effect
+def build(spec: SinkSpec, source_ids: SourceIds) -> PricesSink:  # noqa: ARG001 - a repeated tick has no effect
     """Return a sink of a worker spec."""
     return PricesSink(spec.name)

@@ -1,4 +1,4 @@
-"""Remembers the output ids of sent records until they are acknowledged, because a failed delivery names only a number."""
+"""Remembers the output ids of unacknowledged records, because a failed delivery names only a number."""
 
 from bisect import bisect
 from operator import itemgetter

@@ -138,7 +138,7 @@ class TransactionalKafkaProducer:
         while not outgoing.enqueue():
             if time.monotonic() > deadline:
                 raise DeliveryFailed(
-                    f"A transaction could not be written within {COMMIT_TIMEOUT_S:g} s: Kafka accepts records too slowly."
+                    f"A transaction was not written within {COMMIT_TIMEOUT_S:g} s: Kafka accepts records too slowly."
                 )
             self._client.poll(QUEUE_FULL_WAIT_S)
 

@@ -384,7 +384,7 @@ class KafkaSource:
 
     def _describe(self, error: KafkaError) -> HeadwaterError:
         if error.code() in _FENCED:
-            return Fenced(f"Another worker took this one's place in the group: {error.str()}.")
+            return Fenced(f"Another worker has replaced this one in the consumer group: {error.str()}.")
         if error.fatal():
             return WorkerError(
                 f"The Kafka client has failed: {error.str()}. This worker ends; a new one has a new client."
@@ -583,8 +583,8 @@ class KafkaSource:
 
 def _blocked_message(topic: str, partition: int, last_stable: int) -> str:
     return (
-        f"Records of {topic}, partition {partition}, from offset {last_stable} on can't be read, because a producer left "
-        "a transaction open. They become readable when the transaction ends: `kafka-transactions.sh find-hanging` finds "
+        f"Records of {topic}, partition {partition}, from offset {last_stable} on can't be read, because a producer "
+        "left a transaction open. They become readable when the transaction ends: `kafka-transactions.sh find-hanging` finds "
         "it, and `kafka-transactions.sh abort` ends it."
     )
 

@@ -199,8 +199,8 @@ class StreamingPull:
         name = self._access.subscription
         if isinstance(error, exceptions.NotFound):
             return SourceGap(
-                f"The subscription {name} was deleted, and with it all unread messages. Tear the pipeline down and deploy "
-                "it again; it then starts with new messages."
+                f"The subscription {name} was deleted, and with it all unread messages. Tear the pipeline down and "
+                "deploy it again; it then starts with new messages."
             )
         return BrokerUnavailable(error_message(error, name))
 

@@ -48,7 +48,7 @@ class Message:
 
     @property
     def partition(self) -> int:
-        """The hash of the ordering key. Without one, the hash of the id, so that a redelivery has the same partition."""
+        """The partition by the hash of the ordering key or else of the id, the same for each redelivery."""
         return xxhash.xxh3_64_intdigest((self.ordering_key or self.id).encode()) % len(PARTITIONS)
 
     @property
@@ -169,8 +169,8 @@ class UnackedMessages:
         """Continue at these positions. Raises WorkerError when records from one of them on are committed."""
         if any(not self._committed[p] <= offset <= self._end[p] for p, offset in positions.items()):
             raise WorkerError(
-                "These records are acknowledged, so they can't be read again. This worker ends; a new one continues after "
-                "them."
+                "These records are acknowledged, so they can't be read again. This worker ends; a new one continues "
+                "after them."
             )
         self._next.update(positions)
 

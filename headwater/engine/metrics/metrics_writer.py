@@ -29,8 +29,10 @@ MIN_RETRY_S, MAX_RETRY_S = 1.0, 10.0
 """The delay before a retry after a failed write, at first and at most. A retry may block for the store's timeout."""
 MAX_WRITES_AT_ONCE = 100
 MAX_UNDECIDED = 200_000
-"""How many undecided records of a partition are kept. A crash leaves fewer records between the committed and the counted
-offset. Each record takes 16 to 32 bytes."""
+"""How many undecided records of a partition are kept, at 16 to 32 bytes each.
+
+A crash leaves fewer records between the committed and the counted offset.
+"""
 
 
 class MetricsWriter:
@@ -131,7 +133,7 @@ class MetricsWriter:
         metrics.add(decided)
 
     def _count_undecided(self, metrics: PendingMetrics) -> None:
-        """Count the undecided records of each partition. A partition that is full then is counted up to its last one."""
+        """Count the undecided records of each partition. A full partition is counted up to its last undecided record."""
         for batch in metrics.undecided:
             self._undecided_counts.update(count_values(batch.partitions))
             full = self._full()

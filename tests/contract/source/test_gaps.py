@@ -1,4 +1,4 @@
-"""Records that were deleted before they were read, and topics that were made again: what every source does."""
+"""Records that were deleted before they were read, and recreated topics: what every source does."""
 
 import pytest
 from confluent_kafka import TopicPartition

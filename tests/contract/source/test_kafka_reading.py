@@ -34,7 +34,7 @@ def fill(bench: KafkaBench) -> None:
 
 
 def take(source: Source, count: int, draw: random.Random) -> dict[int, list[tuple[int, bytes | None]]]:
-    """At least so many records, in batches of any size."""
+    """Read at least `count` records, in batches of any size."""
     found: defaultdict[int, list[tuple[int, bytes | None]]] = defaultdict(list)
     deadline = time.monotonic() + 120
     while sum(map(len, found.values())) < count and time.monotonic() < deadline:
@@ -129,7 +129,7 @@ def damaged(kafka: KafkaServer, topic: str, partition: int) -> Iterator[None]:
 
 
 def flip(file: Path, place: int) -> None:
-    """Change a bit of a file that somebody else may append to."""
+    """Change a bit of a file to which another process may append."""
     with file.open("r+b") as opened:
         opened.seek(place)
         byte = opened.read(1)

@@ -11,7 +11,7 @@ from tests.support.sources import POLL_S, POLLS, Bench, KafkaBench, Listener, jo
 
 
 def until_owned(one: Source, other: Source, listener: Listener, count: int) -> None:
-    """Poll both until the first one's listener owns so many partitions."""
+    """Poll both until the listener of the first one owns `count` partitions."""
     for _ in range(POLLS):
         if len(listener.owned) == count:
             break
@@ -180,7 +180,7 @@ class TestPause:
 
 class TestRebalance:
     def test_partitions_move_within_a_poll_of_their_owner(self, bench: Bench) -> None:
-        """Two members join one that has both partitions: one gets a partition, the other is told that it has none."""
+        """Two members join one that owns both partitions: one gets a partition, the other gets an empty assignment."""
         first, owner = start(bench)
         bench.append(0, [b"a0", b"a1"])
         bench.append(1, [b"b0", b"b1"])

@@ -1,4 +1,4 @@
-"""A Kafka source whose positions are kept elsewhere."""
+"""A Kafka source with external start positions."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_it_starts_where_it_is_told(kafka_bench: KafkaBench) -> None:
 
 
 def test_beyond_the_end_it_starts_at_the_first_record(kafka_bench: KafkaBench) -> None:
-    """The topic has lost records since: what is there now is new."""
+    """The topic has lost records since then: the records that are there now are new."""
     kafka_bench.append(0, VALUES)
     source = kafka_bench.starting(lambda _partitions, _topic_id: {0: 99, 1: 0})
     joined(source)

@@ -1,4 +1,4 @@
-"""What stops records without being a gap: the source says so, and goes on when it is over. Kafka alone."""
+"""Partitions that can not be read for a while: the source reports them, and continues afterwards. Kafka only."""
 
 import contextlib
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def test_a_transaction_that_somebody_left_open(
 
 
 def refusal(source: Source) -> str:
-    """What the source raises when Kafka refuses it; no record comes before."""
+    """Return the error that the source raises when Kafka rejects its requests; no record may come before."""
     for _ in range(POLLS):
         try:
             assert not source.poll(10, POLL_S)
@@ -88,7 +88,7 @@ def test_a_right_to_read_that_is_taken_away_and_comes_back(kafka: KafkaServer, k
 
 
 def read_in_spite(source: Source) -> list[tuple[int, int, bytes | None]]:
-    """The next records, after refusals."""
+    """Return the next records, ignoring errors before them."""
     for _ in range(POLLS):
         with contextlib.suppress(BrokerUnavailable):
             if batch := source.poll(10, POLL_S):

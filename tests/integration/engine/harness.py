@@ -148,7 +148,7 @@ class WorkerProcess:
         return beats
 
     def kill(self) -> None:
-        """SIGKILL; no error when it is gone."""
+        """Send SIGKILL. It is no error when the worker has ended already."""
         self._child.send(signal.SIGKILL)
         self._child.wait(WAIT_S)
         self._probe.close()

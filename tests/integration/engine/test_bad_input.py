@@ -1,4 +1,4 @@
-"""Input that is no JSON object, or an odd one: each record ends in one place, in its own bytes, and stops no other."""
+"""Input that is no JSON object, or an unusual one: each record is delivered or becomes a dead letter, unchanged."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The consumer of docs/delivery.md, as it stands there."""
+"""The consumer that docs/delivery.md shows."""
 
 import re
 from pathlib import Path

@@ -41,7 +41,7 @@ def check(pipeline: Pipeline, kind: str, load: Load, count: int) -> None:
 
 
 def stop_now_and_then(worker: int, stop: threading.Event) -> None:
-    """Stop the worker's V8 processes for a while, and let them go on for another."""
+    """Stop the worker's V8 processes and continue them, in turns."""
     while not stop.wait(STOP_S):
         stopped = [process.pid for process in descendants(worker) if "deno run" in process.command]
         for pid in stopped:

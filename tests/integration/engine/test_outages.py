@@ -1,4 +1,4 @@
-"""The broker or the set store goes away under a running worker, which waits and goes on."""
+"""The broker or the set store becomes unavailable while a worker runs. The worker waits, and continues afterwards."""
 
 import signal
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from tests.support.valkey import ValkeyServer
 
 
 class MortalKafka:
-    """A broker of one test, which may kill it."""
+    """A broker of one test, which the test may kill."""
 
     def __init__(self, data_dir: Path) -> None:
         self._embedded = EmbeddedKafka(data_dir, CACHE_DIR)
@@ -58,7 +58,7 @@ LOST = "partitions lost"
 def test_a_killed_broker_is_waited_out(
     mortal_kafka: MortalKafka, tmp_path: Path, delivery: DeliveryMode, outlives_the_session: bool
 ) -> None:
-    """The producer's retries repeat nothing. A worker that loses its partitions reads on from what was committed."""
+    """The producer's retries repeat no record. A worker that loses its partitions continues at the last commit."""
     pipeline = Pipeline(mortal_kafka.server, tmp_path, delivery=delivery)
     records = [{"n": n, "pad": "x" * 300} for n in range(20_000)]
     pipeline.feed(records)

@@ -1,4 +1,4 @@
-"""Workers and records that Kafka refuses for good: these become dead letters, and all others are delivered in order."""
+"""Records that Kafka rejects permanently become dead letters, and all others are delivered in order."""
 
 import contextlib
 import random
@@ -147,7 +147,7 @@ class TestRefusedRecords:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_positions_go_behind_trailing_control_records(kafka: KafkaServer, mode: DeliveryMode) -> None:
-    """So that the lag becomes 0, and what takes these offsets is no gap."""
+    """The positions after control records are committed, so that the lag becomes 0, and they are no gap."""
     with copying(kafka, mode) as copier:
         with transactions(kafka, copier.stream) as write:
             write(b"first", LibrdkafkaProducer.commit_transaction)

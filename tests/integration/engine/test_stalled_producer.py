@@ -1,4 +1,4 @@
-"""Connections to Kafka that swallow what a producer sends, while Kafka answers others: records come all the same."""
+"""A producer whose connections lose all data while Kafka answers other clients is replaced, and all records arrive."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -62,13 +62,13 @@ def link(broker: Link, monkeypatch: pytest.MonkeyPatch) -> Iterator[Link]:
 
 
 def worker(kafka: KafkaServer, access: KafkaAccess, source: str, sink: str) -> Worker:
-    """Copies a topic to another one, which it reaches by an address of its own."""
+    """Copies a topic to another one, which it reaches by a separate address."""
     stall_detector = StalledProducerDetector(LeaderCheck(access, [sink]))
     make = partial(KafkaProducer, access, [sink], stall_detector=stall_detector)
     delivery = AtLeastOnce(
         [KafkaSink("out", sink)],
         DeadLetters(sink, 1),
-        lambda one_record_per_batch: make(one_record_per_batch=one_record_per_batch),
+        lambda alone: make(one_record_per_batch=alone),
     )
     group = kafka.unique("group")
     kafka.commit(group, source, {0: 0})

@@ -109,7 +109,10 @@ class MemoryQueueSource:
     """Implements sources.base.Source. It renews its leases in `poll`, so a reader that does not poll loses them."""
 
     def __init__(
-        self, queue: MemoryQueue, sleep: Callable[[float], None] = time.sleep, first_offset: Callable[[], int] = lambda: 0
+        self,
+        queue: MemoryQueue,
+        sleep: Callable[[float], None] = time.sleep,
+        first_offset: Callable[[], int] = lambda: 0,
     ) -> None:
         self._queue = queue
         self._sleep = sleep
@@ -129,7 +132,9 @@ class MemoryQueueSource:
         self._queue.renew(self._unacked.ack_ids(), LEASE_S)
         repeats = [message.ack_id for message in self._queue.deliver(self) if not self._unacked.add(message)]
         self._queue.acknowledge(repeats)
-        batch = RecordBatch.empty(self._queue.name) if self._paused else self._unacked.read(max_records, UNLIMITED_BYTES)
+        batch = RecordBatch.empty(self._queue.name)
+        if not self._paused:
+            batch = self._unacked.read(max_records, UNLIMITED_BYTES)
         if not batch:
             self._sleep(timeout_s)
         return batch

@@ -1,4 +1,4 @@
-"""Metrics in memory: the twin of stores/redis/metrics.py. Nothing is removed by time."""
+"""In-memory implementation of the metric store, for tests. Metrics never expire."""
 
 import threading
 from collections import defaultdict

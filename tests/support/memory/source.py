@@ -1,4 +1,4 @@
-"""In-memory implementation of the Kafka source, for tests: a topic, a consumer group that rebalances, and its members."""
+"""In-memory implementation of the Kafka source, for tests: a topic, a consumer group, and its members."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -185,7 +185,8 @@ class MemorySource:
 
     def _read_partitions(self) -> set[int]:
         """Return the assigned partitions that `restrict_to` allows."""
-        return set(self._positions) if self._restricted_to is None else self._positions.keys() & set(self._restricted_to)
+        allowed = self._positions if self._restricted_to is None else self._restricted_to
+        return self._positions.keys() & set(allowed)
 
     def _read(self, partition: int, count: int) -> list[SourceRecord]:
         self._pass_gap(partition)

@@ -1,4 +1,4 @@
-"""What tests of the worker do to one, and look at."""
+"""Helpers of tests of the worker."""
 
 import json
 import socket

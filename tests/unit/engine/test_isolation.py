@@ -1,4 +1,4 @@
-"""Workers that die of what they read: which partition is left out, and that all others go on.
+"""Workers that are killed by what they read: which partition is quarantined, and that all others are read.
 
 A supervisor as in orchestrators/slot.py reads the heartbeats of one worker after the other.
 """
@@ -29,7 +29,7 @@ class Supervisor:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.memory_deaths = OomHistory()
+        self.oom_history = OomHistory()
         self.deaths = 0
         self.known_deaths = 0
         self.spec_hash = "one"
@@ -54,7 +54,7 @@ class Supervisor:
             self._ours.setblocking(False)
             self._ours.send(JOIN)
             probe = SupervisorChannel(self._theirs.fileno(), self.world.faults.clock)
-            self.member = self.world.member(probe, plan=self.memory_deaths.plan(self.spec_hash))
+            self.member = self.world.member(probe, plan=self.oom_history.plan(self.spec_hash))
         return self.member
 
     def _died(self) -> None:
@@ -62,7 +62,7 @@ class Supervisor:
         self.read()
         self.deaths += 1
         now = self.world.faults.clock.now
-        self.known_deaths += self.memory_deaths.record_kill(self.spec_hash, self.last, now)
+        self.known_deaths += self.oom_history.record_kill(self.spec_hash, self.last, now)
         self._forget()
 
     def read(self) -> None:
@@ -73,7 +73,7 @@ class Supervisor:
         for line in lines:
             self.last = Heartbeat.model_validate_json(line)
             if self.last.isolation is not None:
-                self.memory_deaths.on_isolation_status(self.spec_hash, self.last.isolation)
+                self.oom_history.on_isolation_status(self.spec_hash, self.last.isolation)
 
     def redeploy(self) -> None:
         self.spec_hash += "+"
@@ -127,7 +127,7 @@ def test_a_partition_that_ends_workers_is_left_out_and_the_others_go_on(
     (error,) = errors(lines)
     assert error == supervisor.last.reason
     assert error.startswith("Partition 1 of the stream is not read from offset 2 on:")
-    assert supervisor.memory_deaths.plan("one") == ReadingPlan(quarantined=(PartitionPosition(1, 2),))
+    assert supervisor.oom_history.plan("one") == ReadingPlan(quarantined=(PartitionPosition(1, 2),))
 
 
 def test_the_records_before_the_fatal_one_are_delivered_when_they_are_read_before_it(
@@ -174,7 +174,7 @@ def test_deaths_that_are_far_apart_are_of_no_partition(request: pytest.FixtureRe
         supervisor.run(1)
         world.faults.bombs.clear()
         supervisor.run(20)
-        assert supervisor.memory_deaths.plan("one") == READ_ALL
+        assert supervisor.oom_history.plan("one") == READ_ALL
         world.faults.clock.sleep(REPEATED_WITHIN_S)
     assert (supervisor.deaths, world.group.committed[0]) == (3, 3)
 
@@ -192,7 +192,7 @@ def test_when_no_partition_is_at_fault_all_are_read_again(request: pytest.Fixtur
     assert (supervisor.deaths, supervisor.quarantined) == (2, [])
     assert supervisor.last is not None
     assert supervisor.last.reason == ""
-    assert supervisor.memory_deaths.plan("one") == READ_ALL
+    assert supervisor.oom_history.plan("one") == READ_ALL
     assert set(world.group.committed.values()) == {12}
 
 
@@ -217,7 +217,7 @@ def test_after_an_hour_it_is_read_alone_once(request: pytest.FixtureRequest) -> 
     world.faults.clock.sleep(RETRY_AFTER_S)
     supervisor.run()
     assert (supervisor.deaths, supervisor.quarantined, world.group.committed[1]) == (4, [], 6)
-    assert supervisor.memory_deaths.plan("one") == READ_ALL
+    assert supervisor.oom_history.plan("one") == READ_ALL
 
 
 def test_another_spec_reads_it_alone_and_is_not_blamed_for_it(request: pytest.FixtureRequest) -> None:
@@ -284,7 +284,7 @@ def test_a_turn_lasts_until_the_store_is_back(request: pytest.FixtureRequest) ->
     world = World(partitions=1)
     fill(world)
     supervisor = supervised(world, request)
-    supervisor.memory_deaths._read_alone, supervisor.memory_deaths._spec_hash = True, "one"
+    supervisor.oom_history._read_alone, supervisor.oom_history._spec_hash = True, "one"
     world.faults.store_up = False
     supervisor.run()
     assert supervisor.last is not None
@@ -300,7 +300,7 @@ def test_positions_that_kafka_does_not_tell_are_waited_for(request: pytest.Fixtu
     world = World(partitions=1)
     fill(world)
     supervisor = supervised(world, request)
-    supervisor.memory_deaths._read_alone, supervisor.memory_deaths._spec_hash = True, "one"
+    supervisor.oom_history._read_alone, supervisor.oom_history._spec_hash = True, "one"
     source = supervisor._worker().source
 
     def is_away() -> Positions:

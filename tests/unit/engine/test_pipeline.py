@@ -15,7 +15,7 @@ def batch(count: int) -> RecordBatch:
 
 class TestBatchSize:
     def run(self, size: BatchSizer, seconds_per_record: float, batches: int) -> float:
-        """Feed full batches of a transform with this cost; how long the last one took."""
+        """Update with full batches of a transform with this cost. Return how long the last batch took."""
         now = took = 0.0
         for _ in range(batches):
             in_flight = InFlightBatch(batch(size.limit), [], now)

@@ -46,7 +46,7 @@ class QueueStory(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def redeploy(self, data: Any) -> None:
-        """A worker ends in order, and its successor takes its place."""
+        """Stop a worker, and start its successor."""
         at = data.draw(st.integers(0, len(self.members) - 1))
         member = self.members[at]
         self.fault_count += not member.worker.finish()
@@ -56,7 +56,7 @@ class QueueStory(RuleBasedStateMachine):
 
     @rule()
     def pubsub_repeats(self) -> None:
-        """Which a worker that has delivered it notices, and another one does not."""
+        """Redeliver a message. A worker that has delivered it drops the repeat; another worker does not."""
         self.world.queue.redeliver_last()
         self.fault_count += self.started > 1
 
@@ -72,7 +72,7 @@ class QueueStory(RuleBasedStateMachine):
     @precondition(lambda self: not self.calm)
     @rule()
     def stand_still(self) -> None:
-        """Longer than a lease: whoever works next gets what the others hold."""
+        """Sleep for longer than a lease: the worker that polls next gets the messages of the others."""
         self.faults.clock.sleep(LEASE_S + 1)
         self.fault_count += 1
 

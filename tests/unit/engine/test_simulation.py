@@ -60,7 +60,7 @@ class WorkerStory(RuleBasedStateMachine):
         self.bounded &= self.faults.store_up and self.faults.acks_per_flush > 100 and not self.faults.refuse
 
     def step(self, member: Member, data: Any) -> Member:
-        """A step, and who goes on if it was the last one."""
+        """Make a step. Return the member, or its successor if the step has killed it."""
         try:
             member.worker.step()
         except Killed:
@@ -68,7 +68,7 @@ class WorkerStory(RuleBasedStateMachine):
         return member
 
     def kill(self, member: Member, data: Any) -> Member:
-        """Killed: a part of what was queued still arrives; the successor comes up at once, and may read by a plan."""
+        """Kill a worker: some of its queued records still arrive. Start its successor, perhaps with a ReadingPlan."""
         self.fault()
         self.rebalance()
         survivors = {p: data.draw(st.integers(0, 20)) for p in range(PARTITIONS)}
@@ -122,7 +122,7 @@ class WorkerStory(RuleBasedStateMachine):
     @precondition(lambda self: not self.calm)
     @rule(steps=st.integers(1, 8), pace=st.sampled_from([0.0, 0.2, 1.1]))
     def suspended_while_it_writes_metrics(self, steps: int, pace: float) -> None:
-        """Its session ends meanwhile, and another worker takes over, before the write arrives."""
+        """The session of the worker ends, and another worker takes over, before the write arrives."""
         killed_at_commit = self.faults.killed_at_commit
 
         def taken_over() -> None:
@@ -249,8 +249,10 @@ class WorkerStory(RuleBasedStateMachine):
                     self.check_order(got, in_order, due)
 
     def check_order(self, got: list[str], in_order: list[str], due: set[str]) -> None:
-        """Who has lost a partition without knowing may send what it had read of it. When that was deleted meanwhile,
-        it comes behind what the next owner has sent.
+        """Check the order of the outputs of one partition.
+
+        A worker that has lost a partition without noticing may still send records of it. When these were deleted from
+        the source, the next owner does not read them, so they may follow later records.
         """
         assert [each for each in got if each in due] == [each for each in in_order if each in due]
         assert [each for each in got if each not in due] == [each for each in in_order if each not in due]
@@ -269,7 +271,7 @@ class ExactlyOnceStory(WorkerStory):
     exactly_once = True
 
     def check_order(self, got: list[str], in_order: list[str], due: set[str]) -> None:
-        """Kafka shuts out who has lost a partition."""
+        """Kafka fences a worker that has lost a partition."""
         assert got == in_order
 
     @precondition(lambda self: not self.calm)

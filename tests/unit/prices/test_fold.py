@@ -61,7 +61,7 @@ class Topic:
 
 
 class Unreliable(MemoryPrices):
-    """A store that is away now and then, also half-way through a write: hours first, then states, then the position."""
+    """A store that fails now and then, also within a write: after the archive, after the states, after the tails."""
 
     def __init__(self, draw: random.Random, share: float) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ def check(store: MemoryPrices, topic: Topic, now: int = NOW) -> None:
 
 
 def work(fold: PriceFold, topic: Topic, positions: dict[int, int], draw: random.Random, steps: int) -> None:
-    """Fold and store as a worker does, which tries again when the store is away."""
+    """Fold and store as a worker does, which retries while the store is unavailable."""
     for _ in range(steps):
         partition = draw.randrange(PARTITIONS)
         start = positions.get(partition, 0)
@@ -143,7 +143,7 @@ def work(fold: PriceFold, topic: Topic, positions: dict[int, int], draw: random.
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("many", [20, 1024])
 def test_kills_and_outages_change_nothing(seed: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.model.price.state.MANY", many)
+    monkeypatch.setattr("headwater.model.price.state.MAX_RECENT_TICKS", many)
     draw = random.Random(seed)
     topic, store = trades(draw, 4, 1500), Unreliable(draw, 0.15)
     for life in range(12):

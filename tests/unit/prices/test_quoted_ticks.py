@@ -55,7 +55,7 @@ class Worker:
         self.start()
 
     def start(self) -> None:
-        """What the one before had not stored is read again."""
+        """The ticks that the previous worker had not stored are read again."""
         self.fold = PriceFold(self.store, f"owner {random.random()}", lambda: self.now / 1000)
         found = self.fold.acquire_partitions(range(PARTITIONS))
         self._positions = {partition: found.get(partition, 0) for partition in range(PARTITIONS)}
@@ -148,7 +148,7 @@ def arrive(worker: Worker, told: Sequence[Fed], draw: random.Random) -> None:
 
 def check_any_order(told: list[Fed], wait: int, filter_outliers: bool, draw: random.Random, many: int) -> None:
     worker = Worker()
-    with patch.object(state, "MANY", many):
+    with patch.object(state, "MAX_RECENT_TICKS", many):
         arrive(worker, told, draw)
         worker.check(filter_outliers=filter_outliers)
         if draw.random() < 0.5:
@@ -178,7 +178,7 @@ test_many_ticks_and_quotes_in_any_order = pytest.mark.long(
 
 
 def day_of_trade(draw: random.Random, count: int) -> list[Fed]:
-    """A token with a pool against dollars and one against a quote token, and the quote token, with absurd prints."""
+    """A token with a USD pool and a pool against a quote token, and the quote token itself, with absurd prices."""
     found, price, quote = list[Fed](), 0.004, 2000.0
     for number in range(count):
         time = START - 20 * HOUR + number * 20 * HOUR // count + draw.randrange(1000)
@@ -197,7 +197,7 @@ def day_of_trade(draw: random.Random, count: int) -> list[Fed]:
 @pytest.mark.parametrize("many", [20, 1024])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_day_of_trade(seed: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "MANY", many)
+    monkeypatch.setattr(state, "MAX_RECENT_TICKS", many)
     draw = random.Random(seed)
     worker, told = Worker(), day_of_trade(draw, 900)
     for at in range(0, len(told), 100):

@@ -1,4 +1,4 @@
-"""When a producer without acknowledgements is given up, by a clock and answers of the test."""
+"""When a producer without acknowledgements counts as stalled."""
 
 import pytest
 
@@ -8,7 +8,7 @@ STEP_S = 0.5
 
 
 class World:
-    """A cluster that answers at once what `leads` says, and the producers of one worker."""
+    """A cluster whose check returns `leads` immediately, and the producers of one worker."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -26,7 +26,7 @@ class World:
         self.is_open = False
 
     def wait(self, seconds: float, acknowledged: int = 0, outstanding: int = 1) -> list[tuple[float, float]]:
-        """When the producer was given up (since the beginning of the wait), and after which patience."""
+        """Return when the producer counted as stalled, since the start of the wait, and the timeout."""
         began, found = self.now, []
         while self.now < began + seconds:
             self.now += STEP_S
@@ -41,7 +41,7 @@ def world() -> World:
 
 
 def given_up(world: World, within_s: float = 1000.0) -> float:
-    """The patience with the next producer that gets no acknowledgement."""
+    """Return the timeout of the next producer that gets no acknowledgement."""
     [(after_s, patience_s)] = world.wait(within_s)[:1]
     world.now -= within_s - after_s
     world.guard.reset()

@@ -1,4 +1,4 @@
-"""How the twin's group deals its partitions."""
+"""How the in-memory consumer group assigns its partitions."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -238,7 +238,7 @@ def test_a_known_mark_holds_while_another_partition_waits_for_its_own(
 
 
 def test_a_partition_that_comes_back_is_not_counted_again(scene: Scene) -> None:
-    """Its positions were committed in vain, and what was counted of it is not written yet."""
+    """Its positions were committed, but its counts are not written yet."""
     metrics_writer = scene.metrics_writer("a")
     metrics_writer.assigned([0])
     scene.faults.metrics_up = False
@@ -253,7 +253,7 @@ def test_a_partition_that_comes_back_is_not_counted_again(scene: Scene) -> None:
 
 
 def test_a_partition_that_comes_back_is_counted_from_its_mark_on_however_it_is_read(scene: Scene) -> None:
-    """A batch may end below the mark: the next one is not all new then, whatever was counted before."""
+    """A batch may end below the counted offset. Then some records of the next batch are not new."""
     metrics_writer = scene.metrics_writer("a")
     metrics_writer.assigned([0])
     scene.faults.metrics_up = False
