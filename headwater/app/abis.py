@@ -1,4 +1,4 @@
-"""Composition of `headwater abi import`: event ABIs in the data directory."""
+"""Implements `headwater abi import`: stores event ABIs in the data directory."""
 
 import re
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from headwater.app.home import Home
+from headwater.app.data_directory import DataDirectory
 from headwater.errors import SetupError
 from headwater.ingest.evm.abi import Abis, Event, read_fragment, write_fragment
 from headwater.ingest.evm.abi_files import read_events
@@ -18,12 +18,12 @@ _ADDRESS: Final = re.compile(r"0x[0-9a-f]{40}")
 
 
 class _Stored(msgspec.Struct):
-    """Fragments, the newest last.
+    """The stored ABI fragments. The newest is the last of each list.
 
     Attributes:
-        events: For any contract; events that ship come before them.
-        overrides: For any contract, before events that ship.
-        contracts: For one contract, by its address in lower case.
+        events: Fragments for any contract. Shipped events have priority over them.
+        overrides: Fragments for any contract that have priority over shipped events.
+        contracts: Fragments for one contract, by its address in lower case.
     """
 
     events: list[Any] = []
@@ -31,57 +31,67 @@ class _Stored(msgspec.Struct):
     contracts: dict[str, list[Any]] = {}
 
 
-class Imported(NamedTuple):
-    """new: events that were not known in this place. known: all imported ones, of all contracts together."""
+class AbiImportResult(NamedTuple):
+    """The result of an import.
+
+    Attributes:
+        new: The number of events that had not been imported for this contract, or for all contracts, before.
+        known: The number of all imported events.
+    """
 
     new: int
     known: int
 
 
 def load_abis(settings: Settings) -> Abis:
-    """All events, those that come first last: imported ones, those that ship, and those imported in place of these.
+    """Return all events in ascending priority. Raises SetupError.
 
-    Raises SetupError.
+    They are imported ones, those that ship with Headwater, and imported ones that override shipped ones.
     """
-    stored = _read(Home(settings.data_dir).abis)
+    stored = _read(DataDirectory(settings.data_dir).abis)
     own = {address: _events(fragments) for address, fragments in stored.contracts.items()}
     return Abis([*_events(stored.events), *reversed(well_known()), *_events(stored.overrides)], own)
 
 
 def import_abis(
     settings: Settings, files: Iterable[Path], address: str = "", *, override_shipped: bool = False
-) -> Imported:
+) -> AbiImportResult:
     """Add the events of some files, for one contract when an address is given. Raises SetupError.
 
     override_shipped: their parameter names replace those of the events that ship with Headwater.
     """
     address = address.lower()
     if address and not _ADDRESS.fullmatch(address):
-        raise SetupError(f"{address} is no address: it has 0x and 40 hex digits.")
+        raise SetupError(f"{address} is not an address: an address is 0x and 40 hex digits.")
     if address and override_shipped:
-        raise SetupError("The ABI of one contract comes before events that ship: leave --override-shipped out.")
-    home = Home(settings.data_dir)
-    stored = _read(home.abis)
+        raise SetupError(
+            "The ABI of a single contract always has priority over shipped events: omit --override-shipped."
+        )
+    data_directory = DataDirectory(settings.data_dir)
+    stored = _read(data_directory.abis)
     general = stored.overrides if override_shipped else stored.events
-    place = stored.contracts.setdefault(address, []) if address else general
-    siblings = [place] if address else [stored.events, stored.overrides]
+    target = stored.contracts.setdefault(address, []) if address else general
+    candidates = [target] if address else [stored.events, stored.overrides]
     new = 0
     for fragment in [write_fragment(event) for file in files for event in read_events(file)]:
-        holders = [each for each in siblings if fragment in each]
-        new += not holders
-        for holder in holders:
-            holder.remove(fragment)
-        place.append(fragment)
-    home.create()
-    scratch = home.abis.with_suffix(".new")
+        lists_with_fragment = [candidate for candidate in candidates if fragment in candidate]
+        new += not lists_with_fragment
+        for some in lists_with_fragment:
+            some.remove(fragment)
+        target.append(fragment)
+    data_directory.create()
+    scratch = data_directory.abis.with_suffix(".new")
     scratch.write_bytes(msgspec.json.encode(stored))
-    scratch.replace(home.abis)
-    return Imported(new, sum(map(len, (stored.events, stored.overrides, *stored.contracts.values()))))
+    scratch.replace(data_directory.abis)
+    return AbiImportResult(new, sum(map(len, (stored.events, stored.overrides, *stored.contracts.values()))))
 
 
 def shipped_names(settings: Settings) -> list[str]:
-    """The shipped events whose parameter names stay, although other names were imported. Raises SetupError."""
-    stored = _read(Home(settings.data_dir).abis)
+    """Return the shipped events whose parameter names are still used although an import has other names for them.
+
+    Raises SetupError.
+    """
+    stored = _read(DataDirectory(settings.data_dir).abis)
     overridden = {_layout(event) for event in _events(stored.overrides)}
     imported = {_layout(event): event for event in _events(stored.events)}
     return [
@@ -92,7 +102,10 @@ def shipped_names(settings: Settings) -> list[str]:
 
 
 def _layout(event: Event) -> tuple[str, tuple[bool, ...]]:
-    """What the logs of an event have in common; only names can differ."""
+    """Return what a log shows of its event: topic0, and which parameters are indexed.
+
+    Events with the same layout differ only in names.
+    """
     return event.topic0, tuple(param.indexed for param in event.params)
 
 

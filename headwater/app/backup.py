@@ -64,7 +64,7 @@ def _write(archive: ArchiveWriter, endpoints: Endpoints, client: Client) -> dict
         }
         archive.add_lines(DATABASE, snapshot.rows, lambda row: str(row[0]))
     archive.add_lines(SET_STORE, set_backup.dump(client), _line_kind)
-    return about
+    return description
 
 
 def _line_kind(entry: set_backup.Entry) -> str:
@@ -119,11 +119,11 @@ def _addresses(settings: Settings) -> Endpoints:
     endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
     if not settings.database_url.get_secret_value():
         endpoints.require_data_directory("HEADWATER_DATABASE_URL")
-    return addresses
+    return endpoints
 
 
 @contextmanager
-def _without_restore(data_directory: Home) -> Iterator[None]:
+def _without_restore(data_directory: DataDirectory) -> Iterator[None]:
     """Lock a data directory against restores. Raises SetupError when a restore is in progress or was interrupted."""
     with data_directory.database_lock() if data_directory.path.exists() else nullcontext():
         data_directory.require_restored()

@@ -9,84 +9,88 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from headwater.app.home import Home
-from headwater.children import inherited
+from headwater.app.data_directory import DataDirectory
+from headwater.children import inherited_environment
 from headwater.model import kafka_security
 from headwater.model.binding import Bindings
-from headwater.model.worker import KafkaAccess
-from headwater.settings import SECRETS, Settings, file_variable, secret_file, variable
+from headwater.model.worker_spec import KafkaAccess
+from headwater.settings import SECRETS, Settings, environment_variable, file_environment_variable, secret_file
 
 LIBPQ = ("PG*",)
-"""libpq's own variables, which may hold what the database's URL leaves out."""
+"""Variables that libpq reads. They may complete the URL of the database."""
 GOOGLE = ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "CLOUDSDK_CONFIG", "GCE_METADATA_*",
           "PUBSUB_EMULATOR_HOST")  # fmt: skip
-"""What Google's client library reads where a binding to Pub/Sub names no credentials of its own."""
+"""Variables that Google's client library reads when a Pub/Sub binding has no credentials."""
 _PROXIES = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy", "no_proxy", "no_grpc_proxy")
 PROXIES = (*_PROXIES, *map(str.upper, _PROXIES))
-"""How chain nodes, Google, token endpoints and AWS are reached from behind a proxy."""
+"""Variables for connections through a proxy: to chain nodes, Google, token endpoints and AWS."""
 AWS = ("AWS_*",)
-"""Where the signer of AWS MSK finds credentials, or how it asks for them."""
+"""Variables from which the signer of AWS MSK gets credentials."""
 
 
 _DEFAULT = Bindings()
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
-    """What one kind of child needs.
+class EnvironmentSpec:
+    """The settings and variables that one kind of child process gets.
 
     Attributes:
-        secrets: the settings that are secrets; the others are passed to all kinds.
-        variables: the variables that it gets beside those of children.INHERITED.
+        secrets: The secret settings. All other settings are passed to every child.
+        variables: The variables in addition to children.INHERITED.
     """
 
     secrets: tuple[str, ...]
     variables: tuple[str, ...] = ()
 
-    def also(self, *variables: str) -> "Needs":
-        """The same with more variables."""
-        return Needs(self.secrets, (*self.variables, *variables))
+    def also(self, *variables: str) -> "EnvironmentSpec":
+        """Return the same with more variables."""
+        return EnvironmentSpec(self.secrets, (*self.variables, *variables))
 
 
 KAFKA_SECRETS = tuple(f"kafka_{member}" for member in kafka_security.SECRETS)
-CONTROLLER = Needs(("database_url", "redis_url", "secret_key", *KAFKA_SECRETS), (*LIBPQ, *GOOGLE, *PROXIES))
-API = Needs(("database_url", "redis_url", "secret_key", *KAFKA_SECRETS, "kafka_reader_password"), LIBPQ)
-PRICES = Needs(("redis_url", *KAFKA_SECRETS))
-INGEST = Needs(KAFKA_SECRETS, PROXIES)
+CONTROLLER = EnvironmentSpec(("database_url", "redis_url", "secret_key", *KAFKA_SECRETS), (*LIBPQ, *GOOGLE, *PROXIES))
+API = EnvironmentSpec(("database_url", "redis_url", "secret_key", *KAFKA_SECRETS, "kafka_reader_password"), LIBPQ)
+PRICES = EnvironmentSpec(("redis_url", *KAFKA_SECRETS))
+INGEST = EnvironmentSpec(KAFKA_SECRETS, PROXIES)
 
 
 def kafka_variables(*mechanisms: str) -> tuple[str, ...]:
-    """What clients of Kafka read from the environment where they log in by these SASL mechanisms."""
+    """Return the variables that Kafka clients with these SASL mechanisms read."""
     by_mechanism = {"OAUTHBEARER": PROXIES, "AWS_MSK_IAM": (*AWS, *PROXIES)}
     return tuple(variable for mechanism in mechanisms for variable in by_mechanism.get(mechanism, ()))
 
 
-def child_environment(settings: Settings, home: Home, needs: Needs, bindings: Bindings = _DEFAULT) -> dict[str, str]:
-    """The environment of a child that runs a command of Headwater's: every setting that was given and that it needs.
+def child_environment(
+    settings: Settings, data_directory: DataDirectory, needs: EnvironmentSpec, bindings: Bindings = _DEFAULT
+) -> dict[str, str]:
+    """Return the environment of a child process that runs a `headwater` command.
 
-    bindings: of the streams that the child reads.
+    It has the settings that were set explicitly and that this kind of child needs.
+    bindings: the bindings of the streams that the child reads. They decide which variables for Kafka clients it gets.
     """
     mechanisms = (settings.kafka_sasl_mechanism, *_mechanisms(bindings))
-    environment = inherited(*needs.variables, *kafka_variables(*mechanisms))
+    environment = inherited_environment(*needs.variables, *kafka_variables(*mechanisms))
     for name in settings.model_fields_set:
         if getattr(settings, name) is None:
             continue
         if name not in SECRETS:
-            environment[variable(name)] = _text(getattr(settings, name))
+            environment[environment_variable(name)] = _text(getattr(settings, name))
         elif name in needs.secrets:
             environment |= _secret(name, getattr(settings, name))
-    environment[variable("data_dir")] = str(home.path)
+    environment[environment_variable("data_dir")] = str(data_directory.path)
     return environment
 
 
 def worker_environment(bindings: Bindings, kafka: KafkaAccess | None = None) -> dict[str, str]:
-    """The environment of workers. They reach Google and AWS only where a stream is bound to one of them.
+    """Return the environment of workers.
 
-    kafka: how they log in to the own cluster.
+    They get the variables of Google and AWS only when a stream is bound to these.
+    kafka: how workers log in to the installation's own Kafka cluster.
     """
     own = () if kafka is None else (kafka.sasl_mechanism,)
     google = (*GOOGLE, *PROXIES) if bindings.pubsub() else ()
-    return inherited(*google, *kafka_variables(*own, *_mechanisms(bindings)))
+    return inherited_environment(*google, *kafka_variables(*own, *_mechanisms(bindings)))
 
 
 def _mechanisms(bindings: Bindings) -> list[str]:
@@ -94,15 +98,19 @@ def _mechanisms(bindings: Bindings) -> list[str]:
 
 
 def metrics_environment(directory: Path) -> dict[str, str]:
-    """What the API processes need to share their metrics."""
+    """Return the variable with which the API processes share their metrics."""
     return {"PROMETHEUS_MULTIPROC_DIR": str(directory)}
 
 
 def _secret(name: str, value: SecretStr) -> dict[str, str]:
     path = secret_file(name)
-    return {variable(name): value.get_secret_value()} if path is None else {file_variable(name): str(path)}
+    return (
+        {environment_variable(name): value.get_secret_value()}
+        if path is None
+        else {file_environment_variable(name): str(path)}
+    )
 
 
 def _text(value: object) -> str:
-    """A setting as its variable has it. Children have another working directory: paths become absolute."""
+    """Return a setting as text. Paths become absolute, since children may have another working directory."""
     return str(value.expanduser().absolute() if isinstance(value, Path) else value)

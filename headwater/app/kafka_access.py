@@ -1,4 +1,4 @@
-"""How Headwater itself, its workers and readers authenticate to a Kafka cluster of the operator's own."""
+"""Derives from the settings how Headwater, its workers and the readers authenticate to the operator's Kafka cluster."""
 
 from pathlib import Path
 from typing import Any
@@ -6,37 +6,43 @@ from typing import Any
 from pydantic import SecretStr
 
 from headwater.errors import SetupError
-from headwater.model.kafka_security import FILES, KafkaSecurity, members_of, require_consistent, require_fitting
-from headwater.model.worker import KafkaAccess
-from headwater.settings import Settings, variable
+from headwater.model.kafka_security import (
+    FILES,
+    KafkaSecurity,
+    applicable_members,
+    require_applicable,
+    require_consistent,
+)
+from headwater.model.worker_spec import KafkaAccess
+from headwater.settings import Settings, environment_variable
 
-_CREDENTIALS = variable("kafka_credentials")
+_CREDENTIALS = environment_variable("kafka_credentials")
 
 
 def admin_access(settings: Settings) -> KafkaAccess:
-    """How Headwater itself authenticates. Raises SetupError when the settings are incomplete or don't fit together."""
+    """Return how Headwater itself authenticates. Raises SetupError when the settings are incomplete or inconsistent."""
     servers = settings.kafka_bootstrap_servers
     members = {member: _text(getattr(settings, f"kafka_{member}")) for member in KafkaSecurity.model_fields}
     access = KafkaAccess(bootstrap_servers=servers, **members)
     given = {member for member in members if f"kafka_{member}" in settings.model_fields_set}
     if settings.kafka_reader_security_protocol in ("SSL", "SASL_SSL"):
-        given.discard("ca_file")  # it has a meaning for the listener of the readers
+        given.discard("ca_file")  # it applies to the readers' listener, which uses TLS
     try:
         require_consistent(access, given, _variable)
     except ValueError as error:
         raise SetupError(f"Headwater can't log in to Kafka at {servers}: {error}.") from None
-    fitting = members_of(access)
+    fitting = applicable_members(access)
     access = KafkaAccess(bootstrap_servers=servers, **{m: value for m, value in members.items() if m in fitting})
     _require_files(access)
     return access
 
 
 def require_embedded(settings: Settings) -> None:
-    """Raise SetupError for settings of users that only a Kafka of the operator's own can have."""
+    """Raise SetupError when settings of users are given that only apply to the operator's own Kafka."""
     if settings.kafka_credentials == "given":
         raise SetupError(
-            f"{_CREDENTIALS}=given is for a Kafka of your own: name it in {_variable('bootstrap_servers')}, or remove "
-            "the setting."
+            f"{_CREDENTIALS}=given is only for your own Kafka. Set {_variable('bootstrap_servers')}, or remove the "
+            "setting."
         )
     _require_no_login(settings)
 
@@ -50,10 +56,10 @@ def _require_no_login(settings: Settings) -> None:
 
 
 def reader_access(settings: Settings, admin: KafkaAccess) -> KafkaAccess:
-    """How readers authenticate. Raises SetupError when the settings don't fit together.
+    """Return how readers authenticate. Raises SetupError when the settings are inconsistent.
 
-    A name and a password are those that the operator gives. Both are empty where the operator gives none, and where
-    Headwater creates a SCRAM user for each deployment's readers, and one for its workers.
+    The user name and the password are those in the settings. Both are empty when the operator has set none, and when
+    Headwater creates SCRAM users for the readers and the workers of each deployment.
     """
     access = KafkaAccess(
         bootstrap_servers=settings.kafka_reader_bootstrap_servers or admin.bootstrap_servers,
@@ -79,34 +85,35 @@ def _default_mechanism(settings: Settings, admin: KafkaAccess) -> Any:
 
 
 def _require_scram(access: KafkaAccess) -> None:
-    otherwise = f"Or set {_CREDENTIALS}=given, and create all users yourself."
+    alternative = f"Or set {_CREDENTIALS}=given, and create all users yourself."
     if not access.uses_sasl:
         raise SetupError(
             "Readers and workers log in to Kafka as SCRAM users, and a listener with "
             f"{access.security_protocol} has no users: set {_reader('security_protocol')} to SASL_SSL or "
-            f"SASL_PLAINTEXT, and {_reader('bootstrap_servers')} to the addresses of a listener with SCRAM. {otherwise}"
+            f"SASL_PLAINTEXT, and {_reader('bootstrap_servers')} to the addresses of a listener with SCRAM. "
+            f"{alternative}"
         )
     if not access.uses_scram:
         raise SetupError(
             f"{_reader('sasl_mechanism')} is {access.sasl_mechanism}, but Headwater creates SCRAM users for readers "
-            f"and workers: set it to SCRAM-SHA-512 or SCRAM-SHA-256. {otherwise}"
+            f"and workers: set it to SCRAM-SHA-512 or SCRAM-SHA-256. {alternative}"
         )
 
 
 def _require_login(access: KafkaAccess) -> None:
-    """The operator gives both halves of a login that the listener takes, or none of them."""
+    """Raise SetupError unless user name and password are both set and fit the mechanism, or are both empty."""
     if bool(access.username) != bool(access.password):
         raise SetupError(f"{_reader('username')} and {_reader('password')} belong together: set both or none.")
     try:
-        require_fitting(access, ("username", "password"), _reader)
+        require_applicable(access, ("username", "password"), _reader)
     except ValueError as error:
         raise SetupError(f"Readers can't log in to Kafka at {access.bootstrap_servers}: {error}.") from None
 
 
 def worker_access(admin: KafkaAccess, readers: KafkaAccess) -> KafkaAccess:
-    """How workers authenticate, without a user's name and password.
+    """Return how workers authenticate. The user name and the password are added for each deployment.
 
-    They use the listener of Headwater itself when it is one for their mechanism, else that of the readers.
+    Workers use Headwater's own listener if it supports their SASL mechanism, alternative the readers' listener.
     """
     if admin.uses_sasl and admin.sasl_mechanism == readers.sasl_mechanism:
         return admin.model_copy(update={"username": "", "password": ""})
@@ -126,11 +133,11 @@ def _require_files(access: KafkaAccess) -> None:
 
 
 def _variable(member: str) -> str:
-    return variable(f"kafka_{member}")
+    return environment_variable(f"kafka_{member}")
 
 
 def _reader(member: str) -> str:
-    return variable(f"kafka_reader_{member}")
+    return environment_variable(f"kafka_reader_{member}")
 
 
 def _text(value: Any) -> Any:

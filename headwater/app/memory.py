@@ -1,4 +1,4 @@
-"""Memory of a process that works or serves for long: what is there is not walked again, what is free is given back."""
+"""Tunes the garbage collector and malloc for long-running processes."""
 
 import ctypes
 import gc
@@ -9,46 +9,55 @@ TRIM_EVERY_S = 20.0
 
 _libc = ctypes.CDLL(None)
 _trim = getattr(_libc, "malloc_trim", None)
-"""glibc's: it gives back what is free in the middle of its heap too. 13 MB of a worker."""
-_option = getattr(_libc, "mallopt", None)
-_MOST_HEAPS = -8
-_MAPPED_FROM = -3
-_KEPT_FREE = -1
-"""M_ARENA_MAX, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of <malloc.h>."""
+"""malloc_trim of glibc also returns free pages in the middle of the heap to the system. For a worker, that is 13 MB."""
+_mallopt = getattr(_libc, "mallopt", None)
+_M_ARENA_MAX = -8
+_M_MMAP_THRESHOLD = -3
+_M_TRIM_THRESHOLD = -1
+"""The options of mallopt(3), from <malloc.h>."""
 
 
-def spare_a_worker() -> None:
-    """Batches hold no cycles: the collector comes seldom (+13 % rate). Their buffers are used again and again: the
-    system's own pages come with zeros in them, which takes longer than to fill them. What was only needed for a while
-    is given back every 20 seconds.
+def tune_worker_memory() -> None:
+    """Tune the memory of a worker for throughput.
+
+    Batches contain no reference cycles, so the collector runs rarely (+13 % throughput). malloc keeps freed buffers,
+    because zeroing new pages takes longer than filling them. Free memory is returned to the system every TRIM_EVERY_S
+    seconds.
     """
     _freeze()
-    if _option is not None:
-        _option(_MAPPED_FROM, 32 << 20)  # the largest that glibc takes
-        _option(_KEPT_FREE, 64 << 20)
-    threading.Thread(target=_trim_for_ever, name="trimmer", daemon=True).start()
+    if _mallopt is not None:
+        _mallopt(_M_MMAP_THRESHOLD, 32 << 20)  # the largest value that glibc accepts
+        _mallopt(_M_TRIM_THRESHOLD, 64 << 20)
+    threading.Thread(target=_trim_periodically, name="trimmer", daemon=True).start()
     gc.set_threshold(200_000, 20, 100)
 
 
-def spare_a_server() -> None:
-    """Walking all that a server has imported takes 0.1 s, in which nobody is answered. A request leaves some cycles (a
-    changed script 100 objects), which are few and young when they are collected.
+def tune_server_memory() -> None:
+    """Tune the memory of a server for latency.
+
+    A full collection over all imported modules takes 0.1 s, during which no request is served, so their objects are
+    frozen. A request creates few cycles (a changed script about 100 objects), which collections of the young generation
+    free.
     """
     _freeze()
     gc.set_threshold(1_000, 10, 10)
 
 
-def share_heaps() -> None:
-    """Let all threads share two heaps; before the first thread, for glibc asks once. Not for a hot path.
+def limit_malloc_arenas() -> None:
+    """Limit malloc to two arenas. Call this before the first thread starts, because glibc reads the option once.
 
-    With a heap for each, a server grows for hours: until every thread once had the largest of requests.
+    With one arena per thread, a server grows for hours, until each thread has served a largest request. Workers do not
+    use this, because their threads would contend for the arenas.
     """
-    if _option is not None:
-        _option(_MOST_HEAPS, 2)
+    if _mallopt is not None:
+        _mallopt(_M_ARENA_MAX, 2)
 
 
-def _trim_for_ever() -> None:
-    """Takes some ms, in which other threads that want memory wait."""
+def _trim_periodically() -> None:
+    """Return free memory to the system every TRIM_EVERY_S seconds.
+
+    This takes some ms, during which other threads that allocate memory wait.
+    """
     while _trim is not None:
         time.sleep(TRIM_EVERY_S)
         _trim(0)

@@ -1,15 +1,15 @@
-"""Composition of `headwater prices import`: ticks from files into the prices."""
+"""Implements `headwater prices import`: writes ticks from files to the ticks topic."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from headwater.app.addresses import Addresses
-from headwater.app.home import Home
-from headwater.brokers.kafka import KafkaBroker
-from headwater.controller.resources import TICKS
+from headwater.app.data_directory import DataDirectory
+from headwater.app.endpoints import Endpoints
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
+from headwater.controller.deployment_resources import TICKS_TOPIC_SPEC
 from headwater.errors import SetupError
-from headwater.ingest.feed import make_room, settle
+from headwater.ingest.replay_writer import flush_or_raise, wait_for_queue_space
 from headwater.model.record import Failure, RecordBatch
 from headwater.settings import Settings
 from headwater.sinks.kafka_producer import KafkaProducer
@@ -17,37 +17,45 @@ from headwater.sinks.prices import PricesSink
 
 CONNECT_WITHIN_S = 10.0
 PER_BATCH = 2_000
-SHOWN = 5
+MAX_EXAMPLES = 5
 
 
 @dataclass(slots=True)
-class Imported:
-    """written: ticks that the broker has. refused: records that are none; the first of them with their numbers."""
+class ImportResult:
+    """The result of an import of ticks.
+
+    Attributes:
+        written: The number of ticks that the broker has acknowledged.
+        rejected: The number of records that are not valid ticks.
+        examples: The first of these records, with their numbers.
+    """
 
     written: int = 0
-    refused: int = 0
-    shown: list[tuple[int, Failure]] = field(default_factory=list)
+    rejected: int = 0
+    examples: list[tuple[int, Failure]] = field(default_factory=list)
 
 
-def import_ticks(settings: Settings, records: Iterable[bytes]) -> Imported:
-    """Write ticks to the prices' topic. Raises SetupError when there is none yet, BrokerUnavailable.
+def import_ticks(settings: Settings, records: Iterable[bytes]) -> ImportResult:
+    """Write ticks to the ticks topic. Raises SetupError when the topic does not exist yet, and BrokerUnavailable.
 
-    Raises SetupError also when the records end with one: those before it are then written, and it says how many.
+    When reading the records raises a SetupError, the ticks before it are written, and the error states their number.
     """
-    access = Addresses(settings, Home(settings.data_dir)).kafka()
-    if KafkaBroker(access, 1).partitions(TICKS.name) is None:
+    access = Endpoints(settings, DataDirectory(settings.data_dir)).kafka()
+    if KafkaClusterAdmin(access, 1).partitions(TICKS_TOPIC_SPEC.name) is None:
         raise SetupError("This installation has no prices yet: start `headwater up` or `headwater prices worker`.")
-    producer = KafkaProducer(access, [TICKS.name])
+    producer = KafkaProducer(access, [TICKS_TOPIC_SPEC.name])
     try:
         producer.connect(CONNECT_WITHIN_S)
-        done, sink, faults = Imported(), PricesSink("import"), list[SetupError]()
+        done, sink, faults = ImportResult(), PricesSink("import"), list[SetupError]()
         for first, batch in _batches(_until_fault(records, faults)):
             failures = sink.send(batch, producer)
             done.written += len(batch) - len(failures)
-            done.refused += len(failures)
-            done.shown += [(first + failure.row, failure) for failure in failures[: SHOWN - len(done.shown)]]
-            make_room(producer)
-        settle(producer, done.written)
+            done.rejected += len(failures)
+            done.examples += [
+                (first + failure.row, failure) for failure in failures[: MAX_EXAMPLES - len(done.examples)]
+            ]
+            wait_for_queue_space(producer)
+        flush_or_raise(producer, done.written)
     finally:
         producer.close()
     for fault in faults:
@@ -56,7 +64,7 @@ def import_ticks(settings: Settings, records: Iterable[bytes]) -> Imported:
 
 
 def _until_fault(records: Iterable[bytes], faults: list[SetupError]) -> Iterator[bytes]:
-    """The same records; the fault that ends them is kept."""
+    """Yield the records until reading them raises a SetupError, which is appended to `faults`."""
     try:
         yield from records
     except SetupError as fault:
@@ -64,7 +72,7 @@ def _until_fault(records: Iterable[bytes], faults: list[SetupError]) -> Iterator
 
 
 def _batches(records: Iterable[bytes]) -> Iterator[tuple[int, RecordBatch]]:
-    """Batches, and the number of the first record of each, from 1."""
+    """Yield batches, each with the number of its first record, counted from 1."""
     rest, first = iter(records), 1
     while values := [*islice(rest, PER_BATCH)]:
         n = len(values)

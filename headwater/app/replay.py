@@ -1,4 +1,4 @@
-"""Composition of `headwater replay`: what becomes of files' records on their way into a stream."""
+"""Implements `headwater replay`: reads records from files, and adjusts their times before they are written."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,21 +8,25 @@ from pathlib import Path
 from typing import Literal
 
 from headwater.errors import SetupError
-from headwater.ingest.files import STDIN, RecordFile
-from headwater.ingest.formats.base import PLAIN, Dialect
-from headwater.ingest.lowercase import lowercase
-from headwater.ingest.times import EventTimes
 from headwater.model.stream import event_time, find_chain
+from headwater.record_files.event_times import EventTimes
+from headwater.record_files.formats.base import DEFAULT_DIALECT, Dialect
+from headwater.record_files.lowercase import lowercase
+from headwater.record_files.record_file import STDIN, RecordFile
 
 Times = Literal["keep", "now", "shift"]
 
 
 @dataclass(slots=True)
 class Replay:
-    """Files as records of a stream.
+    """Reads files as records of a stream. Members that the stream stores in lower case are converted.
 
-    times: what becomes of theirs. pace: how many times as fast as these tell; 0: as fast as possible. dialect: how
-    text with columns is written. Members that the stream stores in lower-case become so.
+    Attributes:
+        format: The format of the files; empty to derive it from their names.
+        times: How the times of the records are changed.
+        pace: The replay speed relative to the records' times; 0 means as fast as possible.
+        skip_bad: Whether invalid records are skipped and counted; otherwise they raise SetupError.
+        dialect: The format of CSV and TSV files.
     """
 
     chain: str
@@ -32,7 +36,7 @@ class Replay:
     times: Times = "keep"
     pace: float = 0.0
     skip_bad: bool = False
-    dialect: Dialect = PLAIN
+    dialect: Dialect = DEFAULT_DIALECT
     _lowercase: Callable[[bytes], bytes] = field(init=False)
     _files: list[RecordFile] = field(init=False)
     _times: EventTimes | None = field(init=False)
@@ -48,12 +52,12 @@ class Replay:
         self._times = None if name is None else EventTimes(name)
 
     def records(self) -> Iterator[bytes]:
-        """All records, each when it is due, with the times that they are to have. Raises SetupError."""
+        """Yield all records with adjusted times. With `pace`, each is yielded when it is due. Raises SetupError."""
         records = self._all()
         if self.times == "keep" and not self.pace:
             return records
         if self._times is None:
-            raise SetupError(f"Records of {self.chain}.{self.entity} carry no time: leave out --times and --pace.")
+            raise SetupError(f"Records of {self.chain}.{self.entity} have no event time: omit --times and --pace.")
         if self.pace:
             records = self._times.paced(records, self.pace)
         return self._moved(records, self._times)
@@ -66,30 +70,33 @@ class Replay:
             case "keep":
                 return records
             case "now":
-                return times.at_now(records)
+                return times.stamped_now(records)
             case "shift":
                 return times.shifted(records, None if self.pace else self._until_now(times))
 
     def _until_now(self, times: EventTimes) -> int:
-        """Whole seconds from the newest record to now. Reads all files."""
+        """Return the whole seconds from the newest record to now. Reads all files."""
         if STDIN in self.paths:
-            raise SetupError("--times shift without --pace makes the newest record now: name files to look for it in.")
+            raise SetupError(
+                "--times shift without --pace needs the time of the newest record, which can't be found on standard "
+                "input. Name files instead."
+            )
         newest = times.newest(self._all())
         return 0 if newest is None else int((time.time() - newest) // 1)
 
     def size(self) -> int:
-        """Bytes of all files; 0 when nobody knows."""
+        """Return the total size of the files in bytes; 0 when it is unknown."""
         sizes = [file.size() for file in self._files]
         return sum(sizes) if all(sizes) else 0
 
-    def done(self) -> float:
-        """How many of these bytes are read."""
-        return sum(file.done() for file in self._files)
+    def bytes_read(self) -> float:
+        """Return how many bytes of the files have been read."""
+        return sum(file.bytes_read() for file in self._files)
 
     def notes(self) -> Iterable[str]:
-        """What else there is to tell at the end."""
-        if bad := sum(file.bad for file in self._files):
-            yield f"{bad} were no records and are left out"
+        """Yield notes for the summary at the end."""
+        if bad := sum(file.skipped for file in self._files):
+            yield f"{bad} entries were not valid records and were skipped"
         yield from (file.warning for file in self._files if file.warning)
-        if self._times is not None and self._times.without:
-            yield f"{self._times.without} carry no time that is known, and stay as they are"
+        if self._times is not None and self._times.records_without_time:
+            yield f"{self._times.records_without_time} records have no known time and were written unchanged"

@@ -13,15 +13,15 @@ from functools import partial
 import httpx
 import structlog
 
-from headwater.app.addresses import Addresses
-from headwater.app.control import provide_local_key
+from headwater.app.data_directory import DataDirectory, require_platform
+from headwater.app.database import provide_local_key
+from headwater.app.endpoints import Endpoints
 from headwater.app.environments import API, CONTROLLER, INGEST, PRICES, child_environment, metrics_environment
-from headwater.app.home import Home, require_platform
-from headwater.app.ingests import load_ingests, variables_of
-from headwater.app.streams import load_bindings
+from headwater.app.ingest_kinds import load_ingests, variables_of
+from headwater.app.stream_bindings import load_bindings
 from headwater.children import Child, spawn
 from headwater.errors import SetupError
-from headwater.process_manager import ManagedProcess, ProcessManager
+from headwater.process_manager import ProcessManager, SupervisedProcess
 from headwater.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -31,7 +31,7 @@ KAFKA_READY_WITHIN_S = 60.0
 VALKEY_READY_WITHIN_S = 30.0
 SERVING_WITHIN_S = 60.0
 LISTEN_BACKLOG = 1024
-REFUSED = 2
+SETUP_ERROR_STATUS = 2
 """The exit status of a command that can't start with its settings. Restarting it would not help."""
 LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 
@@ -39,24 +39,24 @@ LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 def up(settings: Settings, announce: Callable[[str], None]) -> None:
     """Run until SIGINT or SIGTERM. announce: called with each line of the greeting. Raises SetupError."""
     require_platform()
-    home = Home(settings.data_dir)
-    home.create()
+    data_directory = DataDirectory(settings.data_dir)
+    data_directory.create()
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    addresses = Addresses(settings, home)
-    addresses.require_kafka_settings()  # a mistake must stop the start, not only the API
-    syncing = addresses.embedded_valkey().syncing() if addresses.embeds_valkey else nullcontext()
+    endpoints = Endpoints(settings, data_directory)
+    endpoints.require_kafka_settings()  # a mistake must stop the start, not only the API
+    syncing = endpoints.embedded_valkey().syncing() if endpoints.embeds_valkey else nullcontext()
     with (
-        home.locked("up"),
+        data_directory.locked("up"),
         listening(settings.host, settings.port) as listener,
         syncing,
         supervised() as supervisor,
     ):
-        provide_local_key(addresses)
-        start_services(supervisor, addresses, listener)
+        provide_local_key(endpoints)
+        start_services(supervisor, endpoints, listener)
         if wait_until_serving(settings, supervisor, stop):
-            for line in greeting(settings, home):
+            for line in greeting(settings, data_directory):
                 announce(line)
         while not stop.wait(TICK_S):
             supervisor.restart_ended()
@@ -74,8 +74,7 @@ def supervised() -> Iterator[ProcessManager]:
 
 @contextmanager
 def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """Open the API's listening socket. The parent holds it, so that no other program takes the port during a restart.
-    """
+    """Open the API's listening socket. This process holds it, so that the port stays open when the API restarts."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=LISTEN_BACKLOG)
@@ -88,46 +87,46 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def start_services(supervisor: ProcessManager, addresses: Addresses, listener: socket.socket) -> None:
+def start_services(supervisor: ProcessManager, endpoints: Endpoints, listener: socket.socket) -> None:
     """Start the embedded services in parallel, then the controller, the prices worker, the ingests and the API.
 
     Raises SetupError when an embedded service does not start.
     """
     with ThreadPoolExecutor(2) as pool:
-        starting = [pool.submit(start) for start in _parts(supervisor, addresses)]
+        starting = [pool.submit(start) for start in _embedded_services(supervisor, endpoints)]
         for part in starting:
             part.result()
-    settings, environment = addresses.settings, partial(child_environment, addresses.settings, addresses.home)
+    settings, environment = endpoints.settings, partial(child_environment, endpoints.settings, endpoints.data_directory)
     bindings = load_bindings(settings)
     controller, prices = environment(CONTROLLER, bindings), environment(PRICES)
-    supervisor.add(ManagedProcess("controller", lambda: _command(controller, "controller"), grace_s=20.0))
-    supervisor.add(ManagedProcess("prices", lambda: _command(prices, "prices", "worker"), grace_s=20.0))
+    supervisor.add(SupervisedProcess("controller", lambda: _command(controller, "controller"), grace_s=20.0))
+    supervisor.add(SupervisedProcess("prices", lambda: _command(prices, "prices", "worker"), grace_s=20.0))
     for name in load_ingests(settings.ingests):
         variables = environment(INGEST.also(*variables_of(settings.ingests, name)))
         start = partial(_command, variables, "ingest", "run", name)
-        supervisor.add(ManagedProcess(f"ingest {name}", start, grace_s=20.0, essential=False))
-    api = environment(API, bindings) | metrics_environment(addresses.home.fresh_metrics_dir())
+        supervisor.add(SupervisedProcess(f"ingest {name}", start, grace_s=20.0, essential=False))
+    api = environment(API, bindings) | metrics_environment(endpoints.data_directory.fresh_metrics_dir())
     for number in range(settings.api_processes):
-        supervisor.add(ManagedProcess(f"api-{number}", lambda: _api(api, listener)))
+        supervisor.add(SupervisedProcess(f"api-{number}", lambda: _api(api, listener)))
 
 
-def _parts(supervisor: ProcessManager, addresses: Addresses) -> list[Callable[[], None]]:
-    parts: list[Callable[[], None]] = []
-    if addresses.embeds_valkey:
-        valkey = addresses.embedded_valkey()
-        parts.append(
-            lambda: valkey.wait_ready(supervisor.add(ManagedProcess("valkey", valkey.start)), VALKEY_READY_WITHIN_S)
+def _embedded_services(supervisor: ProcessManager, endpoints: Endpoints) -> list[Callable[[], None]]:
+    starts: list[Callable[[], None]] = []
+    if endpoints.embeds_valkey:
+        valkey = endpoints.embedded_valkey()
+        starts.append(
+            lambda: valkey.wait_ready(supervisor.add(SupervisedProcess("valkey", valkey.start)), VALKEY_READY_WITHIN_S)
         )
-    if addresses.embeds_kafka:
-        kafka = addresses.embedded_kafka()
+    if endpoints.embeds_kafka:
+        kafka = endpoints.embedded_kafka()
 
         def start_kafka() -> None:
             kafka.prepare()
-            service = ManagedProcess("kafka", kafka.start, grace_s=30.0)
+            service = SupervisedProcess("kafka", kafka.start, grace_s=30.0)
             kafka.wait_ready(supervisor.add(service), KAFKA_READY_WITHIN_S)
 
-        parts.append(start_kafka)
-    return parts
+        starts.append(start_kafka)
+    return starts
 
 
 def _command(environment: dict[str, str], *arguments: str, pass_fds: tuple[int, ...] = ()) -> Child:
@@ -145,7 +144,7 @@ def wait_until_serving(settings: Settings, supervisor: ProcessManager, stop: thr
     with httpx.Client(base_url=f"http://{host}:{settings.port}", timeout=5) as client:
         while not stop.wait(TICK_S):
             supervisor.restart_ended()
-            if refused := supervisor.essential_ended_with(REFUSED):
+            if refused := supervisor.essential_ended_with(SETUP_ERROR_STATUS):
                 raise SetupError(f"The {refused[0]} process can't start. Its message above says why.")
             try:
                 answer = client.get("/readyz")
@@ -160,11 +159,11 @@ def wait_until_serving(settings: Settings, supervisor: ProcessManager, stop: thr
     return False
 
 
-def greeting(settings: Settings, home: Home) -> list[str]:
+def greeting(settings: Settings, data_directory: DataDirectory) -> list[str]:
     """Return the lines that are printed when everything is ready."""
     lines = [
         f"Headwater is ready:  http://{settings.host}:{settings.port}  (API, reference at /docs)",
-        f"API key in:          {home.api_key}",
+        f"API key in:          {data_directory.api_key}",
     ]
     if settings.host not in LOCAL_HOSTS:
         lines.append("Warning: other machines can connect, and connections are not encrypted (no TLS).")

@@ -110,7 +110,10 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
     reporter.report("starting")
     try:
         lookup_times: deque[float] = deque(maxlen=MAX_LOOKUP_TIMES)
-        with _resources(spec, reporter, lookup_times) as resources, _pipeline_metrics(spec, slot, lookup_times) as metrics:
+        with (
+            _resources(spec, reporter, lookup_times) as resources,
+            _pipeline_metrics(spec, slot, lookup_times) as metrics,
+        ):
             worker = _worker(spec, slot, resources, metrics, reporter, plan)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: worker.stop())

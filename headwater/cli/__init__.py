@@ -1,16 +1,31 @@
-"""The command line: `app` is all of it; each module holds the commands of one kind.
+"""The command line. `app` is the typer application; each module defines a group of commands.
 
-Commands import what they compose when they run: `headwater --help` and a worker's start stay fast.
+Commands import their implementation when they run, so that `headwater --help` starts fast.
 """
 
 import typer
 
-from headwater.cli import abi, audit, backup, docs, doctor, ingest, keys, owners, parts, prices, sweep, tools
-from headwater.model.audit import CLI, act_as
+from headwater.cli import (
+    abi,
+    audit,
+    backup,
+    demo,
+    docs,
+    doctor,
+    ingest,
+    keys,
+    owners,
+    prices,
+    processes,
+    replay,
+    settings,
+    sweep,
+)
+from headwater.model.audit import CLI, set_actor
 
 app = typer.Typer(
     name="headwater",
-    help="Firehoses of blockchain records in, just the records a user wants out.",
+    help="Filters streams of blockchain records into Kafka topics of your own.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -19,11 +34,13 @@ app = typer.Typer(
 
 @app.callback()
 def _main() -> None:
-    act_as(CLI)
+    set_actor(CLI)
 
 
-parts.register(app)
-tools.register(app)
+processes.register(app)
+replay.register(app)
+demo.register(app)
+settings.register(app)
 audit.register(app)
 backup.register(app)
 doctor.register(app)

@@ -1,4 +1,4 @@
-"""Commands of the event ABIs."""
+"""Commands for event ABIs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +8,7 @@ import typer
 from headwater.cli.options import takes_settings
 from headwater.settings import Settings
 
-app = typer.Typer(help="Event ABIs, by which EVM ingests decode logs.", no_args_is_help=True)
+app = typer.Typer(help="Event ABIs, with which EVM ingests decode logs.", no_args_is_help=True)
 
 
 def import_(
@@ -17,23 +17,26 @@ def import_(
         list[Path],
         typer.Argument(
             metavar="FILE…",
-            help="JSON ABIs, build artifacts, explorers' answers, solc's output, or human-readable ABIs; "
+            help="JSON ABIs, build artifacts, explorers' responses, solc's output, or human-readable ABIs; "
             ".gz is unpacked.",
         ),
     ],
-    address: Annotated[str, typer.Option(help="Contract whose ABI this is; without one, it is for all.")] = "",
+    address: Annotated[str, typer.Option(help="Contract of the ABI; by default, the ABI is for all contracts.")] = "",
     override_shipped: Annotated[
         bool,
         typer.Option("--override-shipped", help="Use these parameter names in place of those that Headwater ships."),
     ] = False,
 ) -> None:
-    """Add the events of some ABIs to those that EVM ingests decode; they count from the ingest's next start."""
+    """Import the events of ABI files for EVM ingests. A running ingest uses them after a restart."""
     from headwater.app.abis import import_abis, shipped_names
 
     done = import_abis(settings, files, address, override_shipped=override_shipped)
     print(f"{done.new} new events; {done.known} imported in all")
     for event in shipped_names(settings):
-        print(f"{event} ships with Headwater and keeps these names; --override-shipped takes the imported ones")
+        print(
+            f"{event} ships with Headwater and keeps its parameter names; use --override-shipped to replace them by "
+            "the imported ones"
+        )
 
 
 app.command("import")(takes_settings("data_dir")(import_))
@@ -41,4 +44,4 @@ app.command("import")(takes_settings("data_dir")(import_))
 
 @app.callback()
 def _abi() -> None:
-    """Makes `import` a command of its own, although it is the only one."""
+    """A callback makes typer keep the subcommand `import`, although it is the only one."""

@@ -19,19 +19,23 @@ def register(app: typer.Typer) -> None:
 def audit(
     settings: Settings,
     owner: Annotated[str | None, typer.Option(help="Only changes of this owner's objects.")] = None,
-    of: Annotated[
-        str | None, typer.Option("--object", help="Only changes of this id; a configuration's with its filters'.")
+    object_id: Annotated[
+        str | None,
+        typer.Option(
+            "--object",
+            help="Only changes of the object with this id; for a configuration, also changes of its filters.",
+        ),
     ] = None,
     since: Annotated[datetime | None, typer.Option(help="Only changes at or after this time (UTC).")] = None,
     until: Annotated[datetime | None, typer.Option(help="Only changes before this time (UTC).")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, help="The maximum number of entries.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Show the audit log: who changed what, newest first."""
-    from headwater.app.control import audit_of
+    from headwater.app.database import opened_audit_log
 
-    query = AuditQuery(owner, of, as_utc(since), as_utc(until), limit)
-    with audit_of(settings) as log:
+    query = AuditQuery(owner, object_id, as_utc(since), as_utc(until), limit)
+    with opened_audit_log(settings) as log:
         rows = [_row(entry) for entry in log.read(query)]
     if as_json:
         for row in rows:

@@ -1,4 +1,4 @@
-"""`headwater backup` and `headwater restore`: the database, the secret key and the set store in one file."""
+"""`headwater backup` and `headwater restore`: keep the database, the secret key and the set store in one file."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,13 +8,13 @@ import typer
 from headwater.cli.options import DATABASE, takes_settings
 from headwater.settings import Settings
 
-PLACES = (*DATABASE, "redis_url")
+BACKUP_SETTINGS = (*DATABASE, "redis_url")
 
 
 def register(app: typer.Typer) -> None:
     """Add this module's commands."""
-    app.command()(takes_settings(*PLACES)(backup))
-    app.command()(takes_settings(*PLACES)(restore))
+    app.command()(takes_settings(*BACKUP_SETTINGS)(backup))
+    app.command()(takes_settings(*BACKUP_SETTINGS)(restore))
 
 
 def backup(
@@ -24,44 +24,43 @@ def backup(
         bool, typer.Option("--without-secret-key", help="Leave the secret key out; keep it elsewhere.")
     ] = False,
 ) -> None:
-    """Write the database, the secret key and the set store into one file, while Headwater runs, and check it."""
+    """Write the database, the secret key and the set store into one file, and verify it. Headwater may run."""
     from headwater.app.backup import backup as write
-    from headwater.telemetry import configure_logging
+    from headwater.logging_setup import configure_logging
 
     configure_logging("warning")
     manifest = write(settings, file, with_key=not without_key)
-    print(f"{file}: {_told(manifest)}. It was read back and is whole.")
+    print(f"{file}: {_describe(manifest)}. The backup was verified.")
     if not without_key:
-        print("It holds the secret key: keep it as safe as a password.")
+        print("It contains the secret key: keep it as safe as a password.")
 
 
 def restore(
     settings: Settings,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of `headwater backup`.")],
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace the database and set store that are there.")
-    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the existing database and set store.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Only check the file.")] = False,
 ) -> None:
-    """Check a backup, and put it in place of what a stopped installation has. Kafka's data stays as it is."""
-    from headwater.app.backup import restore as put_back
+    """Verify a backup, and replace the data of a stopped installation by it. Kafka's data is not changed."""
+    from headwater.app.backup import restore as restore_backup
     from headwater.app.backup import verify
-    from headwater.telemetry import configure_logging
+    from headwater.logging_setup import configure_logging
 
     configure_logging("warning")
     if check:
-        print(f"{file}: {_told(verify(file))}. It is whole.")
+        print(f"{file}: {_describe(verify(file))}. The backup is complete.")
         return
-    manifest = put_back(settings, file, replace=replace)
-    print(f"Restored {_told(manifest)}.")
+    manifest = restore_backup(settings, file, replace=replace)
+    print(f"Restored {_describe(manifest)}.")
     if unreadable := manifest["unreadable_keys"]:
-        print(f"{unreadable} keys of a newer set store (prices, metrics) were left out; they are made anew.")
+        print(f"{unreadable} entries in a newer format (prices, metrics) were skipped; they are computed again.")
     print(
-        "What was deployed after the backup stays on Kafka untouched: `headwater sweep` lists it once Headwater runs."
+        "Kafka resources of deployments that are newer than the backup are kept. Start Headwater and list them with "
+        "`headwater sweep`."
     )
 
 
-def _told(manifest: dict[str, Any]) -> str:
+def _describe(manifest: dict[str, Any]) -> str:
     database = manifest["members"]["database.jsonl"]["lines"]
     sets = manifest["members"]["set-store.jsonl"]["lines"]
     return (

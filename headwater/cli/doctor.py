@@ -1,4 +1,4 @@
-"""`headwater doctor`: what of an installation's data needs somebody's hand."""
+"""`headwater doctor`: lists stored data that needs manual repair."""
 
 import json
 from dataclasses import asdict
@@ -35,5 +35,5 @@ def doctor(
             table.add_row(row.kind, Text(row.id), Text(row.owner), Text(row.reason))
         wide_console().print(table)
     else:
-        print("Everything that is stored can be read.")
+        print("All stored data can be read.")
     raise typer.Exit(1 if found else 0)

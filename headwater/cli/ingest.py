@@ -1,4 +1,4 @@
-"""Commands that feed streams from chain nodes."""
+"""Commands that write records of chain nodes to streams."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,16 +14,18 @@ if TYPE_CHECKING:
     from headwater.ingest.base import Feed
     from headwater.ingest.options import IngestOptions
 
-app = typer.Typer(help="Feed streams from chain nodes; each ingest goes on where it stopped.", no_args_is_help=True)
+app = typer.Typer(
+    help="Write records of chain nodes to streams; each ingest resumes where it stopped.", no_args_is_help=True
+)
 
 _SETTINGS = (*KAFKA, "log_level", "kafka_replication", "stream_bindings")
 
 
 def run(settings: Settings, name: Annotated[str, typer.Argument(help="A name in the file of --ingests.")]) -> None:
-    """Run one ingest of the file in settings, as `headwater up` does."""
-    from headwater.app.ingest import run_ingest, stop_by_signal
-    from headwater.app.ingests import load_ingest
-    from headwater.telemetry import configure_logging
+    """Run one ingest of the file of --ingests, as `headwater up` does."""
+    from headwater.app.ingest_kinds import load_ingest
+    from headwater.app.run_ingest import run_ingest, stop_by_signal
+    from headwater.logging_setup import configure_logging
 
     configure_logging(settings.log_level)
     options, open_feed = load_ingest(settings.ingests, name)
@@ -39,42 +41,54 @@ def evm(
         list[str],
         typer.Option(
             envvar="HEADWATER_EVM_RPC",
-            help="URL of a node (http or https); again for more, which are asked when it fails. Other users of this "
-            "machine can read flags: the variable, with blanks between URLs, keeps keys secret.",
+            help="URL of a node (http or https). Repeat the flag for fallback nodes. Other users of this machine can "
+            "read flags, so set the variable instead when a URL contains a key; separate several URLs by spaces.",
         ),
     ],
     ws: Annotated[str, typer.Option(envvar="HEADWATER_EVM_WS", help="URL for new heads (ws or wss).")] = "",
-    name: Annotated[str, typer.Option(help="Whose position this is; default: evm-CHAIN, with the range.")] = "",
-    confirmations: Annotated[int, typer.Option(min=0, help="Blocks below the head; 0: what the node calls final.")] = 0,
+    name: Annotated[
+        str,
+        typer.Option(
+            help="Name of the ingest, under which its position is stored; default: evm-CHAIN, with the range of blocks."
+        ),
+    ] = "",
+    confirmations: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Number of blocks behind the head that are not final yet; 0 uses the node's tag (--finality)."
+        ),
+    ] = 0,
     finality: Annotated[
-        str, typer.Option(help="The node's tag, without --confirmations: finalized or safe.")
+        str, typer.Option(help="Block tag that counts as final when --confirmations is 0: finalized or safe.")
     ] = "finalized",
     zerolag: Annotated[
-        bool, typer.Option(help="Write the zerolag streams too; those that are bound are anyway.")
+        bool, typer.Option(help="Also write zerolag streams that are not bound; bound ones are always written.")
     ] = False,
-    from_block: Annotated[int | None, typer.Option(min=0, help="First block, at the first start.")] = None,
-    to_block: Annotated[int | None, typer.Option(min=0, help="Last block: ends there.")] = None,
+    from_block: Annotated[
+        int | None, typer.Option(min=0, help="First block to read when the ingest has no stored position.")
+    ] = None,
+    to_block: Annotated[int | None, typer.Option(min=0, help="Last block; the ingest ends after it.")] = None,
     rate: Annotated[float, typer.Option(min=0, help="Calls a second to each node; 0 is no limit.")] = 0,
     parallel: Annotated[int, typer.Option(min=1, help="Requests in flight.")] = 4,
-    poll_s: Annotated[float, typer.Option(help="Seconds between looks at the head, without --ws.")] = 1.0,
-    fetch: Annotated[str, typer.Option(help="The method that is asked first: receipts (the default) or logs.")] = "",
+    poll_s: Annotated[float, typer.Option(help="Polling interval for new blocks in seconds, without --ws.")] = 1.0,
+    fetch: Annotated[str, typer.Option(help="Method that is tried first: receipts (default) or logs.")] = "",
     reorg_depth: Annotated[int, typer.Option(min=1, help="Blocks that zerolag streams can retract.")] = 256,
-    metrics_port: Annotated[int, typer.Option(min=0, help="Port of 127.0.0.1 with Prometheus series; 0: none.")] = 0,
+    metrics_port: Annotated[int, typer.Option(min=0, help="Port of 127.0.0.1 with Prometheus metrics; 0: none.")] = 0,
 ) -> None:
-    """Feed the five streams of an EVM chain from a node, or with --to-block a range of its blocks."""
-    from headwater.app.ingest import run_ingest
-    from headwater.cli.progress import range_shown
+    """Write the five streams of an EVM chain from a node; with --to-block, only a range of blocks."""
+    from headwater.app.run_ingest import run_ingest
+    from headwater.cli.progress import range_progress
     from headwater.ingest.evm.feed import EvmFeed
     from headwater.ingest.options import default_name
 
-    options, feed, stop = _opened(
+    options, feed, stop = _open_ingest(
         "evm", settings, chain=chain, rpc=rpc, ws=ws or None,
         name=name or default_name(f"evm-{chain}", from_block, to_block), finality=confirmations or finality,
         zerolag=zerolag, from_block=from_block, to_block=to_block, rate=rate, parallel=parallel, poll_s=poll_s,
         fetch=fetch or None, reorg_depth=reorg_depth, metrics_port=metrics_port,
     )  # fmt: skip
     assert isinstance(feed, EvmFeed)
-    with range_shown(from_block, to_block, "blocks") as progress:
+    with range_progress(from_block, to_block, "blocks") as progress:
         feed.progress = progress
         meters = run_ingest(settings, options, feed, stop)
     print(meters.summary())
@@ -88,15 +102,20 @@ def hyperliquid(
     settings: Settings,
     node_data: Annotated[Path | None, typer.Option(help="The folder that a node writes to (~/hl/data).")] = None,
     ws: Annotated[str | None, typer.Option(help="URL of a WebSocket API, for trades or blocks.")] = None,
-    entity: Annotated[list[str] | None, typer.Option(help="What to tell; again for more. All, when none.")] = None,
-    coin: Annotated[list[str] | None, typer.Option(help="A market of --ws; again for more. All, when none.")] = None,
-    from_start: Annotated[bool, typer.Option(help="A first start reads what is there.")] = False,
+    entity: Annotated[
+        list[str] | None, typer.Option(help="Entity to write; may be repeated. Default: all.", show_default=False)
+    ] = None,
+    coin: Annotated[
+        list[str] | None,
+        typer.Option(help="Market to read with --ws; may be repeated. Default: all.", show_default=False),
+    ] = None,
+    from_start: Annotated[bool, typer.Option(help="On the first start, also read existing files.")] = False,
     name: Annotated[
-        str, typer.Option(help="Of this ingest: it goes on where the last one of this name stopped.")
+        str, typer.Option(help="Name of the ingest: it resumes at the stored position of this name.")
     ] = "hyperliquid",
-    metrics_port: Annotated[int, typer.Option(help="Prometheus metrics on this port of 127.0.0.1; 0 for none.")] = 0,
+    metrics_port: Annotated[int, typer.Option(help="Port of 127.0.0.1 with Prometheus metrics; 0: none.")] = 0,
 ) -> None:
-    """Blocks, trades, fills, orders and misc events of Hyperliquid, from a node's files or the WebSocket API."""
+    """Write blocks, trades, fills, orders and misc events of Hyperliquid, from a node's files or the WebSocket API."""
     _run("hyperliquid", settings, name=name, node_data=node_data, ws=ws, entities=entity or (), coins=coin or (),
          from_start=from_start, metrics_port=metrics_port)  # fmt: skip
 
@@ -110,25 +129,33 @@ def solana(
         str,
         typer.Option(
             envvar="HEADWATER_SOLANA_RPC",
-            help="URL of the node (http or https). Other users of this machine can read flags: the variable keeps a "
-            "key secret.",
+            help="URL of the node (http or https). Other users of this machine can read flags, so set the variable "
+            "instead when the URL contains a key.",
         ),
     ],
-    name: Annotated[str, typer.Option(help="Whose position this is; default: solana, with the range.")] = "",
+    name: Annotated[
+        str,
+        typer.Option(
+            help="Name of the ingest, under which its position is stored; default: solana, with the range of slots."
+        ),
+    ] = "",
     commitment: Annotated[
-        Literal["finalized", "confirmed"], typer.Option(help="Confirmed blocks come seconds earlier; one may vanish.")
+        Literal["finalized", "confirmed"],
+        typer.Option(help="Confirmed blocks arrive seconds earlier, but may be dropped by the chain later."),
     ] = "finalized",
-    from_slot: Annotated[int | None, typer.Option(min=0, help="First slot, at the first start.")] = None,
-    to_slot: Annotated[int | None, typer.Option(min=0, help="Last slot: ends there.")] = None,
+    from_slot: Annotated[
+        int | None, typer.Option(min=0, help="First slot to read when the ingest has no stored position.")
+    ] = None,
+    to_slot: Annotated[int | None, typer.Option(min=0, help="Last slot; the ingest ends after it.")] = None,
     encoding: Annotated[
         Literal["json", "base64"], typer.Option(help="How the node sends transactions; records are the same.")
     ] = "json",
     rate: Annotated[float, typer.Option(min=0, help="Calls a second; 0 is no limit.")] = 0,
     parallel: Annotated[int, typer.Option(min=1, max=32, help="Blocks fetched at once.")] = 4,
-    poll_s: Annotated[float, typer.Option(help="Seconds between looks at the newest slot, up to 5.")] = 0.5,
-    metrics_port: Annotated[int, typer.Option(min=0, help="Port of 127.0.0.1 with Prometheus series; 0: none.")] = 0,
+    poll_s: Annotated[float, typer.Option(help="Polling interval for new slots in seconds, up to 5.")] = 0.5,
+    metrics_port: Annotated[int, typer.Option(min=0, help="Port of 127.0.0.1 with Prometheus metrics; 0: none.")] = 0,
 ) -> None:
-    """Feed the transactions of Solana that are no votes from a node, or with --to-slot a range of its slots."""
+    """Write the non-vote transactions of Solana from a node; with --to-slot, only a range of slots."""
     from headwater.ingest.options import default_name
 
     _run("solana", settings, rpc=rpc, name=name or default_name("solana", from_slot, to_slot), commitment=commitment,
@@ -140,18 +167,21 @@ app.command()(takes_settings(*_SETTINGS)(solana))
 
 
 def _run(kind: str, settings: Settings, **options: Any) -> None:
-    """Run an ingest of this kind, and tell what it stored. Raises SetupError when an option is not valid."""
-    from headwater.app.ingest import run_ingest
+    """Run an ingest of this kind, and print what it stored. Raises SetupError when an option is invalid."""
+    from headwater.app.run_ingest import run_ingest
 
-    print(run_ingest(settings, *_opened(kind, settings, **options)).summary())
+    print(run_ingest(settings, *_open_ingest(kind, settings, **options)).summary())
 
 
-def _opened(kind: str, settings: Settings, **options: Any) -> "tuple[IngestOptions, Feed, Event]":
-    """An ingest of this kind, and what ends it; the process logs. Raises SetupError when an option is not valid."""
-    from headwater.app.ingest import stop_by_signal
-    from headwater.app.ingests import KINDS
+def _open_ingest(kind: str, settings: Settings, **options: Any) -> "tuple[IngestOptions, Feed, Event]":
+    """Configure logging, validate the options and open the feed. Raises SetupError when an option is invalid.
+
+    Returns the options, the feed and the event that stops it.
+    """
+    from headwater.app.ingest_kinds import KINDS
+    from headwater.app.run_ingest import stop_by_signal
     from headwater.ingest.options import read_options
-    from headwater.telemetry import configure_logging
+    from headwater.logging_setup import configure_logging
 
     configure_logging(settings.log_level)
     model, open_feed = KINDS[kind]
@@ -162,4 +192,4 @@ def _opened(kind: str, settings: Settings, **options: Any) -> "tuple[IngestOptio
 
 @app.callback()
 def _ingest() -> None:
-    """Makes each command one of its own, however few there are."""
+    """A callback makes typer keep subcommands even if the group has only one."""

@@ -1,4 +1,4 @@
-"""`headwater keys`: make, list and revoke API keys."""
+"""`headwater keys`: creates, lists and revokes API keys."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -12,30 +12,30 @@ from headwater.errors import InvalidInput
 from headwater.model.key import DEFAULT_SCOPES, PREFIX, SCOPES
 from headwater.settings import Settings
 
-app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
+app = typer.Typer(help="Create, list and revoke API keys.", no_args_is_help=True)
 DEFAULT = f"Default: {', '.join(DEFAULT_SCOPES)}."
 SCOPE_HELP = f"May be repeated: {', '.join(SCOPES)}. {DEFAULT} admin is reserved: it grants nothing yet."
 
 
 def _create(
     settings: Settings,
-    owner: Annotated[str, typer.Option(help="Whom the key speaks for; owners see their own objects only.")],
+    owner: Annotated[str, typer.Option(help="Owner of the key; a key gives access to the objects of its owner only.")],
     scope: Annotated[list[str] | None, typer.Option(help=SCOPE_HELP)] = None,
-    expires: Annotated[datetime | None, typer.Option(help="When it stops being good (UTC); default: never.")] = None,
+    expires: Annotated[datetime | None, typer.Option(help="Expiry time (UTC); default: never.")] = None,
 ) -> None:
-    """Make a key and print it, alone, on standard output. It can't be shown again."""
-    from headwater.app.control import keys_of
+    """Create a key, and print only the key on standard output. It can't be shown again."""
+    from headwater.app.database import opened_keys
 
-    with keys_of(settings) as keys:
+    with opened_keys(settings) as keys:
         print(keys.create(owner, tuple(scope) if scope else DEFAULT_SCOPES, as_utc(expires)))
 
 
 def _list(settings: Settings) -> None:
     """List all keys, without their secrets."""
-    from headwater.app.control import keys_of
+    from headwater.app.database import opened_keys
 
     table = Table("key id", "owner", "scopes", "created", "expires", "last used", "state")
-    with keys_of(settings) as keys:
+    with opened_keys(settings) as keys:
         for key in keys.list():
             times = (_shown(time) for time in (key.created_at, key.expires_at, key.last_used_at))
             table.add_row(Text(key.id), Text(key.owner), " ".join(key.scopes), *times, key.state(datetime.now(UTC)))
@@ -49,12 +49,12 @@ def _shown(time: datetime | None) -> str:
 def _revoke(
     settings: Settings, key_id: Annotated[str, typer.Argument(help="The 12 characters after `hw_live_`.")]
 ) -> None:
-    """Revoke a key. It is refused within 5 s."""
-    from headwater.app.control import keys_of
+    """Revoke a key. The API rejects it after 5 s at the latest."""
+    from headwater.app.database import opened_keys
 
     if key_id.startswith(PREFIX):
-        raise InvalidInput("Name the key by the 12 characters after hw_live_ alone; the rest of it is its secret.")
-    with keys_of(settings) as keys:
+        raise InvalidInput("Pass only the 12 characters after hw_live_; the rest of the key is secret.")
+    with opened_keys(settings) as keys:
         keys.revoke(key_id)
 
 

@@ -1,4 +1,4 @@
-"""Commands of the token prices."""
+"""Commands for token prices."""
 
 from contextlib import closing
 from pathlib import Path
@@ -9,14 +9,16 @@ import typer
 from headwater.cli.options import KAFKA, takes_settings
 from headwater.settings import Settings
 
-app = typer.Typer(help="Token prices: the worker that keeps them, and what feeds them.", no_args_is_help=True)
+app = typer.Typer(
+    help="Token prices: the prices worker, and the pipelines and imports that supply ticks.", no_args_is_help=True
+)
 tokens_app = typer.Typer(help="Tokens and their decimals, which price recipes need.", no_args_is_help=True)
 
 
 def worker(settings: Settings) -> None:
-    """Fold ticks into prices, against the addresses in settings; several workers share the work."""
-    from headwater.app.prices import run
-    from headwater.telemetry import configure_logging
+    """Fold ticks into prices; several workers share the partitions. The settings name Kafka and the set store."""
+    from headwater.app.prices_worker import run
+    from headwater.logging_setup import configure_logging
 
     configure_logging(settings.log_level)
     run(settings)
@@ -25,41 +27,42 @@ def worker(settings: Settings) -> None:
 def enable(
     settings: Settings,
     recipe: Annotated[str, typer.Argument(help="uniswap-v3, uniswap-v2, orca or hyperliquid.")],
-    chain: Annotated[str, typer.Option(help="Chain of the trades; may be left out where there is only one.")] = "",
+    chain: Annotated[str, typer.Option(help="Chain of the trades; may be omitted when there is only one.")] = "",
     entity: Annotated[str, typer.Option(help="Kind of record to read: log or decoded_log.")] = "",
     pools: Annotated[Path | None, typer.Option(help="JSON or CSV: address, token0, token1 of each pool.")] = None,
     learn: Annotated[
         list[Path] | None,
-        typer.Option(help="JSON lines of logs: PairCreated and PoolCreated of known factories name pools."),
+        typer.Option(help="JSON lines of logs: events PairCreated and PoolCreated of known factories announce pools."),
     ] = None,
     factory: Annotated[
-        list[str] | None, typer.Option(help="Address of a factory that --learn trusts beside the known ones.")
+        list[str] | None, typer.Option(help="Address of a factory that --learn trusts in addition to the known ones.")
     ] = None,
     stablecoin: Annotated[
-        list[str] | None, typer.Option(help="Address of a token that counts as one USD beside the known ones.")
+        list[str] | None, typer.Option(help="Address of a token that counts as one USD, in addition to the known ones.")
     ] = None,
     quote: Annotated[
-        list[str] | None, typer.Option(help="Address of a token that pools may be quoted in beside the usual ones.")
+        list[str] | None,
+        typer.Option(help="Address of a token that pools may be quoted in, in addition to the known ones."),
     ] = None,
-    markets: Annotated[Path | None, typer.Option(help="An answer of Hyperliquid's `meta`.")] = None,
-    url: Annotated[str, typer.Option(help="Address of the API; default: this machine's.")] = "",
-    deploy: Annotated[bool, typer.Option(help="Deploy it as well.")] = True,
+    markets: Annotated[Path | None, typer.Option(help="A response of Hyperliquid's `meta`.")] = None,
+    url: Annotated[str, typer.Option(help="URL of the API; default: the one on this machine.")] = "",
+    deploy: Annotated[bool, typer.Option(help="Also deploy the configuration.")] = True,
 ) -> None:
-    """Make a price pipeline, or bring it up to date; it is an ordinary configuration. docs/prices.md tells more."""
-    from headwater.app.recipes import Api
-    from headwater.app.recipes_table import TableSources, table_of
+    """Create or update a price pipeline, which is an ordinary configuration. See docs/prices.md."""
+    from headwater.app.api_client import ApiClient
+    from headwater.app.recipe_tables import TableSources, table_of
     from headwater.services.recipes import find
 
     known, chain, entity = find(recipe, chain, entity)
-    with closing(Api(settings, url)) as api:
+    with closing(ApiClient(settings, url)) as api:
         sources = TableSources(pools, learn or (), markets, factory or (), stablecoin or (), quote or ())
-        made_of = table_of(settings, api, known.name, chain, sources)
-        made = api.put(known.configuration(chain, entity, made_of.table, made_of.note))
+        recipe_table = table_of(settings, api, known.name, chain, sources)
+        flow_id = api.put(known.configuration(chain, entity, recipe_table.table, recipe_table.note))
         if deploy:
-            api.deploy(made)
-    for address, symbol in made_of.dollars.items():
+            api.deploy(flow_id)
+    for address, symbol in recipe_table.dollars.items():
         print(f"{symbol} ({address}) counts as one USD.")
-    print(f"{made_of.note}\nConfiguration {made}{' is deployed' if deploy else ''}.")
+    print(f"{recipe_table.note}\nConfiguration {flow_id}{' is deployed' if deploy else ''}.")
 
 
 def import_(
@@ -68,20 +71,20 @@ def import_(
         list[Path], typer.Argument(metavar="FILE…", help="Ticks as JSON lines, CSV or Parquet, compressed or not.")
     ],
 ) -> None:
-    """Write ticks from files into the prices, so that they begin with a history. Repeats change nothing."""
+    """Import ticks from files, so that the prices have a history. A repeated import changes nothing."""
     from itertools import chain as concatenated
 
     from headwater.app.price_import import import_ticks
-    from headwater.ingest.files import RecordFile
-    from headwater.telemetry import configure_logging
+    from headwater.logging_setup import configure_logging
+    from headwater.record_files.record_file import RecordFile
 
     configure_logging("warning")
     done = import_ticks(settings, concatenated.from_iterable(RecordFile(path, check=False) for path in files))
     print(f"{done.written} ticks written")
-    for number, failure in done.shown:
-        print(f"record {number} is no tick: {failure.message}")
-    if done.refused:
-        print(f"{done.refused} records are no ticks")
+    for number, failure in done.examples:
+        print(f"record {number} is not a valid tick: {failure.message}")
+    if done.rejected:
+        print(f"{done.rejected} records were rejected")
         raise typer.Exit(1)
 
 
@@ -89,8 +92,8 @@ def import_tokens(
     settings: Settings,
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Token Lists as JSON; .gz is unpacked.")],
 ) -> None:
-    """Add the tokens of some Token Lists to those that price recipes know."""
-    from headwater.app.recipes import add_tokens
+    """Import the tokens of Token Lists, for price recipes."""
+    from headwater.app.token_lists import add_tokens
 
     for chain, known in add_tokens(settings, files).items():
         print(f"{chain}: {len(known)} tokens")
@@ -104,4 +107,4 @@ tokens_app.command("import")(takes_settings("data_dir")(import_tokens))
 
 @tokens_app.callback()
 def _tokens() -> None:
-    """Makes `import` a command of its own, although it is the only one."""
+    """A callback makes typer keep the subcommand `import`, although it is the only one."""

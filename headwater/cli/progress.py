@@ -1,4 +1,4 @@
-"""A progress bar, where someone can see it."""
+"""Progress bars, which are only shown on a terminal."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,12 +14,15 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-EVERY: Final = 1_000
-"""Records between two looks at how far they are."""
+UPDATE_EVERY: Final = 1_000
+"""The number of records between two updates of the progress bar."""
 
 
-def shown(records: Iterator[bytes], size: int, done: Callable[[], float]) -> Iterator[bytes]:
-    """The same records; on a terminal, a bar on standard error tells how many, and `done` of `size`."""
+def with_progress_bar(records: Iterator[bytes], size: int, done: Callable[[], float]) -> Iterator[bytes]:
+    """Yield the records; on a terminal, show a progress bar on standard error.
+
+    done: returns how many of the `size` bytes have been read.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
         yield from records
@@ -30,14 +33,17 @@ def shown(records: Iterator[bytes], size: int, done: Callable[[], float]) -> Ite
         count = 0
         for count, record in enumerate(records, 1):
             yield record
-            if count % EVERY == 0:
+            if count % UPDATE_EVERY == 0:
                 progress.update(task, completed=done(), count=count)
         progress.update(task, completed=done(), count=count)
 
 
 @contextmanager
-def range_shown(first: int | None, last: int | None, what: str) -> Iterator[Callable[[int], None]]:
-    """Gives what takes the number that is reached; on a terminal, a bar on standard error tells it for a range."""
+def range_progress(first: int | None, last: int | None, what: str) -> Iterator[Callable[[int], None]]:
+    """Yield a function that is called with the number reached.
+
+    For a range on a terminal, it updates a progress bar on standard error.
+    """
     console = Console(stderr=True)
     if first is None or last is None or not console.is_terminal:
         yield lambda _: None

@@ -142,7 +142,8 @@ class Executor:
 def _log_action(deployment: Deployment, action: Action) -> None:
     """Log an action before it is carried out. Specs and passwords are omitted.
 
-    SyncTopics runs every minute, and a teardown repeats StopWorkers until all workers have ended: these are debug lines.
+    Repeated actions are logged on the level debug: SyncTopics runs every minute, and a teardown repeats StopWorkers
+    until all workers have ended.
     """
     is_repeated = isinstance(action, SyncTopics) or (isinstance(action, StopWorkers) and action.required)
     level = "debug" if is_repeated else "info"

@@ -29,7 +29,7 @@ _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)
 
 
 class Source(BaseModel):
-    """The stream that a pipeline reads. services/checks.py validates it against the catalog."""
+    """The stream that a pipeline reads. services/pipeline_checker.py validates it against the catalog."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -51,7 +51,7 @@ class UnreadableConfig(PipelineConfig):
 
     @property
     def unreadable(self) -> str:
-        """A sentence that says fault this version can't read the pipeline, and what to do."""
+        """A sentence that says why this version can't read the pipeline, and what to do."""
         return f"This version of Headwater can't read the stored pipeline: {self.fault}. {_WHAT_TO_DO}"
 
     @property
@@ -61,7 +61,7 @@ class UnreadableConfig(PipelineConfig):
 
     @property
     def transform_identities(self) -> tuple[TransformIdentity, ...]:
-        """The transforms that have a uid. When the stored text is not JSON, each uid in it counts as that of a filter."""
+        """The transforms that have a uid. If the stored text is not JSON, each uid in it counts as that of a filter."""
         document = self.document
         if isinstance(document, str):
             return tuple(TransformIdentity(uid, "redis_set_filter", None, "") for uid in _UID.findall(document))

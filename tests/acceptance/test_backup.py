@@ -52,7 +52,7 @@ def test_the_whole_way(tmp_path: Path) -> None:
 
         done = stack.run("backup", str(file))
         assert done.returncode == 0, done.stderr
-        assert "read back and is whole" in done.stdout
+        assert "The backup was verified" in done.stdout
 
         assert client.put(filtered.filter_url(), json={"values": ["0xcc"]}).status_code == 200
         fresh = deploy(client, pipeline(name="after the backup"))

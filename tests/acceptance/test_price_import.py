@@ -78,9 +78,9 @@ def test_what_is_no_tick_is_named(stack: Stack, tmp_path: Path) -> None:
     done = stack.run("prices", "import", str(tmp_path / "ticks.jsonl"))
     assert done.returncode == 1
     assert "1 ticks written" in done.stdout
-    assert "record 2 is no tick: token_address" in done.stdout
-    assert "record 3 is no tick" in done.stdout
-    assert "2 records are no ticks" in done.stdout
+    assert "record 2 is not a valid tick: token_address" in done.stdout
+    assert "record 3 is not a valid tick" in done.stdout
+    assert "2 records were rejected" in done.stdout
 
 
 def test_a_file_that_is_not_there(stack: Stack, tmp_path: Path) -> None:

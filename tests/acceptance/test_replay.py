@@ -57,7 +57,7 @@ def test_all_formats_at_once(stack: Stack, client: httpx.Client, tmp_path: Path)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.splitlines() == [
             "300 records written to stream.hyperliquid.block",
-            "1 were no records and are left out",
+            "1 entries were not valid records and were skipped",
         ]
         read = [record.json() for record in reader.read(300)]
     assert sorted(read, key=lambda record: int(record["height"])) == records
@@ -81,7 +81,7 @@ def test_the_place_of_a_bad_record_is_told(stack: Stack, tmp_path: Path) -> None
     (tmp_path / "a.jsonl").write_bytes(lines(blocks(2)) + b"{\n" + lines(blocks(1, 3)))
     done = stack.run("replay", *STREAM, str(tmp_path / "a.jsonl"))
     assert done.returncode == 2
-    assert "a.jsonl, line 3: it is no JSON" in done.stderr
+    assert "a.jsonl, line 3: it is not valid JSON" in done.stderr
     assert "The 2 records before it are written." in done.stderr
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from headwater.app import worker as app
-from headwater.children import inherited
+from headwater.children import inherited_environment
 from headwater.model.deployment import Status, WorkerStatus
-from headwater.model.worker import ReadingPlan
-from headwater.orchestrators import usage
+from headwater.model.worker_spec import ReadingPlan
+from headwater.orchestrators import memory_usage
 from headwater.orchestrators.cgroups import find_groups
+from headwater.orchestrators.memory_usage import RECENT_S, OomKillCounter, kills_in_own_group
 from headwater.orchestrators.process import MEMORY_EVERY_S, STOP_GRACE_S, ProcessOrchestrator
-from headwater.orchestrators.usage import RECENT_S, KernelKills, kills_in_own_group
 from tests.contract.test_orchestrator import Clock, process_orchestrator, ready, until, worker_set
 from tests.support.memory_worker import BOMB, PARTITIONS, POSITIONS, RECORDS
 
@@ -27,7 +27,7 @@ from tests.support.memory_worker import BOMB, PARTITIONS, POSITIONS, RECORDS
 def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "memory.events"
     path.write_text("oom 0\noom_kill 5\n")
-    monkeypatch.setattr(usage, "_counters", lambda: [path])
+    monkeypatch.setattr(memory_usage, "_counters", lambda: [path])
     return path
 
 
@@ -107,12 +107,12 @@ def test_a_worker_that_is_killed_because_it_does_not_stop_has_not_died(
 
 
 def test_a_counter_that_cannot_be_read_for_a_while_has_not_risen(counter: Path) -> None:
-    kills = KernelKills(Clock(), kills_in_own_group())
+    kills = OomKillCounter(Clock(), kills_in_own_group())
     there = counter.read_text()
     counter.unlink()
-    kills.look()
+    kills.poll()
     counter.write_text(there)
-    kills.look()
+    kills.poll()
     assert not kills.is_recent
 
 
@@ -138,7 +138,7 @@ class TestIsolation:
             return [sys.executable, "-m", "tests.support.memory_worker", *app.command(spec, slot, probe_fd, plan)[3:]]
 
         repository = str(Path(__file__).parents[2])
-        environment = inherited() | {POSITIONS: str(self.positions), "PYTHONPATH": repository}
+        environment = inherited_environment() | {POSITIONS: str(self.positions), "PYTHONPATH": repository}
         made = ProcessOrchestrator(run_dir, command, ISOLATION_LIMIT, environment=environment, groups=groups)
         yield made
         made.close()

@@ -1,1 +1,36 @@
-"""`headwater demo`: the whole story on a throw-away installation, told by what really happens."""
+"""`headwater demo`: runs a demo on a temporary installation."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwater.cli.options import takes_settings
+from headwater.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's command."""
+    app.command()(takes_settings("cache_dir")(demo))
+
+
+def demo(
+    settings: Settings,
+    file: Annotated[
+        Path | None, typer.Option(help="A JSON lines file of recorded records, instead of generated ones.")
+    ] = None,
+    chain: Annotated[str, typer.Option(help="Chain of the recorded records.")] = "base",
+    entity: Annotated[str, typer.Option(help="Entity of the recorded records.")] = "log",
+    records: Annotated[int, typer.Option(min=1000, help="How many records to generate.")] = 112_000,
+) -> None:
+    """Run a demo on a temporary installation: deploy, write, read, change a filter live, verify, tear down."""
+    from rich.console import Console
+
+    from headwater.app.feeder import feed_into
+    from headwater.cli.demo.demo import Demo
+    from headwater.cli.demo.streams import generated, recorded
+    from headwater.logging_setup import configure_logging
+
+    configure_logging("warning")
+    stream = recorded(file, chain, entity) if file else generated(records)
+    raise typer.Exit(Demo(stream, settings.cache_dir, feed_into, Console()).run())

@@ -10,7 +10,7 @@ import httpx
 
 TOKEN, CHAIN, ENTITY = "0x4200000000000000000000000000000000000006", "base", "decoded_log"
 TRADES = ((3 * 3600, 2000.0), (1800, 2140.0), (600, 2090.0), (1, 2100.0))
-"""Age in seconds, price in USD."""
+"""The generated trades: age in seconds, price in USD."""
 SCRIPT = """
 function process(swap) {
   return { chain: "base", token_address: swap.address, price_usd: swap.price, timestamp: swap.at, decimals: 18 };
@@ -27,15 +27,18 @@ READABLE_WITHIN_S = 30.0
 
 
 def trades() -> Iterator[bytes]:
-    """As records of the stream."""
+    """Return the generated trades, encoded as records of the stream."""
     now = time.time()
     return (json.dumps({"address": TOKEN, "price": price, "at": now - age_s}).encode() for age_s, price in TRADES)
 
 
 def price(client: httpx.Client) -> dict[str, Any] | None:
-    """The token's statistics, once they are right, or as they are after READABLE_WITHIN_S; None without any."""
+    """Poll the token's statistics until they are correct, for at most READABLE_WITHIN_S seconds.
+
+    Returns the last statistics, or None when the token has no price.
+    """
     deadline, found = time.monotonic() + READABLE_WITHIN_S, None
-    while time.monotonic() < deadline and not is_right(found):
+    while time.monotonic() < deadline and not is_correct(found):
         answer = client.post(
             "/api/v1/developer/prices/stats", json=[{"token_address": TOKEN, "chain": CHAIN}]
         ).raise_for_status()
@@ -45,8 +48,8 @@ def price(client: httpx.Client) -> dict[str, Any] | None:
     return found
 
 
-def is_right(stats: dict[str, Any] | None) -> bool:
-    """Whether these are the statistics of the trades."""
+def is_correct(stats: dict[str, Any] | None) -> bool:
+    """Whether these are the statistics of the generated trades."""
     return (
         stats is not None
         and {
@@ -62,5 +65,5 @@ def is_right(stats: dict[str, Any] | None) -> bool:
 
 
 def feed_trades(feed: Callable[[Path, str, str, Iterator[bytes], float], int], data_dir: Path) -> None:
-    """Write them into the stream."""
+    """Write the generated trades into the stream."""
     feed(data_dir, CHAIN, ENTITY, trades(), 0)

@@ -1,4 +1,4 @@
-"""What the demo shows: a live table in a terminal, plain lines otherwise."""
+"""Shows the demo: with a live table in a terminal, otherwise with plain lines."""
 
 import statistics
 from collections import deque
@@ -14,7 +14,7 @@ PLAIN_LINES = 5
 
 
 class Screen:
-    """Shows arriving records. In a terminal the last rows in a table, else the first few of each phase as lines."""
+    """Shows arriving records: in a terminal the last ones in a table, otherwise the first ones of each step."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -34,7 +34,10 @@ class Screen:
             self._live.stop()
 
     def say(self, text: str, only_with: str = "") -> None:
-        """Tell a step of the story. only_with: of the records that follow, plain lines show those with this value."""
+        """Print a step of the demo.
+
+        only_with: without a live table, only records that contain this value are printed afterwards.
+        """
         self._shown_in_phase = 0
         self._only_with = only_with
         self._console.print(text, highlight=False, soft_wrap=True)
@@ -59,7 +62,7 @@ class Screen:
 
 
 def percentiles(values: list[float]) -> str:
-    """p50, p99 and the maximum of latencies in ms."""
+    """Return p50, p99 and the maximum of latencies in ms, as text."""
     if len(values) < 2:
         return "too few records"
     cuts = statistics.quantiles(values, n=100, method="inclusive")

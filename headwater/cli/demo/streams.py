@@ -63,7 +63,7 @@ class DemoStream:
         """Return the required results and the optional results, as canonical JSON.
 
         Records from number `first_after_change` on were sent after the value was added. Earlier records with this value
-        may or optional not have been processed with it.
+        may or may not have been processed with it.
         """
         old, new = set(self.watched), {*self.watched, self.added_value}
         required, optional = [], set()
@@ -74,7 +74,7 @@ class DemoStream:
                 required.append(canonical(result))
             elif number < first_after_change and (early := self.expected_output(record, new)) is not None:
                 optional.add(canonical(early))
-        return required, may
+        return required, optional
 
 
 def canonical(record: Record) -> str:

@@ -1,4 +1,4 @@
-"""The body that saves a configuration, member by member."""
+"""The page of the request body that saves a configuration, member by member."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,15 +14,15 @@ def page() -> str:
     body = operation["requestBody"]["content"]["application/json"]["schema"]
     return document(
         "Configuration",
-        "The body of `POST /api/v1/flow` and `PUT /api/v1/flow/{config_id}`. A member that stands in none of these",
-        "tables is refused with 422. See [expressions.md](expressions.md) for `filter_expr`,",
+        "The body of `POST /api/v1/flow` and `PUT /api/v1/flow/{config_id}`. A member that is in none of these",
+        "tables is rejected with 422. See [expressions.md](expressions.md) for `filter_expr`,",
         "[scripts.md](scripts.md) for `script`, and [streams.md](streams.md) for `chain` and `entity`.",
         *_objects("", body),
     )
 
 
 def _objects(path: str, schema: dict[str, Any]) -> Iterator[str]:
-    """A table for each form of an object, and then those of its members."""
+    """Yield a table for each form of an object, and then those of its members."""
     forms = [form for form in alternatives(schema) if "properties" in form]
     for form in forms:
         tag = form["properties"].get("type", {}).get("const")

@@ -1,4 +1,4 @@
-"""All endpoints."""
+"""The page of all endpoints."""
 
 import json
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ def page() -> str:
     return document(
         "Endpoints",
         "Requests and responses are JSON. Send the API key in the header `X-API-Key`. Every response has the header",
-        "`X-Request-Id`; errors are told in [errors.md](errors.md), limits in [limits.md](limits.md), and the members",
-        "of a configuration in [configuration.md](configuration.md). The same for machines is in",
-        "[openapi.json](openapi.json), and at `/openapi.json` and `/docs` of a running Headwater.",
+        "`X-Request-Id`; errors are described in [errors.md](errors.md), limits in [limits.md](limits.md), and the",
+        "members of a configuration in [configuration.md](configuration.md). The machine-readable description is",
+        "[openapi.json](openapi.json); a running Headwater has it at `/openapi.json` and `/docs`.",
         *(line for tag, text in tags.items() for line in ("", f"## {tag}", "", text, *_operations(tag))),
     )
 
@@ -71,7 +71,7 @@ def _responses(responses: dict[str, Any]) -> Iterator[str]:
         if status in errors:
             continue
         headers = ", ".join(f"`{name}`" for name in response["headers"] if name != "X-Request-Id")
-        yield from ("", f"Answers **{status}**" + (f" with the header {headers}" if headers else "") + ":")
+        yield from ("", f"Returns **{status}**" + (f" with the header {headers}" if headers else "") + ":")
         content = response.get("content", {}).get(JSON, {})
         yield from ("", *_code(content["example"])) if "example" in content else ("", "no JSON body.")
     yield from ("", "Errors: " + ", ".join(errors) + "." if errors else "It has no errors.")

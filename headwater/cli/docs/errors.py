@@ -1,12 +1,12 @@
-"""All problems."""
+"""The page of all errors."""
 
 import inspect
 
 from headwater.cli.docs.markdown import document, table
 from headwater.errors import HeadwaterError, InvalidInput
 
-AS_ANSWERED = {"faults": "`errors`", "retry_after_s": "the seconds in `Retry-After`"}
-"""Attributes of errors that their docstrings name, as an answer shows them."""
+PUBLIC_NAMES = {"faults": "`errors`", "retry_after_s": "the seconds in `Retry-After`"}
+"""What responses call the attributes of exceptions that the docstrings mention."""
 
 
 def page() -> str:
@@ -18,7 +18,7 @@ def page() -> str:
     found = [(kind, _first_paragraph(error)) for error, kind in PROBLEM_TYPES.items()]
     found += [(METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED.public_detail), (INTERNAL_ERROR, INTERNAL_ERROR.public_detail)]
     found += SERVER_PROBLEM_TYPES.items()
-    found.append((NOT_READY, "Answer of GET /readyz; `dependencies` says which."))
+    found.append((NOT_READY, "Response of GET /readyz; `dependencies` lists the state of each dependency."))
     found.sort(key=lambda one: (one[0].status, one[0].name))
     return document(
         "Errors",
@@ -39,6 +39,6 @@ def page() -> str:
 
 def _first_paragraph(error: type[HeadwaterError]) -> str:
     text = " ".join((inspect.getdoc(error) or "").split("\n\n")[0].split())
-    for attribute, shown in AS_ANSWERED.items():
+    for attribute, shown in PUBLIC_NAMES.items():
         text = text.replace(f"`{attribute}`", shown)
     return text

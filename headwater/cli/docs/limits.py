@@ -1,4 +1,4 @@
-"""All limits, with the values of the constants that enforce them."""
+"""The page of all limits, with the values of the constants that enforce them."""
 
 import re
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from headwater.sandbox import deno_command, results, script_batch
 from headwater.services import keys, prices, trials
 from headwater.services.recipes.pools import MAX_POOLS
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
-from headwater.transforms.bloblang.parser import MAX_NESTING
 from headwater.transforms.bloblang.json_values import WORK_BUDGET_BYTES
+from headwater.transforms.bloblang.parser import MAX_NESTING
 from headwater.transforms.expression import MAX_TEXTS
 
 HEAD = ("What", "Limit")
@@ -25,7 +25,7 @@ def page() -> str:
     """One table per place where a limit shows."""
     return document(
         "Limits",
-        "What is over a limit is refused as a whole, never cut off, and the answer names the limit.",
+        "A request that exceeds a limit is rejected as a whole, never truncated, and the error names the limit.",
         *(line for title, rows in _groups() for line in ("", f"## {title}", "", *table(HEAD, rows))),
     )
 
@@ -37,22 +37,25 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         "Requests",
         [
             ("request body, all but those with `values`", _bytes(guard.MAX_BODY_BYTES)),
-            ("faults that one answer lists", f"{value_sets.MAX_REPORTED_FAULTS}"),
+            ("faults that one error lists", f"{value_sets.MAX_REPORTED_FAULTS}"),
             (
-                "configurations that are checked at once, per process; others wait",
+                "concurrent configuration checks per process; further ones wait",
                 f"{concurrency.MAX_CONCURRENT_CHECKS}",
             ),
-            ("of these for one owner", f"{concurrency.MAX_CONCURRENT_CHECKS_PER_OWNER}"),
+            ("of these, per owner", f"{concurrency.MAX_CONCURRENT_CHECKS_PER_OWNER}"),
             (
-                "bodies with `values` that are read at once, per process; others wait",
+                "concurrent uploads of `values` per process; further ones wait",
                 f"{concurrency.MAX_CONCURRENT_UPLOADS}",
             ),
-            ("of these for one owner", f"{concurrency.MAX_CONCURRENT_UPLOADS_PER_OWNER}"),
+            ("of these, per owner", f"{concurrency.MAX_CONCURRENT_UPLOADS_PER_OWNER}"),
             ("characters of an owner's name", f"1 to {keys.MAX_OWNER_CHARS}"),
             ("characters of an `Idempotency-Key`, visible ASCII", f"1 to {idempotency.MAX_KEY_CHARS}"),
-            ("how long its answer is kept", f"{idempotency.REMEMBERED_FOR // timedelta(hours=1)} hours"),
+            (
+                "how long the response of an `Idempotency-Key` is stored",
+                f"{idempotency.REMEMBERED_FOR // timedelta(hours=1)} hours",
+            ),
             ("`limit` of lines of `deploy/logs`", f"1 to {MAX_LOG_LINES:,}, default {deployments.DEFAULT_LOG_LINES}"),
-            ("tokens of a question for prices", f"1 to {prices.MAX_TOKENS}"),
+            ("tokens per price request", f"1 to {prices.MAX_TOKENS}"),
         ],
     )
     yield (
@@ -105,9 +108,12 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("CPU time of a script for one record", f"{script_batch.CPU_LIMIT_S * 1000:.0f} ms"),
             ("heap of a script", f"{deno_command.HEAP_MB} MB"),
             ("values of one call of `flow.contains`", f"{_of_harness('MAX_VALUES'):,}"),
-            ("texts that a filter expression selects; of more, none is in the set", f"{MAX_TEXTS:,}"),
             (
-                "JSON and elements that it looks into for one record; of more, none is in the set",
+                "strings that a filter expression selects per record; with more, the record does not match",
+                f"{MAX_TEXTS:,}",
+            ),
+            (
+                "size of the JSON that a filter expression evaluates per record; with more, the record does not match",
                 f"{_bytes(WORK_BUDGET_BYTES)} and four times the record",
             ),
             ("outputs of one record", f"0 to {transform.MAX_OUTPUTS_PER_RECORD:,}"),
@@ -121,7 +127,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
 
 
 def _of_harness(name: str) -> int:
-    """A constant of the JavaScript that runs scripts."""
+    """Return a constant of the JavaScript that runs scripts."""
     [number] = re.findall(rf"\b{name} = (\d+)\b", HARNESS.read_text("utf-8"))
     return int(number)
 

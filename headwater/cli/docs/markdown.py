@@ -1,4 +1,4 @@
-"""Pages and tables."""
+"""Markdown pages and tables."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,12 +6,12 @@ GENERATED = "_Written by `make docs` from the code; change it there._"
 
 
 def document(title: str, *lines: str) -> str:
-    """A page, with the note that it is generated."""
+    """Return a page, with a note that it is generated."""
     return "\n".join((f"# {title}", "", GENERATED, "", *lines)) + "\n"
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    """The lines of a table."""
+    """Yield the lines of a table."""
     yield _row(head)
     yield _row(("---",) * len(head))
     for row in rows:

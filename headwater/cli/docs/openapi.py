@@ -1,4 +1,4 @@
-"""The API's description."""
+"""The OpenAPI description of the API."""
 
 import functools
 import json
@@ -9,7 +9,7 @@ import headwater
 
 @functools.cache
 def description() -> dict[str, Any]:
-    """As GET /openapi.json answers it."""
+    """Return the description, as GET /openapi.json returns it."""
     from fastapi import FastAPI
 
     from headwater.api import openapi
@@ -23,5 +23,5 @@ def description() -> dict[str, Any]:
 
 
 def page() -> str:
-    """openapi.json"""
+    """Return the description as JSON text."""
     return json.dumps(description(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"

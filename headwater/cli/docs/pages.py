@@ -1,4 +1,4 @@
-"""All pages. Making them takes most of the program's modules: only the command imports this one."""
+"""The list of generated pages. It imports most modules of Headwater, so only `headwater docs` imports it."""
 
 from collections.abc import Callable
 

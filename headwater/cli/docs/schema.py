@@ -1,4 +1,4 @@
-"""JSON schemas as text and tables."""
+"""Renders JSON schemas as text and tables."""
 
 import json
 from collections.abc import Iterator
@@ -6,8 +6,8 @@ from typing import Any
 
 from headwater.cli.docs.markdown import table
 from headwater.cli.docs.openapi import description
-from headwater.model.dataset import VALUE_SCHEMA
-from headwater.model.text import NO_NUL_PATTERN
+from headwater.model.members import NO_NUL_PATTERN
+from headwater.model.value_sets import VALUE_SCHEMA
 
 MEMBER_HEAD = ("Member", "Type", "Default", "Rules", "Meaning")
 LENGTHS = (("minLength", "maxLength", "characters"), ("minItems", "maxItems", "items"), ("minimum", "maximum", ""))
@@ -15,21 +15,21 @@ PATTERNS = {NO_NUL_PATTERN: "no NUL", VALUE_SCHEMA["pattern"]: "not blank"}
 
 
 def resolved(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema that a reference leads to; others as they are."""
+    """Resolve a reference to its schema. Other schemas are returned unchanged."""
     name = schema.get("$ref", "").rpartition("/")[2]
     found: dict[str, Any] = description()["components"]["schemas"][name] if name else schema
     return found
 
 
 def alternatives(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """The schemas that a value may have, null left out."""
+    """Return the alternative schemas of a value, without null."""
     schema = resolved(schema)
     found = schema.get("oneOf") or [one for one in schema.get("anyOf", []) if "type" in one or "$ref" in one]
     return [resolved(one) for one in found or [schema] if one.get("type") != "null"]
 
 
 def members(schema: dict[str, Any]) -> Iterator[str]:
-    """A table of an object's members."""
+    """Return a table of an object's members."""
     required = schema.get("required", [])
     rows = [
         (
@@ -45,7 +45,7 @@ def members(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def kind(schema: dict[str, Any]) -> str:
-    """The type of a value: `string`, `array of object`, …"""
+    """Return the type of a value: `string`, `array of object`, …"""
     kinds = dict.fromkeys(_kind(one) for one in alternatives(schema))
     null = " or null" if any(one.get("type") == "null" for one in schema.get("anyOf", [])) else ""
     return " or ".join(kinds) + null
@@ -58,7 +58,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def rules(schema: dict[str, Any]) -> str:
-    """What a value must be like."""
+    """Return the constraints on a value."""
     return "; ".join(dict.fromkeys(rule for one in (schema, *alternatives(schema)) for rule in _rules(one)))
 
 

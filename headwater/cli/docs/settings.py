@@ -1,23 +1,23 @@
-"""All settings."""
+"""The page of all settings."""
 
 from typing import Any
 
 from pydantic import SecretStr
 
 from headwater.cli.docs.markdown import document, table
-from headwater.settings import SECRETS, Settings, file_variable, variable
+from headwater.settings import SECRETS, Settings, environment_variable, file_environment_variable
 
 
 def page() -> str:
     """One row per setting."""
     rows = [
-        (f"`{variable(name)}`", _flag(name), _default(field.default), field.description or "")
+        (f"`{environment_variable(name)}`", _flag(name), _default(field.default), field.description or "")
         for name, field in Settings.model_fields.items()
     ]
     return document(
         "Settings",
-        "A setting is read from its flag, else from its variable, else it has its default. A command takes the flags",
-        "of the settings that it uses; `headwater settings` shows all values and where each came from. Where the",
+        "A setting is read from its flag, otherwise from its variable, otherwise it has its default. A command has the",
+        "flags of the settings that it uses; `headwater settings` shows all values and their sources. When the",
         "address of Kafka, Valkey or the database is empty, the embedded one is used.",
         "",
         "Secrets have no flag, because all users of a machine can read command lines. A secret is given by its",
@@ -28,7 +28,7 @@ def page() -> str:
 
 
 def _flag(name: str) -> str:
-    return f"none; `{file_variable(name)}`" if name in SECRETS else f"`--{name.replace('_', '-')}`"
+    return f"none; `{file_environment_variable(name)}`" if name in SECRETS else f"`--{name.replace('_', '-')}`"
 
 
 def _default(value: Any) -> str:

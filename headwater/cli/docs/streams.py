@@ -1,4 +1,4 @@
-"""The stream catalog."""
+"""The page of the stream catalog."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def page() -> str:
         "",
         "## Records",
         "",
-        "Fields in bold tell a record from all others of its stream. A type with `?` may be null.",
+        "The fields in bold identify a record within its stream. A type with `?` may be null.",
         *_records(),
     )
 
@@ -33,7 +33,7 @@ def _catalog() -> Iterator[tuple[Chain, Entity]]:
 
 
 def _records() -> Iterator[str]:
-    """Once per entity: chains of a family share them."""
+    """Yield the records of each entity once, since the chains of a family share their entities."""
     chains: dict[int, list[str]] = {}
     for chain, entity in _catalog():
         chains.setdefault(id(entity), []).append(chain.name)

@@ -190,7 +190,7 @@ def test_nothing_is_saved_while_a_restore_is_under_way(installation: Path, tmp_p
     file = tmp_path / "backup"
     with (
         DataDirectory(installation).database_lock(exclusive=True),
-        pytest.raises(SetupError, match=r"A restore into .* is under way"),
+        pytest.raises(SetupError, match=r"A restore into .* is in progress"),
     ):
         backup(settings_of(installation), file)
     assert not file.exists()

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headwater.app.abis import import_abis, load_abis, shipped_names
-from headwater.app.home import Home
+from headwater.app.data_directory import DataDirectory
 from headwater.cli import app
 from headwater.errors import SetupError
 from headwater.ingest.evm.abi import parse_event
@@ -132,7 +132,7 @@ def test_names_of_a_contracts_own_abi_win(settings: Settings, tmp_path: Path) ->
     import_abis(settings, [file], ADDRESS)
     assert deposit_names(settings, ADDRESS.lower())[0] == "user"
     assert (deposit_names(settings), shipped_names(settings)) == (["dst"], [])
-    with pytest.raises(SetupError, match="leave --override-shipped out"):
+    with pytest.raises(SetupError, match="omit --override-shipped"):
         import_abis(settings, [file], ADDRESS, override_shipped=True)
 
 
@@ -142,7 +142,7 @@ def test_the_command_says_which_names_stay(settings: Settings, tmp_path: Path) -
     command = ["abi", "import", "--data-dir", str(settings.data_dir), str(file)]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
-    assert "Deposit(address dst, uint256 wad) ships with Headwater and keeps these names" in done.output
+    assert "Deposit(address dst, uint256 wad) ships with Headwater and keeps its parameter names" in done.output
     done = CliRunner().invoke(app, [*command, "--override-shipped"])
     assert (done.exit_code, done.output) == (0, "0 new events; 1 imported in all\n")
     assert deposit_names(settings) == ["user", "dst"]
@@ -157,7 +157,7 @@ def test_the_command_says_which_names_stay(settings: Settings, tmp_path: Path) -
         ('{"language": "Solidity", "sources": {}, "settings": {}}', "the input of a compiler"),
         (
             '{"status": "0", "message": "NOTOK", "result": "Contract source code not verified"}',
-            "an explorer's refusal, without an ABI: Contract source code not verified",
+            "an explorer's error response without an ABI: Contract source code not verified",
         ),
         ("[" * 100_000, "nested too deep"),
         ('["event Told"]', "'event Told' is not an event"),
@@ -187,16 +187,16 @@ def test_a_bad_file_is_named_and_changes_nothing(settings: Settings, tmp_path: P
     with pytest.raises(SetupError, match=fault) as caught:
         import_abis(settings, [file])
     assert str(file) in caught.value.detail
-    assert not Home(settings.data_dir).abis.exists()
+    assert not DataDirectory(settings.data_dir).abis.exists()
 
 
 def test_a_bad_address_is_refused(settings: Settings) -> None:
-    with pytest.raises(SetupError, match="is no address"):
+    with pytest.raises(SetupError, match="is not an address"):
         import_abis(settings, [], "0x12")
 
 
 def test_a_broken_store_says_what_to_do(settings: Settings) -> None:
-    home = Home(settings.data_dir)
+    home = DataDirectory(settings.data_dir)
     home.create()
     home.abis.write_text("{")
     with pytest.raises(SetupError, match="Remove it and import again"):

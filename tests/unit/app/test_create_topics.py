@@ -5,20 +5,20 @@ import threading
 from structlog.testing import capture_logs
 
 from headwater.app.controller import create_topics
-from headwater.brokers.base import Resources, TopicSpec
-from tests.support.memory.broker import MemoryBroker
+from headwater.brokers.base import DeploymentResources, TopicSpec
+from tests.support.memory.broker import MemoryClusterAdmin
 
 TOPIC = TopicSpec("stream.base.log", 4)
 
 
-class LateBroker(MemoryBroker):
+class LateBroker(MemoryClusterAdmin):
     """Is away for the first `calls` calls."""
 
     def __init__(self, calls: int) -> None:
         super().__init__()
         self._calls = calls
 
-    def ensure(self, wanted: Resources) -> None:
+    def ensure(self, wanted: DeploymentResources) -> None:
         self.away = self._calls > 0
         self._calls -= 1
         super().ensure(wanted)

@@ -6,21 +6,21 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from headwater.app.data_directory import DataDirectory
 from headwater.app.environments import (
     API,
     CONTROLLER,
     INGEST,
     KAFKA_SECRETS,
     PRICES,
-    Needs,
+    EnvironmentSpec,
     child_environment,
     worker_environment,
 )
-from headwater.app.home import Home
-from headwater.app.ingests import load_ingest, variables_of
+from headwater.app.ingest_kinds import load_ingest, variables_of
 from headwater.errors import SetupError
 from headwater.model.binding import Bindings, KafkaTopic, PubSubTopic
-from headwater.model.worker import KafkaAccess, PubSubAccess
+from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 from headwater.settings import SECRETS, Settings
 
 EVERY_SECRET = {
@@ -35,8 +35,8 @@ EVERY_SECRET = {
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "data")
+def home(tmp_path: Path) -> DataDirectory:
+    return DataDirectory(tmp_path / "data")
 
 
 @pytest.fixture
@@ -68,7 +68,9 @@ class TestChildren:
             (INGEST, set(KAFKA_SECRETS)),
         ],
     )
-    def test_each_gets_the_secrets_that_it_needs(self, home: Home, needs: Needs, secrets: set[str]) -> None:
+    def test_each_gets_the_secrets_that_it_needs(
+        self, home: DataDirectory, needs: EnvironmentSpec, secrets: set[str]
+    ) -> None:
         environment = child_environment(Settings(), home, needs)
         assert secrets_in(environment) == secrets
         assert environment["HEADWATER_LOG_LEVEL"] == "debug"
@@ -96,7 +98,7 @@ class TestChildren:
         [("SCRAM-SHA-512", set()), ("OAUTHBEARER", {"https_proxy"}), ("AWS_MSK_IAM", {"https_proxy", "AWS_PROFILE"})],
     )
     def test_they_get_what_logging_in_to_kafka_needs(
-        self, home: Home, monkeypatch: pytest.MonkeyPatch, mechanism: str, wanted: set[str]
+        self, home: DataDirectory, monkeypatch: pytest.MonkeyPatch, mechanism: str, wanted: set[str]
     ) -> None:
         monkeypatch.setenv("https_proxy", "http://proxy.example")
         monkeypatch.setenv("AWS_PROFILE", "headwater")
@@ -114,12 +116,14 @@ class TestChildren:
     @pytest.mark.parametrize(
         "name", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "OPENSSL_CONF"]
     )
-    def test_all_get_the_certificate_authorities(self, home: Home, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def test_all_get_the_certificate_authorities(
+        self, home: DataDirectory, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
         monkeypatch.setenv(name, "/etc/company.pem")
         assert child_environment(Settings(), home, INGEST)[name] == "/etc/company.pem"
         assert worker_environment(Bindings())[name] == "/etc/company.pem"
 
-    def test_an_ingest_gets_the_variables_that_its_entry_names(self, home: Home, tmp_path: Path) -> None:
+    def test_an_ingest_gets_the_variables_that_its_entry_names(self, home: DataDirectory, tmp_path: Path) -> None:
         path = tmp_path / "ingests.json"
         chain = {"type": "evm", "chain": "base"}
         path.write_text(json.dumps({"one": chain | {"rpc": "$NODE_URL"}, "two": chain | {"rpc": "$AWS_SECRET"}}))
@@ -144,7 +148,7 @@ class TestChildren:
             load_ingest(None, "base")
 
 
-def test_a_secret_of_a_file_stays_in_it(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_of_a_file_stays_in_it(home: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("password").write_text("from-the-file\n")
     monkeypatch.setenv("HEADWATER_KAFKA_PASSWORD_FILE", "password")
@@ -161,7 +165,7 @@ def test_paths_hold_in_another_working_directory(tmp_path: Path, monkeypatch: py
     settings = Settings(
         data_dir=Path("data"), ingests=Path("ingests.json"), stream_bindings=None, database_url=SecretStr("secret")
     )
-    environment = child_environment(settings, Home(settings.data_dir), CONTROLLER)
+    environment = child_environment(settings, DataDirectory(settings.data_dir), CONTROLLER)
     assert environment["HEADWATER_INGESTS"] == str(tmp_path / "ingests.json")
     assert environment["HEADWATER_DATA_DIR"] == str(tmp_path / "data")
     assert environment["HEADWATER_DATABASE_URL"] == "secret"

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from headwater.app.addresses import Addresses
-from headwater.app.home import Home
+from headwater.app.data_directory import DataDirectory
+from headwater.app.endpoints import Endpoints
 from headwater.errors import SetupError
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 from headwater.settings import Settings
 
 USER = {"password": "geheim"}
@@ -21,10 +21,10 @@ OAUTH = {
 }
 
 
-def addresses(**members: Any) -> Addresses:
+def addresses(**members: Any) -> Endpoints:
     members = {"bootstrap_servers": "kafka.example:9092"} | members
     settings = Settings.model_validate({f"kafka_{member}": value for member, value in members.items()})
-    return Addresses(settings, Home(Path("unused")))
+    return Endpoints(settings, DataDirectory(Path("unused")))
 
 
 def place(access: KafkaAccess) -> tuple[str, str, str]:
@@ -63,7 +63,7 @@ class TestHeadwaterItself:
             ),
             (
                 OAUTH | USER,
-                "HEADWATER_KAFKA_PASSWORD belongs to .* and HEADWATER_KAFKA_SASL_MECHANISM is OAUTHBEARER: remove",
+                "HEADWATER_KAFKA_PASSWORD applies only to .* but HEADWATER_KAFKA_SASL_MECHANISM is OAUTHBEARER: remove",
             ),
             (
                 USER | {"ca_file": "ca.pem"},

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from headwater.app.replay import Replay
 from headwater.cli import app
 from headwater.errors import SetupError
-from headwater.ingest.files import STDIN
+from headwater.record_files.record_file import STDIN
 
 T0 = 1_767_323_045_000
 
@@ -40,7 +40,7 @@ def test_each_record_becomes_now(tmp_path: Path) -> None:
     first, unknown, last = times_of(source)
     assert now - 1 <= first <= last <= now + 5_000
     assert unknown == "soon"
-    assert list(source.notes()) == ["1 carry no time that is known, and stay as they are"]
+    assert list(source.notes()) == ["1 records have no known time and were written unchanged"]
 
 
 def test_times_are_kept(tmp_path: Path) -> None:

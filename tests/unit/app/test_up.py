@@ -6,8 +6,9 @@ import threading
 import pytest
 
 from headwater.app.up import supervised, wait_until_serving
-from headwater.children import Service, spawn
+from headwater.children import spawn
 from headwater.errors import SetupError
+from headwater.process_manager import SupervisedProcess
 from headwater.settings import Settings
 
 
@@ -15,6 +16,6 @@ def test_an_essential_child_that_refuses_ends_the_start() -> None:
     refuser = [sys.executable, "-c", "raise SystemExit(2)"]
     with supervised() as supervisor:
         for name, essential in (("ingest live", False), ("controller", True)):
-            supervisor.add(Service(name, lambda: spawn(refuser), essential=essential)).wait(10)
+            supervisor.add(SupervisedProcess(name, lambda: spawn(refuser), essential=essential)).wait(10)
         with pytest.raises(SetupError, match="The controller process"):
             wait_until_serving(Settings(), supervisor, threading.Event())

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from headwater.app import worker
-from headwater.engine.health import Reporter
+from headwater.engine.heartbeat import HeartbeatReporter
 from headwater.errors import Fenced, HeadwaterError, SourceGap
-from headwater.model.worker import FENCED_STATUS, Heartbeat
+from headwater.model.worker_spec import FENCED_STATUS, Heartbeat
 from tests.contract.test_orchestrator import worker_set
 
 
@@ -22,7 +22,7 @@ def test_the_exit_status_tells_whether_another_took_its_place(
         raise error
 
     monkeypatch.setattr(worker, "_resources", fail)
-    assert worker.run_worker(worker_set().spec, 0, Reporter()) == status
+    assert worker.run_worker(worker_set().spec, 0, HeartbeatReporter()) == status
 
 
 def test_its_process_does_not_load_what_it_never_uses() -> None:
@@ -38,12 +38,12 @@ def test_one_that_hangs_in_kafkas_client_tells_so_and_ends() -> None:
     script = f"""
 import threading
 from headwater.app.worker import _end_hung
-from headwater.engine.health import Probe, Reporter
-threading.Thread(target=_end_hung, args=[Reporter(Probe({tells}))]).start()
+from headwater.engine.heartbeat import SupervisorChannel, HeartbeatReporter
+threading.Thread(target=_end_hung, args=[HeartbeatReporter(SupervisorChannel({tells}))]).start()
 threading.Event().wait()
 """
     ended = subprocess.run([sys.executable, "-c", script], check=False, pass_fds=[tells], timeout=60)
     os.close(tells)
     beat = Heartbeat.model_validate_json(os.read(hears, 1 << 16))
     os.close(hears)
-    assert (ended.returncode, beat.state, beat.reason) == (worker.FAILED, "failed", worker.HUNG)
+    assert (ended.returncode, beat.state, beat.reason) == (worker.FAILED, "failed", worker.TRANSACTION_HANGS)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from headwater.app.control import quotas_of
+from headwater.app.database import opened_quotas
 from headwater.cli import app
 from headwater.model.quota import QUOTA_NAMES
 from headwater.settings import Settings
@@ -24,19 +24,19 @@ def run(data_dir: Path, *arguments: str) -> Result:
 def test_set_numbers_none_and_default(data_dir: Path) -> None:
     assert run(data_dir, "set", "ann", "--max-workers", "10", "--max-set-values", "none").exit_code == 0
     settings = Settings(data_dir=data_dir, quota_workers=3, quota_set_values=5, quota_datasets=7)
-    with quotas_of(settings) as quotas:
+    with opened_quotas(settings) as quotas:
         allowed = quotas.allowed("ann")
         assert (allowed["workers"], allowed["set_values"], allowed["datasets"]) == (10, None, 7)
         assert quotas.allowed("bob")["workers"] == 3
     assert run(data_dir, "set", "ann", "--max-workers", "default").exit_code == 0
-    with quotas_of(settings) as quotas:
+    with opened_quotas(settings) as quotas:
         assert quotas.allowed("ann")["workers"] == 3
 
 
 def test_set_says_what_holds_and_whether_the_owner_has_a_key(data_dir: Path) -> None:
     known = run(data_dir, "set", "ann", "--max-workers", "10", "--max-datasets", "none").stdout
     assert known == "ann: workers 10, datasets none\n"
-    assert "No key belongs to an owner anne yet." in run(data_dir, "set", "anne", "--max-workers", "10").stdout
+    assert "There is no key of an owner anne yet." in run(data_dir, "set", "anne", "--max-workers", "10").stdout
 
 
 def test_list_shows_the_owners_with_quotas_of_their_own(data_dir: Path) -> None:
@@ -56,7 +56,7 @@ def test_show_says_where_each_quota_was_set(data_dir: Path, valkey_url: str) -> 
     assert "owners set" in rows["workers"]
     assert "7" in rows["datasets"]
     assert "HEADWATER_QUOTA_DATASETS" in rows["datasets"]
-    assert "were read from the environment of this command" in shown
+    assert "variables of this command's environment" in shown
     assert "The running service has those that it was started with" in shown
 
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from headwater.app.metrics_port import serving
+from headwater.app.metrics_server import serve_metrics
 from headwater.controller.metrics_exporter import BOUNDS_MS, PipelineCollector
 from headwater.errors import SetupError
 from headwater.model.metric import Histogram
@@ -28,7 +28,8 @@ def world() -> World:
 def scrape(world: World) -> dict[str, list[tuple[dict[str, str], float]]]:
     """All samples by name."""
     port = free_port()
-    with serving(port, PipelineCollector(world.orchestrator, lambda _, groups: world.broker.lag(groups))):
+    collector = PipelineCollector(world.orchestrator, lambda _, groups: world.broker.lag(groups))
+    with serve_metrics(port, collector, "--metrics-port"):
         text = httpx.get(f"http://127.0.0.1:{port}/metrics").text
     samples: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in text_string_to_metric_families(text):
@@ -88,7 +89,8 @@ def test_an_orchestrator_that_has_ended_tells_nothing(world: World) -> None:
 
 
 def test_no_port(world: World) -> None:
-    with serving(0, PipelineCollector(world.orchestrator, lambda _, groups: world.broker.lag(groups))):
+    collector = PipelineCollector(world.orchestrator, lambda _, groups: world.broker.lag(groups))
+    with serve_metrics(0, collector, "--metrics-port"):
         pass
 
 
@@ -97,6 +99,10 @@ def test_a_port_that_is_taken(world: World) -> None:
         port = taken.getsockname()[1]
         with (
             pytest.raises(SetupError, match="--metrics-port"),
-            serving(port, PipelineCollector(world.orchestrator, lambda _, groups: world.broker.lag(groups))),
+            serve_metrics(
+                port,
+                PipelineCollector(world.orchestrator, lambda _, groups: world.broker.lag(groups)),
+                "--metrics-port",
+            ),
         ):
             pass

@@ -70,7 +70,7 @@ class TestFile:
         ("document", "fault"),
         [
             (["x"], "valid dictionary"),
-            ({"base.lgo": "x"}, "is no stream"),
+            ({"base.lgo": "x"}, "is not a stream of the catalog"),
             ({"base.log": ""}, "at least 1 character"),
             ({"base.log": 7}, "valid"),
             ({"base.log": {}}, 'needs "kafka" or "pubsub"'),
@@ -83,7 +83,7 @@ class TestFile:
             ({"base.log": {"kafka": KAFKA | {"security_protocol": "TLS"}}}, "Input should be 'PLAINTEXT'"),
             ({"base.log": {"pubsub": {"project": "project-1"}}}, "needs a topic or a subscription"),
             ({"base.log": {"pubsub": PUBSUB | {"subscription": "s"}}}, "not both"),
-            ({"base.log": {"pubsub": PUBSUB | {"topic": "a b"}}}, "no name of Pub/Sub"),
+            ({"base.log": {"pubsub": PUBSUB | {"topic": "a b"}}}, "not a Pub/Sub name"),
             ({"base.log": {"pubsub": PUBSUB | {"project": "P"}}}, "pattern"),
             ({"base.log": {"pubsub": PUBSUB | {"deduplicate": "yes"}}}, "valid boolean"),
             (

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.metric import ERROR, FLOOR_MS, TIME_RANGES, Histogram, upper_bound, bin_value
+from headwater.model.metric import ERROR, FLOOR_MS, TIME_RANGES, Histogram, bin_value, upper_bound
 
 times = st.floats(FLOOR_MS, 1e10)
 

@@ -40,7 +40,9 @@ class TestOutputIndex:
 
     def test_the_numbers_of_many_records_and_positions_differ(self) -> None:
         first = [output_index(0, position) for position in range(MAX_OUTPUTS_PER_RECORD)]
-        second = [output_index(number, position) for number in first[::9] for position in range(0, MAX_OUTPUTS_PER_RECORD, 3)]
+        second = [
+            output_index(number, position) for number in first[::9] for position in range(0, MAX_OUTPUTS_PER_RECORD, 3)
+        ]
         many = [output_index(number, position) for number in range(10_000) for position in range(30)]
         assert len({*first}) == len(first)
         assert len({*second}) == len(second)

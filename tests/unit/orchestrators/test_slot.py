@@ -18,7 +18,7 @@ def running(spec_hash: str, state: str = "ready", reason: str = "", *, quiet: bo
         reason=reason,
         is_quiet=quiet,
         start_time="2026-01-02T03:04:05Z",
-        stuck=False,
+        was_killed_stuck=False,
         was_killed_over_limit=False,
         kills=SimpleNamespace(is_recent=False),
         close=lambda: None,
@@ -37,7 +37,7 @@ def test_a_successor_takes_over_while_it_is_the_one_that_is_wanted(wanted: str |
 def test_a_worker_that_waits_in_silence_keeps_its_reason() -> None:
     slot = Slot("d-0")
     slot.worker = ManagedProcess(
-        spec_hash="one", running=running("one", "waiting", "Kafka does not answer.", quiet=True)
+        spec_hash="one", process=running("one", "waiting", "Kafka does not answer.", quiet=True)
     )
     status = slot.status(slot.worker, 0.0)
     assert (status.is_ready, status.waits, status.reason) == (False, True, "Kafka does not answer.")

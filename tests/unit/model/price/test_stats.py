@@ -95,7 +95,7 @@ def test_any_ticks_in_any_order(
     told = ticks + draw.sample(ticks, len(ticks) // 10)
     draw.shuffle(told)
     stored = Stored()
-    with patch.object(state, "MANY", many):
+    with patch.object(state, "MAX_RECENT_TICKS", many):
         for batch in batches(told, draw):
             if draw.random() < 0.5:
                 stored.append(batch)
@@ -117,7 +117,7 @@ def test_many_tokens_at_once(told: list[list[Tick]], wait: int, draw: random.Ran
     all_times = [time for ticks in told for time, _, _ in ticks]
     now = max(all_times, default=START) + wait
     found = [Stored(draw.choice([b"", b"", b"", b"Mint"])) for _ in told]
-    with patch.object(state, "MANY", many):
+    with patch.object(state, "MAX_RECENT_TICKS", many):
         for stored, ticks in zip(found, told, strict=True):
             for batch in batches(ticks, draw):
                 draw.choice([stored.append, stored.append, stored.fold])(batch)
@@ -149,7 +149,7 @@ def walk(draw: random.Random, days: float) -> list[Tick]:
 @pytest.mark.parametrize("many", [0, 30, 1024])
 @pytest.mark.parametrize("seed", range(4))
 def test_three_days_of_trade(seed: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "MANY", many)
+    monkeypatch.setattr(state, "MAX_RECENT_TICKS", many)
     draw = random.Random(seed)
     all_ticks = walk(draw, 3)
     for _ in range(8):

@@ -4,14 +4,14 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from headwater.app.addresses import Addresses
-from headwater.app.home import Home
+from headwater.app.data_directory import DataDirectory
+from headwater.app.endpoints import Endpoints
 from headwater.brokers.embedded.files import write_private
 from headwater.model.key import LOCAL_SCOPES
 from headwater.model.quota import QUOTA_NAMES, QuotaDefaults, QuotaName
 from headwater.services.ids import utc_now
 from headwater.services.keys import Keys
-from headwater.services.quotas import Limit, limits
+from headwater.services.quotas import QuotaUsage, quota_usage
 from headwater.settings import Settings
 from headwater.stores.protocols.control import AuditLog, QuotaStore
 from headwater.stores.redis.client import connect
@@ -23,7 +23,7 @@ LOCAL_OWNER = "local"
 
 
 @contextmanager
-def open_control(addresses: Addresses, *, check_key: bool = True) -> Iterator[Database]:
+def connect_database(endpoints: Endpoints, *, check_key: bool = True) -> Iterator[Database]:
     """Open the database and apply its migrations.
 
     check_key: False opens a database even when its secrets were encrypted with another key.
@@ -31,61 +31,65 @@ def open_control(addresses: Addresses, *, check_key: bool = True) -> Iterator[Da
     Raises SetupError when a newer version has migrated the database, when the secret key is wrong, or when a restore
     was interrupted, and StoreUnavailable.
     """
-    with _in_use(addresses):
-        addresses.home.require_restored()
-        sealer = Sealer(addresses.secret_key())
-        quotas = quota_defaults(addresses.settings)
-        database = open_database(addresses.database_url(), sealer, quotas, check_key=check_key)
+    with _in_use(endpoints):
+        endpoints.data_directory.require_restored()
+        sealer = Sealer(endpoints.secret_key())
+        quotas = quota_defaults(endpoints.settings)
+        database = open_database(endpoints.database_url(), sealer, quotas, check_key=check_key)
         try:
             yield database
         finally:
             database.close()
 
 
-def _in_use(addresses: Addresses) -> AbstractContextManager[None]:
+def _in_use(endpoints: Endpoints) -> AbstractContextManager[None]:
     """Lock the data directory's database against a restore. A database server needs no lock from us."""
-    return nullcontext() if addresses.settings.database_url.get_secret_value() else addresses.home.using_database()
+    return (
+        nullcontext()
+        if endpoints.settings.database_url.get_secret_value()
+        else endpoints.data_directory.database_lock()
+    )
 
 
 @contextmanager
-def control_of(settings: Settings, *, check_key: bool = True) -> Iterator[Database]:
+def opened_database(settings: Settings, *, check_key: bool = True) -> Iterator[Database]:
     """Open the database of the installation in the settings. Raises SetupError when there is no installation."""
-    addresses = Addresses(settings, Home(settings.data_dir))
+    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
     if not settings.database_url.get_secret_value():
-        addresses.require_home("HEADWATER_DATABASE_URL")
-    with open_control(addresses, check_key=check_key) as database:
+        endpoints.require_data_directory("HEADWATER_DATABASE_URL")
+    with connect_database(endpoints, check_key=check_key) as database:
         yield database
 
 
 @contextmanager
-def keys_of(settings: Settings) -> Iterator[Keys]:
+def opened_keys(settings: Settings) -> Iterator[Keys]:
     """Open the API keys of the installation in the settings. Raises SetupError when there is no installation."""
-    with control_of(settings) as database:
+    with opened_database(settings) as database:
         yield Keys(database.keys, utc_now, time.monotonic)
 
 
 @contextmanager
-def audit_of(settings: Settings) -> Iterator[AuditLog]:
+def opened_audit_log(settings: Settings) -> Iterator[AuditLog]:
     """Open the audit log of the installation in the settings. Raises SetupError when there is no installation."""
-    with control_of(settings) as database:
+    with opened_database(settings) as database:
         yield database.audit
 
 
 @contextmanager
-def quotas_of(settings: Settings) -> Iterator[QuotaStore]:
+def opened_quotas(settings: Settings) -> Iterator[QuotaStore]:
     """Open the owners' quotas of the installation in the settings. Raises SetupError when there is no installation."""
-    with control_of(settings) as database:
+    with opened_database(settings) as database:
         yield database.quotas
 
 
-def limits_of(settings: Settings, owner: str) -> tuple[Sequence[Limit], Collection[QuotaName]]:
+def quota_limits_of(settings: Settings, owner: str) -> tuple[Sequence[QuotaUsage], Collection[QuotaName]]:
     """Return the usage and the limits of an owner, and the names of the quotas that were set for this owner.
 
     The other limits come from the settings. Raises SetupError, StoreUnavailable, SetStoreUnavailable.
     """
-    addresses = Addresses(settings, Home(settings.data_dir))
-    with control_of(settings) as database:
-        found = limits(database.quotas, RedisSetStore(connect(addresses.redis_url())), owner)
+    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
+    with opened_database(settings) as database:
+        found = quota_usage(database.quotas, RedisSetStore(connect(endpoints.redis_url())), owner)
         return found, database.quotas.overrides().get(owner, {}).keys()
 
 
@@ -100,10 +104,10 @@ def _without_zeros(numbers: dict[QuotaName, int]) -> dict[QuotaName, int]:
     return {name: number for name, number in numbers.items() if number}
 
 
-def provide_local_key(addresses: Addresses) -> None:
+def provide_local_key(endpoints: Endpoints) -> None:
     """On the first start, create a key for the owner `local` and write it to `<data dir>/api-key`."""
-    home = addresses.home
-    with open_control(addresses) as database:
-        if not home.api_key.exists():
+    data_directory = endpoints.data_directory
+    with connect_database(endpoints) as database:
+        if not data_directory.api_key.exists():
             key = Keys(database.keys, utc_now, time.monotonic).create(LOCAL_OWNER, LOCAL_SCOPES)
-            write_private(home.api_key, key + "\n")
+            write_private(data_directory.api_key, key + "\n")

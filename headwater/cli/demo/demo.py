@@ -1,4 +1,7 @@
-"""The demo's steps: start, create, deploy, feed, read, change the filter live, measure, check, prices, tear down."""
+"""The steps of the demo.
+
+They are: start, create, deploy, write, read, change the filter live, measure, verify, prices, tear down.
+"""
 
 import contextlib
 import json
@@ -31,11 +34,11 @@ STEADY_RATE = 2000
 STEADY_RECORDS = 12_000
 
 Feed = Callable[[Path, str, str, Iterator[bytes], float], int]
-"""(data directory, chain, entity, lines, records a second) → records written."""
+"""Writes records: (data directory, chain, entity, lines, records a second) → number of records written."""
 
 
-class Story:
-    """Runs the whole demo; `tell` returns the exit status."""
+class Demo:
+    """Runs the demo. `run` returns the exit status."""
 
     def __init__(self, stream: DemoStream, cache_dir: Path, feed: Feed, console: Console) -> None:
         self._stream = stream
@@ -46,7 +49,7 @@ class Story:
         self._results: Counter[str] = Counter()
         self._seen: set[str] = set()
 
-    def tell(self) -> int:
+    def run(self) -> int:
         with tempfile.TemporaryDirectory(prefix="headwater-demo-") as folder, Screen(self._console) as screen:
             data_dir = Path(folder) / "data"
             started = time.monotonic()
@@ -58,12 +61,12 @@ class Story:
         flow = self._create(client, screen)
         sink = self._deploy(client, flow["id"], screen)
         with reader(sink) as consumer:
-            right = self._stream_through(client, flow, consumer, data_dir, screen)
+            is_correct = self._stream_through(client, flow, consumer, data_dir, screen)
         _checked(client.post(f"/api/v1/flow/{flow['id']}/teardown"))
         _checked(client.delete(f"/api/v1/flow/{flow['id']}"))
-        right &= self._prices(client, data_dir, screen)
+        is_correct &= self._prices(client, data_dir, screen)
         screen.say("8. Torn down: workers, rules, credentials and topics are gone.")
-        return 0 if right else 1
+        return 0 if is_correct else 1
 
     def _prices(self, client: httpx.Client, data_dir: Path, screen: Screen) -> bool:
         flow_id = _checked(client.post("/api/v1/flow", json=prices.BODY))["id"]
@@ -71,8 +74,8 @@ class Story:
         prices.feed_trades(self._feed, data_dir)
         stats = prices.price(client)
         _checked(client.delete(f"/api/v1/flow/{flow_id}"))
-        if stats is None or not prices.is_right(stats):
-            screen.say(f"7. The prices are wrong: {stats}")
+        if stats is None or not prices.is_correct(stats):
+            screen.say(f"7. The prices are not correct: {stats}")
             return False
         screen.say(
             f"7. Prices of four trades through a second pipeline: {stats['latest_price']:,.0f} USD, in the last hour "
@@ -115,16 +118,16 @@ class Story:
         with ThreadPoolExecutor(1) as pool:
             feeding = pool.submit(self._feed_counting, data_dir, steady, STEADY_RATE)
             self._read_while(consumer, screen, lambda: self._sent < len(steady) // 2 and not feeding.done())
-            first = self._add_newcomer(client, flow, screen)
+            first = self._add_value(client, flow, screen)
             latencies = self._read_while(consumer, screen, lambda: not feeding.done())
             feeding.result()
-        must, may = self._stream.expected(first)
+        required, optional = self._stream.expected(first)
         if burst:
-            self._burst(data_dir, consumer, screen, burst, must)
+            self._burst(data_dir, consumer, screen, burst, required)
         latencies_note = percentiles(latencies)
-        self._read_while(consumer, screen, lambda: not self._complete(must), READ_WITHIN_S)
+        self._read_while(consumer, screen, lambda: not self._complete(required), READ_WITHIN_S)
         screen.say(f"   End to end (appended to the stream → read from the topic), steady: {latencies_note}.")
-        return self._check(must, may, screen)
+        return self._check(required, optional, screen)
 
     def _feed_counting(self, data_dir: Path, lines: list[bytes], rate: float) -> None:
         def counted() -> Iterator[bytes]:
@@ -134,24 +137,29 @@ class Story:
 
         self._feed(data_dir, self._stream.chain, self._stream.entity, counted(), rate)
 
-    def _add_newcomer(self, client: httpx.Client, flow: dict[str, Any], screen: Screen) -> int:
-        """Add a value while records flow; the number of the first record that is surely sent afterwards."""
+    def _add_value(self, client: httpx.Client, flow: dict[str, Any], screen: Screen) -> int:
+        """Add a value to the filter while records flow.
+
+        Returns the number of the first record that is certainly sent after the change.
+        """
         uid = flow["pipeline_config"]["transforms"][0]["uid"]
         url = f"/api/v1/flow/{flow['id']}/transforms/{uid}/filter-values"
         started = time.monotonic()
-        _checked(client.post(url, json={"values": [self._stream.newcomer]}))
+        _checked(client.post(url, json={"values": [self._stream.added_value]}))
         took_ms = (time.monotonic() - started) * 1000
         screen.say(
-            f"5. Added {self._stream.newcomer} to the filter in {took_ms:.0f} ms, without a redeploy. Its records:",
-            only_with=self._stream.newcomer,
+            f"5. Added {self._stream.added_value} to the filter in {took_ms:.0f} ms, without a redeploy. Its records:",
+            only_with=self._stream.added_value,
         )
         return self._sent + 1
 
-    def _burst(self, data_dir: Path, consumer: Consumer, screen: Screen, lines: list[bytes], must: list[str]) -> None:
+    def _burst(
+        self, data_dir: Path, consumer: Consumer, screen: Screen, lines: list[bytes], required: list[str]
+    ) -> None:
         started = time.monotonic()
         self._feed_counting(data_dir, lines, 0)
         fed = time.monotonic()
-        self._read_while(consumer, screen, lambda: not self._complete(must), READ_WITHIN_S)
+        self._read_while(consumer, screen, lambda: not self._complete(required), READ_WITHIN_S)
         ended = time.monotonic()
         screen.say(
             f"6. Burst of {len(lines):,} records: written at {len(lines) / (fed - started):,.0f} a second, "
@@ -159,12 +167,12 @@ class Story:
         )
 
     def _read_while(
-        self, consumer: Consumer, screen: Screen, go_on: Callable[[], bool], within_s: float = 300.0
+        self, consumer: Consumer, screen: Screen, should_continue: Callable[[], bool], within_s: float = 300.0
     ) -> list[float]:
-        """Read as long as `go_on` holds; the end-to-end latencies in ms."""
+        """Read records while `should_continue` returns true. Returns the end-to-end latencies in ms."""
         latencies = []
         deadline = time.monotonic() + within_s
-        while go_on() and time.monotonic() < deadline:
+        while should_continue() and time.monotonic() < deadline:
             for message in consumer.consume(500, 0.05):
                 error, value = message.error(), message.value()
                 if error is not None or value is None:
@@ -179,22 +187,22 @@ class Story:
                 screen.arrived(latencies[-1], self._stream.summary(record), canonical(record))
         return latencies
 
-    def _complete(self, must: list[str]) -> bool:
-        return self._results.total() >= len(must) and not Counter(must) - self._results
+    def _complete(self, required: list[str]) -> bool:
+        return self._results.total() >= len(required) and not Counter(required) - self._results
 
-    def _check(self, must: list[str], may: set[str], screen: Screen) -> bool:
-        missing = Counter(must) - self._results
-        extra = [result for result in (self._results - Counter(must)) if result not in may]
+    def _check(self, required: list[str], optional: set[str], screen: Screen) -> bool:
+        missing = Counter(required) - self._results
+        extra = [result for result in (self._results - Counter(required)) if result not in optional]
         screen.say(
-            f"   Checked against a computation of its own: {len(must):,} of {len(self._stream.lines):,} records should "
-            f"come out; {missing.total():,} missing, {len(extra):,} too many."
+            f"   Verified against an independent computation: {len(required):,} of {len(self._stream.lines):,} records "
+            f"should be delivered; {missing.total():,} are missing, {len(extra):,} are unexpected."
         )
         return not missing and not extra
 
 
 @contextlib.contextmanager
 def running(data_dir: Path, cache_dir: Path) -> Iterator[httpx.Client]:
-    """`headwater up` in a process of its own, stopped at the end."""
+    """Run `headwater up` in a child process, which is stopped at the end."""
     port = _free_port()
     flags = ["--data-dir", str(data_dir), "--cache-dir", str(cache_dir), "--port", str(port)]
     command = [sys.executable, "-m", "headwater", "up", *flags]
@@ -207,7 +215,7 @@ def running(data_dir: Path, cache_dir: Path) -> Iterator[httpx.Client]:
 
 
 def _text(file: Any) -> str:
-    """The last lines of a process's output."""
+    """Return the last lines of a process's output."""
     file.seek(0)
     lines = file.read().decode(errors="replace").splitlines()
     return "\n".join(lines[-SHOWN_OUTPUT_LINES:])
@@ -223,7 +231,7 @@ def _wait_until_ready(
                 key = (data_dir / "api-key").read_text().strip()
                 return httpx.Client(base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": key}, timeout=70)
         time.sleep(0.05)
-    raise SetupError(f"Headwater did not start: {output().strip() or 'it said nothing'}")
+    raise SetupError(f"Headwater did not start: {output().strip() or 'it printed nothing'}")
 
 
 def _free_port() -> int:
@@ -234,7 +242,7 @@ def _free_port() -> int:
 
 @contextlib.contextmanager
 def reader(sink: dict[str, Any]) -> Iterator[Consumer]:
-    """A consumer from the deploy answer's own values, at the beginning of the topic."""
+    """Open a consumer with the values of the deploy response, at the beginning of the topic."""
     values = {
         "bootstrap.servers": sink["bootstrap_servers"],
         "security.protocol": sink["security_protocol"],

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from headwater.app.prices import run_until_end
+from headwater.app.prices_worker import run_until_end
 from headwater.errors import HeadwaterError, SetStoreUnavailable, WorkerError
 
 

@@ -1,6 +1,7 @@
-"""The file of a backup: a ZIP of JSON lines and small files, with a manifest of what each of them must be.
+"""Reads and writes backup files: a ZIP of JSON lines and small files, with the size and hash of each in a manifest.
 
-It holds the secret key, so only its owner can read it. It appears under its name once it is whole and was read back.
+A backup contains the secret key, so only its owner can read it. It gets its final name after it was written and
+verified.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ MANIFEST = "manifest.json"
 _BLOCK = 1 << 20
 
 Line = Any
-"""A JSON value on a line of its own."""
+"""The JSON value of one line."""
 
 
 class ArchiveWriter:
@@ -36,7 +37,7 @@ class ArchiveWriter:
         self._write(name, [content])
 
     def add_lines(self, name: str, lines: Iterable[Line], kind: Callable[[Line], str]) -> None:
-        """Add JSON values, one a line; the manifest has their number by kind."""
+        """Add JSON values, one per line. The manifest records their number by kind."""
         counts: Counter[str] = Counter()
 
         def encoded() -> Iterator[bytes]:
@@ -56,14 +57,14 @@ class ArchiveWriter:
                 size += len(part)
         self._members[name] = {"bytes": size, "sha256": digest.hexdigest()}
 
-    def close(self, about: dict[str, Any]) -> None:
-        """Write the manifest, the last member."""
-        manifest = {"format": FORMAT, **about, "members": self._members}
+    def close(self, description: dict[str, Any]) -> None:
+        """Write the manifest as the last member."""
+        manifest = {"format": FORMAT, **description, "members": self._members}
         self._archive.writestr(MANIFEST, json.dumps(manifest, indent=2))
 
 
 class Archive:
-    """A whole archive that is read."""
+    """A complete backup file, opened for reading."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self._path = path
@@ -83,11 +84,12 @@ class Archive:
             raise self._damaged("it has no manifest") from error
         if not known:
             raise SetupError(
-                f"{path} is a backup of another format ({self.manifest['format']}): use a newer Headwater."
+                f"{path} has the backup format {self.manifest['format']}, which this version does not know. Use a "
+                "newer Headwater."
             )
 
     def verify(self) -> None:
-        """Read everything and compare it with the manifest. Raises SetupError."""
+        """Compare all members with the manifest. Raises SetupError."""
         members = self.manifest["members"]
         if {*members, MANIFEST} != set(self._archive.namelist()):
             raise self._damaged("its members are not those that its manifest names")
@@ -108,26 +110,26 @@ class Archive:
             raise self._damaged(f"{name} can't be read ({error})") from error
 
     def has(self, name: str) -> bool:
-        """Whether there is a member of this name."""
+        """Whether there is a member with this name."""
         return name in self.manifest["members"]
 
     def read(self, name: str) -> bytes:
-        """A small file."""
+        """Return the content of a small file."""
         return self._archive.read(name)
 
     def lines(self, name: str) -> Iterator[Line]:
-        """The JSON values of a member."""
+        """Yield the JSON values of a member."""
         with self._archive.open(name) as member:
             for line in member:
                 yield json.loads(line)
 
     def _damaged(self, why: str) -> SetupError:
-        return SetupError(f"{self._path} is no whole backup of Headwater: {why}. Take another one.")
+        return SetupError(f"{self._path} is not a complete Headwater backup: {why}. Use another backup.")
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[ArchiveWriter]:
-    """An archive that appears at `path` at the end of the block, once it has been read back. Raises SetupError."""
+    """Open a new backup file. At the end of the block, it is verified and gets the name `path`. Raises SetupError."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     if path.exists():
         raise SetupError(f"There is a file {path} already. Name another one, or remove it.")
@@ -152,14 +154,14 @@ def writing(path: Path) -> Iterator[ArchiveWriter]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[Archive]:
-    """An archive, not verified yet. Raises SetupError when it is none."""
+    """Open a backup file without verifying it. Raises SetupError when it is not a backup."""
     try:
         archive = zipfile.ZipFile(path)
     except OSError as error:
         raise SetupError(f"The backup {path} can't be read ({error.strerror}).") from error
     except zipfile.BadZipFile as error:
         raise SetupError(
-            f"{path} is no whole backup of Headwater: it is cut off or something else. Take another one."
+            f"{path} is not a complete Headwater backup: it is not a ZIP file, or is truncated. Use another backup."
         ) from error
     with archive:
         yield Archive(path, archive)

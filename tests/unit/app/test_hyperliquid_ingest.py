@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.app.ingests import load_ingests
+from headwater.app.ingest_kinds import load_ingests
 from headwater.errors import SetupError
 from headwater.settings import Settings
 

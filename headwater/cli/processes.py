@@ -1,4 +1,4 @@
-"""Commands that run Headwater: everything at once, or one part."""
+"""Commands that run Headwater: everything at once, or a single process."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.options import fail, takes_settings
+from headwater.cli.options import exit_with_error, takes_settings
 from headwater.errors import SetupError
 from headwater.settings import Settings
 
@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 def up(settings: Settings) -> None:
     """Start everything on this machine; SIGINT or SIGTERM stops it, and the next start resumes all deployments."""
     from headwater.app.up import up as run
-    from headwater.telemetry import configure_logging
+    from headwater.logging_setup import configure_logging
 
     configure_logging(settings.log_level)
     run(settings, lambda line: print(line, flush=True))
@@ -33,26 +33,26 @@ def api(
     settings: Settings,
     fd: Annotated[int | None, typer.Option(help="Serve on this inherited listening socket.", hidden=True)] = None,
 ) -> None:
-    """Serve the HTTP API against the addresses in settings."""
+    """Serve the HTTP API. The settings name the database, Kafka and the set store."""
     from headwater.app.api import serve
-    from headwater.telemetry import configure_logging
+    from headwater.logging_setup import configure_logging
 
     configure_logging(settings.log_level)
     serve(settings, fd)
 
 
 def controller(settings: Settings) -> None:
-    """Turn desired deployments into running workers, against the addresses in settings."""
+    """Turn desired deployments into running workers. The settings name the database, Kafka and the set store."""
     from headwater.app.controller import run
-    from headwater.telemetry import configure_logging
+    from headwater.logging_setup import configure_logging
 
     configure_logging(settings.log_level)
     run(settings)
 
 
 def worker(
-    spec: Annotated[Path, typer.Option(help="The document that says what to do.")],
-    slot: Annotated[int, typer.Option(min=0, help="Number of this worker in its set.")] = 0,
+    spec: Annotated[Path, typer.Option(help="The worker's spec file, which the controller writes.")],
+    slot: Annotated[int, typer.Option(min=0, help="Slot of this worker in its worker set.")] = 0,
     probe_fd: Annotated[int | None, typer.Option(help="Socket to write heartbeats to.", hidden=True)] = None,
 ) -> None:
     """Run one worker of a deployment."""
@@ -61,7 +61,7 @@ def worker(
     try:
         sys.exit(run_file(spec, slot, probe_fd))
     except SetupError as error:
-        fail(error.detail)
+        exit_with_error(error.detail)
 
 
 def fetch(settings: Settings) -> None:

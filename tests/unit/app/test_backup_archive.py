@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.app.archive import MANIFEST, reading, writing
+from headwater.app.backup_archive import MANIFEST, reading, writing
 from headwater.errors import SetupError
 
 LINES = [["flows", {"name": "größe"}], ["keys", {"id": 7}], ["flows", {"name": ""}]]

@@ -1,4 +1,4 @@
-"""Where each stream is, by the settings."""
+"""Loads the stream bindings from the file in the settings."""
 
 import json
 from collections.abc import Sequence
@@ -9,29 +9,29 @@ from typing import Any
 from pydantic import ValidationError
 
 from headwater.brokers.security import security_settings
-from headwater.errors import SetupError, reason_of
+from headwater.errors import SetupError, os_error_reason
 from headwater.model import kafka_security
 from headwater.model.binding import Bindings, KafkaTopic, binding_name, parse_bindings
 from headwater.model.stream import CATALOG, find_chain
 from headwater.settings import Settings
 
 PUBSUB_CLIENT = "google.pubsub_v1"
-_UNUSABLE = "The stream bindings in {} can't be used:"
+_INVALID_FILE = "The stream bindings in {} can't be used:"
 
 
 def load_bindings(settings: Settings) -> Bindings:
-    """The bindings of the settings' file, or the default ones. Raises SetupError when the file is not usable."""
+    """Load the bindings from the file in the settings, or the default ones. Raises SetupError when it is invalid."""
     path = settings.stream_bindings
     if path is None:
         return Bindings()
     try:
         document = json.loads(path.read_text("utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise SetupError(f"The stream bindings in {path} can't be read: {reason_of(error)}.") from error
+        raise SetupError(f"The stream bindings in {path} can't be read: {os_error_reason(error)}.") from error
     try:
         bindings = parse_bindings(_with_files(document, path))
     except ValidationError as error:
-        raise SetupError(f"{_UNUSABLE.format(path)} {_faults(error)}.") from None
+        raise SetupError(f"{_INVALID_FILE.format(path)} {_faults(error)}.") from None
     _require_client(bindings)
     for access in bindings.clusters():
         security_settings(access)  # raises SetupError when a package is missing
@@ -39,7 +39,7 @@ def load_bindings(settings: Settings) -> Bindings:
 
 
 def _with_files(document: object, path: Path) -> object:
-    """Read the files of secrets that bindings name, relative to the folder of the bindings' own file."""
+    """Replace the files of secrets by their content. Their paths are relative to the folder of the bindings' file."""
     if not isinstance(document, dict):
         return document
     return {name: _with_files_of(name, binding, path) for name, binding in document.items()}
@@ -48,9 +48,9 @@ def _with_files(document: object, path: Path) -> object:
 def _with_files_of(name: str, binding: Any, path: Path) -> Any:
     match binding:
         case {"kafka": {**members}}:
-            return {**binding, "kafka": _with_secrets(members, path, f"{_UNUSABLE.format(path)} {name}, kafka,")}
+            return {**binding, "kafka": _with_secrets(members, path, f"{_INVALID_FILE.format(path)} {name}, kafka,")}
         case {"pubsub": {"credentials_file": str(file), **others}}:
-            where = f"{_UNUSABLE.format(path)} {name}, pubsub, credentials_file:"
+            where = f"{_INVALID_FILE.format(path)} {name}, pubsub, credentials_file:"
             found = path.parent.absolute() / Path(file).expanduser()
             _read(found, where)
             return {**binding, "pubsub": others | {"credentials_file": str(found)}}
@@ -58,11 +58,11 @@ def _with_files_of(name: str, binding: Any, path: Path) -> Any:
 
 
 def _with_secrets(members: dict[Any, Any], path: Path, where: str) -> dict[str, Any]:
-    """The members of a Kafka cluster: those that are secrets as they are in their files, paths as absolute ones."""
+    """Return the members of a Kafka binding with secrets read from their files, and with absolute paths."""
     found = dict(members)
     for secret in kafka_security.SECRETS:
         name = f"{secret}_file"
-        if isinstance(found.get(name), str):  # the check of the members refuses all else
+        if isinstance(found.get(name), str):  # other types are rejected when the members are validated
             if secret in found:
                 raise SetupError(f"{where} {name}: give {secret} or {name}, and not both.")
             found[secret] = _read(path.parent / Path(found.pop(name)).expanduser(), f"{where} {name}:").strip()
@@ -82,7 +82,11 @@ def _read(file: Path, where: str) -> str:
 
 
 def _faults(error: ValidationError) -> str:
-    """Where in the file each fault is, and what it is. A binding that is no string is taken for an object."""
+    """Return the place and the message of each fault in the file.
+
+    pydantic reports faults for both forms of a binding, a string and an object. The faults of the string form are
+    omitted, unless there are no others.
+    """
     faults = error.errors(include_url=False, include_context=False, include_input=False)
     objects = [fault for fault in faults if "str" not in fault["loc"]] or faults
     return "; ".join(
@@ -91,15 +95,17 @@ def _faults(error: ValidationError) -> str:
 
 
 def _place(steps: Sequence[str | int]) -> str:
-    """The members of the file on the way to a fault: pydantic notes which form it tried, too."""
-    return ", ".join(str(step) for step in steps if step not in ("str", "[key]") and "_Elsewhere" not in str(step))
+    """Return the path of a fault in the file, without the names of the forms that pydantic inserts."""
+    return ", ".join(
+        str(step) for step in steps if step not in ("str", "[key]") and "_ExternalBinding" not in str(step)
+    )
 
 
 def _require_client(bindings: Bindings) -> None:
-    """Raises SetupError when streams come from Pub/Sub and its client is not installed."""
+    """Raise SetupError when a stream is bound to Pub/Sub and the Pub/Sub client is not installed."""
     if bindings.pubsub() and not _is_installed(PUBSUB_CLIENT):
         raise SetupError(
-            "Streams are bound to Pub/Sub, and its client is not installed: `.venv/bin/pip install -e '.[pubsub]'`."
+            "Streams are bound to Pub/Sub, but its client is not installed. Run `.venv/bin/pip install -e '.[pubsub]'`."
         )
 
 
@@ -111,7 +117,10 @@ def _is_installed(module: str) -> bool:
 
 
 def stream_topic(bindings: Bindings, chain: str, stream: str) -> str:
-    """The own topic of `<entity>` or `<entity>.zerolag`. Raises SetupError when there is none."""
+    """Return the topic of `<entity>` or `<entity>.zerolag` on the installation's own Kafka cluster.
+
+    Raises SetupError when the stream is not there.
+    """
     entity, _, zerolag = stream.partition(".")
     binding = bindings.of(chain, entity, zerolag=bool(zerolag))
     if binding is None:
@@ -120,16 +129,16 @@ def stream_topic(bindings: Bindings, chain: str, stream: str) -> str:
     if topic is None:
         where = "another Kafka cluster" if isinstance(binding, KafkaTopic) else "Pub/Sub"
         raise SetupError(
-            f"{chain}.{stream} is bound to {where} ({binding_name(binding)}), where others write to it: "
-            "feed it there, or bind the stream to a topic of Headwater's own cluster."
+            f"{chain}.{stream} is bound to {where} ({binding_name(binding)}), so Headwater does not write to it. Write "
+            "the records there, or bind the stream to a topic of Headwater's own Kafka cluster."
         )
     return topic
 
 
 def zerolag_topic(bindings: Bindings, chain: str, stream: str) -> str:
-    """The topic of `<entity>.zerolag`; one that is not bound has the name that it would have by default.
+    """Return the topic of `<entity>.zerolag`. An unbound zerolag stream gets the default name.
 
-    Raises SetupError when it is bound to a place of others.
+    Raises SetupError when it is bound to another cluster or to Pub/Sub.
     """
     entity, _, _ = stream.partition(".")
     if bindings.of(chain, entity, zerolag=True) is None:
@@ -138,7 +147,7 @@ def zerolag_topic(bindings: Bindings, chain: str, stream: str) -> str:
 
 
 def unknown_stream(chain: str, entity: str, *, zerolag: bool) -> str:
-    """Why a stream has no topic."""
+    """Return why a stream has no topic."""
     found = find_chain(chain)
     if found is None:
         return f"There is no chain {chain}. Choose from {', '.join(c.name for c in CATALOG)}."

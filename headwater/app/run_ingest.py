@@ -1,4 +1,4 @@
-"""Composition of an ingest: its feed, the streams that it writes to, and its metrics."""
+"""Runs an ingest: its feed, the topics that it writes to, and its metrics."""
 
 import signal
 import threading
@@ -14,25 +14,25 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from headwater.app.addresses import Addresses
 from headwater.app.controller import create_topics
-from headwater.app.home import Home, require_platform
-from headwater.app.metrics_port import serving
-from headwater.app.streams import load_bindings, stream_topic, zerolag_topic
+from headwater.app.data_directory import DataDirectory, require_platform
+from headwater.app.endpoints import Endpoints
+from headwater.app.metrics_server import serve_metrics
+from headwater.app.stream_bindings import load_bindings, stream_topic, zerolag_topic
 from headwater.brokers.base import INGEST_TOPIC_CONFIG, STREAM_TOPIC_CONFIG, TopicSpec
-from headwater.brokers.kafka import KafkaBroker
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.errors import BrokerUnavailable
 from headwater.ingest.base import Feed
-from headwater.ingest.closing import Closing
+from headwater.ingest.cancellation import CancelToken
 from headwater.ingest.options import IngestOptions
-from headwater.ingest.runner import COUNTS, Meters, run
-from headwater.ingest.writer import POSITIONS_TOPIC, StreamWriter, Target, transactional_id
+from headwater.ingest.runner import COUNTS, IngestMetrics, run
+from headwater.ingest.writer import POSITIONS_TOPIC, StreamTopic, StreamWriter, transactional_id
 from headwater.model.binding import Bindings
 from headwater.model.stream import STREAM_PARTITIONS
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 from headwater.settings import Settings
-from headwater.sinks.transactional import TransactionalKafkaProducer
-from headwater.sources.read_back import read_table
+from headwater.sinks.transactional_producer import TransactionalKafkaProducer
+from headwater.sources.topic_reader import read_table
 
 log = structlog.get_logger(__name__)
 
@@ -40,13 +40,13 @@ CONNECT_WITHIN_S: Final = 10.0
 BEGIN_WITHIN_S: Final = 30.0
 
 OpenFeed = Callable[[IngestOptions, Settings, threading.Event], Feed]
-"""The event ends the waits of the feed."""
+"""Creates a feed. The event is set to stop the feed, which then ends its waits."""
 
 
 class IngestCollector(Collector):
-    """Prometheus series of one ingest. They begin at 0 with the process."""
+    """The Prometheus metrics of one ingest. The counters start at 0 with the process."""
 
-    def __init__(self, options: IngestOptions, meters: Meters) -> None:
+    def __init__(self, options: IngestOptions, meters: IngestMetrics) -> None:
         self._labels = (options.name, options.chain)
         self._meters = meters
 
@@ -84,21 +84,28 @@ class IngestCollector(Collector):
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
-    """Where an ingest writes to. stop: ends the waits for Kafka."""
+class IngestTarget:
+    """The Kafka topics that an ingest writes to.
+
+    Attributes:
+        access: How to connect to Kafka.
+        targets: The topics, by stream.
+        name: The name of the ingest.
+        stop: Is set to end the waits for Kafka.
+    """
 
     access: KafkaAccess
-    targets: dict[str, Target]
+    targets: dict[str, StreamTopic]
     name: str
     stop: threading.Event
 
     @contextmanager
     def open(self) -> Iterator[tuple[StreamWriter, bytes | None]]:
-        """A writer and the position that was stored last. Raises BrokerUnavailable."""
+        """Open a writer, and read the last stored position of the ingest. Raises BrokerUnavailable."""
         topics = sorted({POSITIONS_TOPIC, *(target.topic for target in self.targets.values())})
         producer = TransactionalKafkaProducer(self.access, topics, "", transactional_id(self.name))
         try:
-            Closing(self.stop).result(partial(_begin, producer))
+            CancelToken(self.stop).run_abandonable(partial(_begin, producer))
             position = read_table(self.access, POSITIONS_TOPIC, self.stop).get(self.name.encode())
             yield StreamWriter(producer, self.targets, self.name), position
         finally:
@@ -107,29 +114,32 @@ class Streams:
 
 def _begin(producer: TransactionalKafkaProducer) -> None:
     producer.connect(CONNECT_WITHIN_S)
-    producer.begin(BEGIN_WITHIN_S)  # ends the last transaction of a process before: its position is known then
+    producer.init_transactions(BEGIN_WITHIN_S)  # ends a transaction of a previous process, so the position is final
 
 
-def find_streams(settings: Settings, options: IngestOptions, feed: Feed, stop: threading.Event) -> Streams:
-    """The topics of a feed's streams; made when they are missing. Raises SetupError, BrokerUnavailable."""
-    addresses = Addresses(settings, Home(settings.data_dir))
-    access = addresses.kafka()
+def find_target(settings: Settings, options: IngestOptions, feed: Feed, stop: threading.Event) -> IngestTarget:
+    """Find the topics of a feed's streams. Missing topics are created. Raises SetupError, BrokerUnavailable."""
+    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
+    access = endpoints.kafka()
     bindings = load_bindings(settings)
     topics = {stream: _topic(bindings, options.chain, stream) for stream in feed.streams}
     specs = [TopicSpec(topic, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for topic in topics.values()]
-    broker = KafkaBroker(access, addresses.replication())
+    broker = KafkaClusterAdmin(access, endpoints.replication())
     create_topics(broker, (*specs, TopicSpec(POSITIONS_TOPIC, 1, INGEST_TOPIC_CONFIG)), stop)
-    targets: dict[str, Target] = {}
+    targets: dict[str, StreamTopic] = {}
     for stream, topic in topics.items():
         partitions = broker.partitions(topic)
         if partitions is None:
             raise BrokerUnavailable(f"The topic {topic} is not on the broker.")
-        targets[stream] = Target(topic, partitions)
-    return Streams(access, targets, options.name, stop)
+        targets[stream] = StreamTopic(topic, partitions)
+    return IngestTarget(access, targets, options.name, stop)
 
 
 def _topic(bindings: Bindings, chain: str, stream: str) -> str:
-    """A zerolag stream has a topic even when it is not bound: the feed decides whether to write it."""
+    """Return the topic of a stream.
+
+    An unbound zerolag stream gets its default topic, because the feed decides whether to write the stream.
+    """
     entity, _, zerolag = stream.partition(".")
     if zerolag and bindings.topic(chain, entity):
         return zerolag_topic(bindings, chain, stream)
@@ -137,22 +147,24 @@ def _topic(bindings: Bindings, chain: str, stream: str) -> str:
 
 
 def stop_by_signal() -> threading.Event:
-    """Is set by SIGTERM and SIGINT, which then no longer end the process."""
+    """Return an event that SIGTERM and SIGINT set. The signals then no longer end the process by themselves."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     return stop
 
 
-def run_ingest(settings: Settings, options: IngestOptions, feed: Feed, stop: threading.Event) -> Meters:
-    """Run until `stop` is set, or until the feed ends; what was stored.
+def run_ingest(settings: Settings, options: IngestOptions, feed: Feed, stop: threading.Event) -> IngestMetrics:
+    """Run until `stop` is set or the feed ends. Returns the counters of what was stored.
 
     Raises SetupError, BrokerUnavailable, IngestStopped.
     """
     require_platform()
-    streams = find_streams(settings, options, feed, stop)
-    meters = Meters()
+    target = find_target(settings, options, feed, stop)
+    meters = IngestMetrics()
     log.info("the ingest starts: it reads its position from Kafka, then asks its node", ingest=options.name)
-    with serving(options.metrics_port, IngestCollector(options, meters)):
-        run(feed, streams.open, stop, meters)
+    with serve_metrics(
+        options.metrics_port, IngestCollector(options, meters), "--metrics-port, or the member metrics_port"
+    ):
+        run(feed, target.open, stop, meters)
     return meters

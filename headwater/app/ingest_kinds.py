@@ -1,13 +1,13 @@
-"""All kinds of ingest, and the file that names those which `up` runs."""
+"""All kinds of ingests, and the file with the ingests that `headwater up` runs."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from headwater.app.evm import open_evm
-from headwater.app.hyperliquid import open_hyperliquid
-from headwater.app.ingest import OpenFeed
-from headwater.errors import SetupError, reason_of
+from headwater.app.evm_ingest import open_evm
+from headwater.app.hyperliquid_ingest import open_hyperliquid
+from headwater.app.run_ingest import OpenFeed
+from headwater.errors import SetupError, os_error_reason
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
 from headwater.ingest.options import IngestOptions, named_variables, read_options
@@ -19,18 +19,18 @@ KINDS: Mapping[str, tuple[type[IngestOptions], OpenFeed]] = {
     "hyperliquid": (HyperliquidOptions, open_hyperliquid),
     "solana": (SolanaOptions, open_solana),
 }
-"""By `type`: the options, and what opens the feed."""
+"""For each type of ingest, its options model and the function that opens its feed."""
 
 
 def load_ingests(path: Path | None) -> dict[str, tuple[IngestOptions, OpenFeed]]:
-    """The ingests of a file by their names. Raises SetupError with the place of the first fault."""
+    """Load the ingests of a file, by name. Raises SetupError with the place of the first fault."""
     return {name: _ingest(path, name, dict(entry)) for name, entry in _entries(path).items()}
 
 
 def load_ingest(path: Path | None, name: str) -> tuple[IngestOptions, OpenFeed]:
-    """One ingest of a file. The others are not looked at: this process may lack the variables that they name.
+    """Load one ingest of a file. Raises SetupError when it is missing or invalid.
 
-    Raises SetupError when there is none of this name, or it has a fault.
+    The other entries are not validated, since they may name environment variables that this process does not have.
     """
     if path is None:
         raise SetupError("Name the file of the ingests with --ingests or HEADWATER_INGESTS.")
@@ -41,7 +41,7 @@ def load_ingest(path: Path | None, name: str) -> tuple[IngestOptions, OpenFeed]:
 
 
 def variables_of(path: Path | None, name: str) -> frozenset[str]:
-    """The environment variables that an ingest of a file names."""
+    """Return the environment variables that an ingest of a file names."""
     return named_variables(_entries(path)[name])
 
 
@@ -51,7 +51,7 @@ def _entries(path: Path | None) -> dict[str, dict[str, object]]:
     try:
         entries = json.loads(path.read_text("utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise SetupError(f"The ingests in {path} can't be read: {reason_of(error)}.") from error
+        raise SetupError(f"The ingests in {path} can't be read: {os_error_reason(error)}.") from error
     if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
         raise SetupError(f'{path} must hold one JSON object, like {{"base": {{"type": "evm", "chain": "base", …}}}}.')
     return entries

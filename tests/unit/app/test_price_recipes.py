@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from headwater.app.recipes import KEY_VARIABLE, Api, add_tokens
-from headwater.app.recipes_table import RecipeTable, TableSources, table_of
+from headwater.app.api_client import KEY_VARIABLE, ApiClient
+from headwater.app.recipe_tables import RecipeTable, TableSources, table_of
+from headwater.app.token_lists import add_tokens
 from headwater.cli import app
 from headwater.errors import SetupError
 from headwater.settings import Settings
@@ -30,7 +31,7 @@ def refused(folder: Path, *command: str, key: str = KEY) -> str:
     return done.stderr
 
 
-class UnpricedApi(Api):
+class UnpricedApi(ApiClient):
     """An API that knows no prices; nothing else is asked of it."""
 
     def __init__(self) -> None:
@@ -84,9 +85,9 @@ def test_pools_are_learned_from_known_factories_alone(tmp_path: Path) -> None:
     assert f"2 pools of 1 contracts that are no known factories are left out: {STRANGER} (2)." in found.note
     trusting = made(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs], factories=[STRANGER.upper()]))
     assert [*trusting.table] == [UNISWAP, STRANGER]
-    with pytest.raises(SetupError, match=f"these have none. 3 pools of .*{UNISWAP}"):
+    with pytest.raises(SetupError, match=f"There are no pools: .* 3 pools of .*{UNISWAP}"):
         made(tmp_path, "uniswap-v3", "base", TableSources(learn=[logs]))  # the factory is one of another recipe
-    with pytest.raises(SetupError, match="0x1 is no address"):
+    with pytest.raises(SetupError, match="0x1 is not an address"):
         made(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs], factories=["0x1"]))
     with pytest.raises(SetupError, match="orca has none of"):
         made(tmp_path, "orca", "solana", TableSources(learn=[logs]))
@@ -129,20 +130,20 @@ def test_an_address_that_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["hw_live_äbc", "hw_live\nabc"])
 def test_a_key_that_is_none(tmp_path: Path, key: str) -> None:
-    assert "The API key has characters that no key has" in refused(tmp_path, *EVM, key=key)
+    assert "The API key contains invalid characters" in refused(tmp_path, *EVM, key=key)
 
 
 def test_a_stored_key_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "api-key").write_bytes(b"hw_live_\xff")
-    assert "The API key has characters that no key has" in refused(tmp_path, *EVM, key="")
+    assert "The API key contains invalid characters" in refused(tmp_path, *EVM, key="")
 
 
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        (("hyperliquid", "--pools", "x.csv"), "--pools and --learn are for other recipes"),
-        (("hyperliquid", "--learn", "x", "--markets", "x"), "--pools and --learn are for other recipes"),
-        ((*EVM, "--markets", "x", "--pools", "x"), "--markets is for hyperliquid alone"),
+        (("hyperliquid", "--pools", "x.csv"), "The recipe hyperliquid takes no pools"),
+        (("hyperliquid", "--learn", "x", "--markets", "x"), "The recipe hyperliquid takes no pools"),
+        ((*EVM, "--markets", "x", "--pools", "x"), "--markets is only for hyperliquid"),
     ],
 )
 def test_options_of_other_recipes(tmp_path: Path, command: tuple[str, ...], sentence: str) -> None:

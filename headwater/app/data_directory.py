@@ -1,4 +1,4 @@
-"""The data directory: what `up` keeps between starts."""
+"""The data directory, which holds all files that `headwater up` keeps between starts."""
 
 import contextlib
 import fcntl
@@ -15,7 +15,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def require_platform() -> None:
-    """Raise SetupError where Headwater can't run: the sandbox's lock is made of Linux x86-64 system calls."""
+    """Raise SetupError where Headwater can't run. The sandbox needs system calls of Linux on x86-64."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         raise SetupError(
             f"Headwater runs on Linux x86-64; this is {platform.system()} {platform.machine()}. "
@@ -23,8 +23,8 @@ def require_platform() -> None:
         )
 
 
-class Home:
-    """A data directory. Every file with a secret in it has mode 0600, the directory 0700."""
+class DataDirectory:
+    """A data directory with mode 0700. Every file that contains a secret has mode 0600."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser().absolute()
@@ -39,21 +39,21 @@ class Home:
         self._restoring = self.path / "restore-unfinished"
 
     def create(self) -> None:
-        """Make the directory. Raises SetupError when that can't be done."""
+        """Create the directory. Raises SetupError when that fails."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.logs.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise SetupError(
-                f"The data directory {self.path} can't be made ({error.strerror}). Choose another with --data-dir."
+                f"The data directory {self.path} can't be created ({error.strerror}). Choose another with --data-dir."
             ) from error
 
     @contextlib.contextmanager
     def locked(self, by: str) -> Iterator[str]:
-        """Hold the directory for one process of the kind `by`; the kernel frees it when the process dies.
+        """Lock the directory for one process of the kind `by`. The kernel releases the lock when the process dies.
 
-        Yields a name of the lock that no other live process can give: the machine's start and the file, as the kernel
-        knows it. A copy of the directory is another file. Raises SetupError when another process holds the directory.
+        Yields a name of the lock that no other live process can have. Raises SetupError when another process holds the
+        lock. A copied directory has another lock file.
         """
         path = self.path / f"{by}.lock"
         with path.open("a+") as file:
@@ -71,25 +71,26 @@ class Home:
             yield _lock_name(file.fileno())
 
     @contextlib.contextmanager
-    def using_database(self, *, alone: bool = False) -> Iterator[None]:
-        """Use the database of the directory beside other processes, or alone. Raises SetupError when that is refused.
+    def database_lock(self, *, exclusive: bool = False) -> Iterator[None]:
+        """Take a shared lock on the database, or an exclusive one. Raises SetupError when the lock is taken.
 
-        A process that goes on with a database file that a restore has replaced would write into the replaced one.
+        A restore needs the exclusive lock: a process that keeps a replaced database file open would write into the old
+        file.
         """
         with (self.path / "database.lock").open("a") as file:
             try:
-                fcntl.flock(file, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+                fcntl.flock(file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise SetupError(
-                    f"Processes of Headwater use the database in {self.path}. Stop all of them, `headwater api` too, "
-                    "and let a `headwater backup` end."
-                    if alone
-                    else f"A restore into {self.path} is under way. Start this again when it has ended."
+                    f"Processes of Headwater use the database in {self.path}. Stop all of them, also `headwater api`, "
+                    "and wait until a running `headwater backup` has ended."
+                    if exclusive
+                    else f"A restore into {self.path} is in progress. Start this command again when it has ended."
                 ) from None
             yield
 
     def is_locked(self, by: str) -> bool:
-        """Whether a process of the kind `by` holds the directory now."""
+        """Whether a process of the kind `by` currently holds the lock."""
         try:
             with self.locked(by):
                 return False
@@ -98,27 +99,30 @@ class Home:
 
     @contextlib.contextmanager
     def restoring(self) -> Iterator[None]:
-        """Mark the directory as half restored until the block has ended without an error."""
+        """Mark the directory as being restored. The mark is removed when the block ends without an error."""
         self._restoring.touch()
         yield
         self._restoring.unlink()
 
     def require_restored(self) -> None:
-        """Raise SetupError when a restore was cut off in this directory."""
+        """Raise SetupError when a restore into this directory was interrupted."""
         if self._restoring.exists():
             raise SetupError(
-                f"A restore into {self.path} was cut off, so it holds a part of the backup. Run `headwater restore "
-                "--replace` again."
+                f"A restore into {self.path} was interrupted, so the directory holds only part of the backup. Run "
+                "`headwater restore --replace` again."
             )
 
     def fresh_metrics_dir(self) -> Path:
-        """An empty directory in which the processes of one `up` share their metrics."""
+        """Create an empty directory in which the API processes of one `up` share their metrics."""
         shutil.rmtree(self.metrics, ignore_errors=True)
         self.metrics.mkdir(parents=True)
         return self.metrics
 
 
 def _lock_name(descriptor: int) -> str:
-    """Two processes of one machine that hold a lock of one name at different times have locked the same file."""
+    """Return the name of a lock file: the boot id of the machine, and the device and inode of the file.
+
+    Two processes with the same name have locked the same file of the same machine since its last boot.
+    """
     file = os.fstat(descriptor)
     return f"{_BOOT_ID.read_text('ascii').strip()}:{file.st_dev}:{file.st_ino}"

@@ -10,8 +10,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from headwater.app import metrics_port
-from headwater.app.metrics_port import CONNECTIONS, serving
+from headwater.app import metrics_server
+from headwater.app.metrics_server import CONNECTIONS, serve_metrics
 from headwater.errors import SetupError
 from tests.acceptance.stack import free_port
 
@@ -25,9 +25,9 @@ class One(Collector):
 
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    monkeypatch.setattr(metrics_port, "CONNECTION_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(metrics_server, "CONNECTION_TIMEOUT_S", 0.3)
     chosen = free_port()
-    with serving(chosen, One()):
+    with serve_metrics(chosen, One(), "--metrics-port"):
         yield chosen
 
 
@@ -68,10 +68,10 @@ def test_an_endless_head_is_read_no_further_than_its_limit(port: int) -> None:
 def test_a_port_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
-        with pytest.raises(SetupError, match=f"127.0.0.1:{number}"), serving(number, One()):
+        with pytest.raises(SetupError, match=f"127.0.0.1:{number}"), serve_metrics(number, One(), "--metrics-port"):
             pass
 
 
 def test_no_port_is_none() -> None:
-    with serving(0, One()):
+    with serve_metrics(0, One(), "--metrics-port"):
         pass

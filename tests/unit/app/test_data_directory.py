@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from headwater.app.home import Home
+from headwater.app.data_directory import DataDirectory
 from headwater.errors import SetupError
 
 
 class TestHome:
     def test_it_is_private(self, tmp_path: Path) -> None:
-        home = Home(tmp_path / "data")
+        home = DataDirectory(tmp_path / "data")
         home.create()
         assert home.path.stat().st_mode & 0o777 == 0o700
 
     def test_only_one_process_of_a_kind(self, tmp_path: Path) -> None:
-        home = Home(tmp_path)
+        home = DataDirectory(tmp_path)
         with home.locked("up"):
             with home.locked("controller"):
                 pass
@@ -26,7 +26,7 @@ class TestHome:
             pass
 
     def test_a_copy_of_a_directory_has_another_lock(self, tmp_path: Path) -> None:
-        home, copy = Home(tmp_path / "data"), Home(tmp_path / "copy")
+        home, copy = DataDirectory(tmp_path / "data"), DataDirectory(tmp_path / "copy")
         home.create()
         with home.locked("controller") as lock:
             shutil.copytree(home.path, copy.path)
@@ -38,16 +38,16 @@ class TestHome:
     def test_a_place_that_can_not_be_made(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         with pytest.raises(SetupError, match="--data-dir"):
-            Home(tmp_path / "file" / "data").create()
+            DataDirectory(tmp_path / "file" / "data").create()
 
     def test_a_database_is_used_by_many_or_replaced_by_one(self, tmp_path: Path) -> None:
-        home = Home(tmp_path)
-        with home.using_database(), home.using_database():
+        home = DataDirectory(tmp_path)
+        with home.database_lock(), home.database_lock():
             self.refused(home, "Stop all of them", alone=True)
-        with home.using_database(alone=True):
+        with home.database_lock(exclusive=True):
             self.refused(home, "under way", alone=False)
 
     @staticmethod
-    def refused(home: Home, why: str, *, alone: bool) -> None:
-        with pytest.raises(SetupError, match=why), home.using_database(alone=alone):
+    def refused(home: DataDirectory, why: str, *, alone: bool) -> None:
+        with pytest.raises(SetupError, match=why), home.database_lock(exclusive=alone):
             pass

@@ -1,13 +1,13 @@
-"""Composition of the EVM ingest."""
+"""Opens the feed of an EVM ingest."""
 
 from collections.abc import Iterator, Sequence
 from threading import Event
 
 from headwater.app.abis import load_abis
-from headwater.app.addresses import Addresses
-from headwater.app.home import Home
-from headwater.app.recipes import read_tokens
-from headwater.app.streams import load_bindings, zerolag_topic
+from headwater.app.data_directory import DataDirectory
+from headwater.app.endpoints import Endpoints
+from headwater.app.stream_bindings import load_bindings, zerolag_topic
+from headwater.app.token_lists import read_tokens
 from headwater.errors import SetupError
 from headwater.ingest.base import StreamRecord
 from headwater.ingest.evm.decode import Decoder
@@ -18,22 +18,25 @@ from headwater.ingest.options import IngestOptions
 from headwater.model.binding import Bindings
 from headwater.model.stream import find_chain
 from headwater.settings import Settings
-from headwater.sources.read_back import read_since
+from headwater.sources.topic_reader import read_since
 
 
 def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmFeed:
-    """Raises SetupError when the chain has no such streams, or what was imported can't be read."""
+    """Open the feed of an EVM chain.
+
+    Raises SetupError when the chain has no EVM streams, or when the imported ABIs or tokens can't be read.
+    """
     assert isinstance(options, EvmOptions)
     chain = find_chain(options.chain)
     if chain is None or any(chain.entity(name) is None for name in ENTITIES):
-        raise SetupError(f"{options.chain} is no EVM chain of the catalog (`headwater ingest evm --chain base`).")
+        raise SetupError(f"{options.chain} is not an EVM chain of the catalog (`headwater ingest evm --chain base`).")
     bindings = load_bindings(settings)
-    access = Addresses(settings, Home(settings.data_dir)).kafka()
+    access = Endpoints(settings, DataDirectory(settings.data_dir)).kafka()
 
     def read_back(streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
         by_topic = {zerolag_topic(bindings, options.chain, stream): stream for stream in streams}
         for topic, key, value in read_since(access, list(by_topic), since_ms, stop):
-            if key is not None and value is not None:  # others than an ingest may write to the topic
+            if key is not None and value is not None:  # other writers may omit them
                 yield StreamRecord(by_topic[topic], key, value)
 
     tokens = {
@@ -45,7 +48,10 @@ def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmFeed
 
 
 def zerolag_entities(options: EvmOptions, bindings: Bindings) -> list[str]:
-    """All that have a zerolag stream: those that are bound, and with --zerolag the others too; none for a range."""
+    """Return the entities whose zerolag streams are written.
+
+    Those are the bound ones, all of them with --zerolag, and none for a range of blocks.
+    """
     if options.to_block is not None:
         return []
     return [name for name in ENTITIES if options.zerolag or bindings.topic(options.chain, name, zerolag=True)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from headwater.app.home import Home
+from headwater.app.data_directory import DataDirectory
 from headwater.app.kafka_access import admin_access, reader_access, require_embedded, worker_access
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.errors import SetStoreEvicts, SetStoreUnavailable, SetupError
@@ -24,11 +24,11 @@ OWN_CLUSTER_REPLICATION = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Addresses:
+class Endpoints:
     """Endpoints and secrets of one installation. Each is resolved from the settings on access."""
 
     settings: Settings
-    home: Home
+    data_directory: DataDirectory
 
     @property
     def embeds_kafka(self) -> bool:
@@ -44,12 +44,16 @@ class Addresses:
         """Return the embedded Kafka of the data directory."""
         s = self.settings
         return EmbeddedKafka(
-            self.home.path, s.cache_dir.expanduser(), host=s.host, advertised_host=s.advertised_host, java=s.kafka_java
+            self.data_directory.path,
+            s.cache_dir.expanduser(),
+            host=s.host,
+            advertised_host=s.advertised_host,
+            java=s.kafka_java,
         )
 
     def embedded_valkey(self) -> EmbeddedValkey:
         """Return the embedded Valkey of the data directory."""
-        return EmbeddedValkey(self.home.path)
+        return EmbeddedValkey(self.data_directory.path)
 
     def kafka(self) -> KafkaAccess:
         """Return how to connect to Kafka as its administrator.
@@ -59,7 +63,7 @@ class Addresses:
         """
         if self.embeds_kafka:
             require_embedded(self.settings)
-            self.require_home("HEADWATER_KAFKA_BOOTSTRAP_SERVERS")
+            self.require_data_directory("HEADWATER_KAFKA_BOOTSTRAP_SERVERS")
             return self.embedded_kafka().access()
         return admin_access(self.settings)
 
@@ -123,7 +127,7 @@ class Addresses:
 
     def database_url(self) -> str:
         """Return the SQLAlchemy URL of the database."""
-        return self.settings.database_url.get_secret_value() or f"sqlite:///{self.home.database}"
+        return self.settings.database_url.get_secret_value() or f"sqlite:///{self.data_directory.database}"
 
     def secret_key(self) -> bytes:
         """Return the key that encrypts stored credentials. It is created on first use.
@@ -133,33 +137,34 @@ class Addresses:
         text = self.settings.secret_key.get_secret_value()
         if text:
             return decode_secret_key(text, "HEADWATER_SECRET_KEY")
-        if not self.home.path.exists():
+        if not self.data_directory.path.exists():
             raise SetupError(
-                f"There is no data directory {self.home.path} with a secret key in it. Set HEADWATER_SECRET_KEY to the "
-                "content of the installation's secret-key file, or point --data-dir at the directory that has it."
+                f"There is no data directory {self.data_directory.path} with a secret key in it. Set "
+                "HEADWATER_SECRET_KEY to the content of the installation's secret-key file, or point --data-dir at the "
+                "directory that has it."
             )
-        return load_or_create_secret_key(self.home.secret_key)
+        return load_or_create_secret_key(self.data_directory.secret_key)
 
-    def make_home(self) -> None:
+    def create_data_directory(self) -> None:
         """Create the data directory of a process that runs without `headwater up`.
 
         Raises SetupError when the process uses embedded services, since only `up` creates their directory.
         """
         if self.embeds_kafka:
-            self.require_home("HEADWATER_KAFKA_BOOTSTRAP_SERVERS")
+            self.require_data_directory("HEADWATER_KAFKA_BOOTSTRAP_SERVERS")
         if self.embeds_valkey:
-            self.require_home("HEADWATER_REDIS_URL")
-        self.home.create()
+            self.require_data_directory("HEADWATER_REDIS_URL")
+        self.data_directory.create()
 
-    def require_home(self, setting: str) -> None:
+    def require_data_directory(self, setting: str) -> None:
         """Raise SetupError when the data directory does not exist. A mistyped path must not create a new directory.
 
         setting: the setting that makes the data directory unnecessary, for the message.
         """
-        if not self.home.path.exists():
+        if not self.data_directory.path.exists():
             raise SetupError(
-                f"There is no installation in {self.home.path}. Start one with `headwater up`, point --data-dir at "
-                f"the existing one, or set {setting}."
+                f"There is no installation in {self.data_directory.path}. Start one with `headwater up`, point "
+                f"--data-dir at the existing one, or set {setting}."
             )
 
 

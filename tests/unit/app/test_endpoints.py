@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.app.addresses import Addresses
-from headwater.app.home import Home
+from headwater.app.data_directory import DataDirectory
+from headwater.app.endpoints import Endpoints
 from headwater.errors import SetupError
 from headwater.settings import Settings
 
@@ -13,8 +13,8 @@ OWN_KAFKA = {"kafka_bootstrap_servers": "kafka.example:9092", "kafka_password": 
 OWN_REDIS = {"redis_url": "redis://redis.example"}
 
 
-def addresses(home: Path, **settings: str) -> Addresses:
-    return Addresses(Settings.model_validate({"data_dir": home, **settings}), Home(home))
+def addresses(home: Path, **settings: str) -> Endpoints:
+    return Endpoints(Settings.model_validate({"data_dir": home, **settings}), DataDirectory(home))
 
 
 class TestKafka:
@@ -37,7 +37,7 @@ class TestEmbeddedKafka:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"kafka_credentials": "given"}, "given is for a Kafka of your own: name it in HEADWATER_KAFKA_BOOTSTRAP"),
+            ({"kafka_credentials": "given"}, "given is only for your own Kafka. Set HEADWATER_KAFKA_BOOTSTRAP"),
             ({"kafka_reader_username": "reader"}, "Headwater creates the users of readers itself"),
         ],
     )
@@ -61,11 +61,11 @@ class TestHome:
     ) -> None:
         mistyped = tmp_path / "mistyped"
         with pytest.raises(SetupError, match=named):
-            addresses(mistyped, **own).make_home()
+            addresses(mistyped, **own).create_data_directory()
         assert not mistyped.exists()
 
     def test_with_parts_of_your_own_it_is_made(self, tmp_path: Path) -> None:
-        addresses(tmp_path / "new", **OWN_KAFKA, **OWN_REDIS).make_home()
+        addresses(tmp_path / "new", **OWN_KAFKA, **OWN_REDIS).create_data_directory()
         assert (tmp_path / "new").is_dir()
 
 

@@ -1,4 +1,4 @@
-"""Composition of the prices worker: from the ticks topic to the price states."""
+"""Builds the prices worker, which folds the ticks topic into the price states, and runs it."""
 
 import secrets
 import signal
@@ -12,16 +12,16 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from headwater.app.addresses import Addresses
 from headwater.app.controller import create_topics
-from headwater.app.home import Home, require_platform
-from headwater.app.memory import spare_a_worker
-from headwater.app.metrics_port import serving
+from headwater.app.data_directory import DataDirectory, require_platform
+from headwater.app.endpoints import Endpoints
+from headwater.app.memory import tune_worker_memory
+from headwater.app.metrics_server import serve_metrics
 from headwater.app.worker import METRICS_ANSWER_TIMEOUT_S
-from headwater.brokers.kafka import KafkaBroker
-from headwater.controller.resources import TICKS
-from headwater.engine.metrics.observer import Observer
-from headwater.engine.metrics.recorder import Recorder
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
+from headwater.controller.deployment_resources import TICKS_TOPIC_SPEC
+from headwater.engine.metrics.metrics_writer import MetricsWriter
+from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
 from headwater.errors import HeadwaterError
 from headwater.prices.fold import PriceFold
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 
 class PriceCollector(Collector):
-    """Prometheus series of this process."""
+    """The Prometheus metrics of this process."""
 
     def __init__(self, fold: PriceFold) -> None:
         self._fold = fold
@@ -44,7 +44,9 @@ class PriceCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         yield CounterMetricFamily("headwater_price_ticks", "Ticks folded into prices.", self._fold.ticks)
         yield CounterMetricFamily(
-            "headwater_price_ticks_outside", "Of these, those whose price does not count.", self._fold.outside
+            "headwater_price_ticks_outside",
+            "Folded ticks whose price was outside the accepted bands.",
+            self._fold.outliers,
         )
         yield CounterMetricFamily(
             "headwater_price_ticks_unpriced", "Quoted ticks without a price of their quote token.", self._fold.unpriced
@@ -52,33 +54,36 @@ class PriceCollector(Collector):
 
 
 def run(settings: Settings) -> None:
-    """Run until SIGTERM or SIGINT; several share the work. Raises SetupError; ends with status 1 on other errors."""
+    """Run the prices worker until SIGTERM or SIGINT. Several workers share the partitions.
+
+    Raises SetupError. On other errors, the process exits with status 1.
+    """
     require_platform()
-    home = Home(settings.data_dir)
-    addresses = Addresses(settings, home)
+    data_directory = DataDirectory(settings.data_dir)
+    endpoints = Endpoints(settings, data_directory)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    create_topics(KafkaBroker(addresses.kafka(), addresses.replication()), (TICKS,), stop)
+    create_topics(KafkaClusterAdmin(endpoints.kafka(), endpoints.replication()), (TICKS_TOPIC_SPEC,), stop)
     owner = secrets.token_hex(8)
     with (
-        closing(addresses.set_store()) as client,
-        closing(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as metrics,
+        closing(endpoints.set_store()) as client,
+        closing(connect(endpoints.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as metrics,
     ):
         fold = PriceFold(RedisPrices(client), owner)
-        observer = Observer(Recorder(RedisMetrics(metrics), GROUP, GROUP, owner))
-        worker = prices_worker(ticks_source(addresses.kafka(), fold.take), fold, observer)
+        pipeline_metrics = PipelineMetrics(MetricsWriter(RedisMetrics(metrics), GROUP, GROUP, owner))
+        worker = prices_worker(ticks_source(endpoints.kafka(), fold.acquire_partitions), fold, pipeline_metrics)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: worker.stop())
         if stop.is_set():
             worker.stop()
-        spare_a_worker()
-        with serving(settings.prices_metrics_port, PriceCollector(fold)):
+        tune_worker_memory()
+        with serve_metrics(settings.prices_metrics_port, PriceCollector(fold), "--prices-metrics-port"):
             run_until_end(worker)
 
 
 def run_until_end(worker: Worker) -> None:
-    """Run a worker, and end the process: with status 0 when all that was read is stored, else with 1."""
+    """Run a worker, and end the process: with status 0 when all ticks that were read are stored, otherwise with 1."""
     try:
         complete = worker.run()
     except HeadwaterError as error:

@@ -1,4 +1,7 @@
-"""A port of 127.0.0.1 with Prometheus series: few connections at once, each for a short time and with a short head."""
+"""Serves Prometheus metrics on a port of 127.0.0.1.
+
+The number of connections, their duration and the size of the request head are limited.
+"""
 
 import contextlib
 import socket
@@ -21,15 +24,15 @@ CONNECTION_TIMEOUT_S = 10.0
 HEAD_BYTES = 16_384
 
 
-class _Head:
-    """What a client sends, up to HEAD_BYTES: a longer head ends there, as if it were complete."""
+class _LimitedReader:
+    """Reads at most HEAD_BYTES from the client. A longer request head is cut there and treated as complete."""
 
     def __init__(self, file: BufferedIOBase) -> None:
         self._file = file
         self._left = HEAD_BYTES
 
     def readline(self, limit: int = -1) -> bytes:
-        """The next line, or a part of it; nothing at the end."""
+        """Return the next line, or a part of it; b"" at the end."""
         line = self._file.readline(self._left if limit < 0 else min(limit, self._left))
         self._left -= len(line)
         return line
@@ -42,7 +45,7 @@ class _Head:
 class _Handler(WSGIRequestHandler):
     def setup(self) -> None:
         super().setup()
-        self.rfile: Any = _Head(self.rfile)
+        self.rfile: Any = _LimitedReader(self.rfile)
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""
@@ -56,14 +59,14 @@ class _Server(ThreadingMixIn, WSGIServer):
         self._slots = threading.BoundedSemaphore(CONNECTIONS)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """On a thread of its own; a connection too many is closed."""
+        """Serve a connection on a new thread, or close it when there are CONNECTIONS already."""
         if self._slots.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """A connection that takes longer than CONNECTION_TIMEOUT_S is cut."""
+        """Serve a connection, and shut it down after CONNECTION_TIMEOUT_S seconds."""
         cut = threading.Timer(CONNECTION_TIMEOUT_S, _cut, [request])
         cut.daemon = True
         cut.start()
@@ -74,7 +77,7 @@ class _Server(ThreadingMixIn, WSGIServer):
             self._slots.release()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away is nobody's fault here."""
+        """Ignore the errors of clients that have disconnected."""
 
 
 def _cut(request: socket.socket) -> None:
@@ -83,8 +86,11 @@ def _cut(request: socket.socket) -> None:
 
 
 @contextmanager
-def serving(port: int, collector: Collector) -> Iterator[None]:
-    """Serve the series at http://127.0.0.1:<port>/metrics; 0 is no port. Raises SetupError when it is taken."""
+def serve_metrics(port: int, collector: Collector, setting: str) -> Iterator[None]:
+    """Serve metrics at http://127.0.0.1:<port>/metrics during the block; with port 0, nothing is served.
+
+    setting: where the user sets the port, for the message. Raises SetupError when the port is in use.
+    """
     if not port:
         yield
         return
@@ -94,8 +100,9 @@ def serving(port: int, collector: Collector) -> Iterator[None]:
         server = make_server(HOST, port, make_wsgi_app(registry), _Server, _Handler)
     except OSError as error:
         reason = error.strerror or error
-        sentence = f"Metrics of pipelines can't be served on {HOST}:{port} ({reason})."
-        raise SetupError(f"{sentence} Choose another port with --metrics-port.") from error
+        raise SetupError(
+            f"Metrics can't be served on {HOST}:{port} ({reason}). Choose another port with {setting}."
+        ) from error
     thread = threading.Thread(target=server.serve_forever, name="metrics port", daemon=True)
     thread.start()
     try:

@@ -1,21 +1,24 @@
-"""The names of the operator's that no user is told, from the settings and the bindings of streams."""
+"""Collects the names of the operator's systems that are redacted in messages for users (services/redaction.py)."""
 
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from headwater.app.addresses import Addresses
+from headwater.app.endpoints import Endpoints
 from headwater.model.binding import Binding, Bindings, KafkaTopic, PubSubTopic
 from headwater.model.kafka_security import FILES
-from headwater.model.worker import KafkaAccess, PubSubAccess
+from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 
 
-def operator_names(addresses: Addresses, bindings: Bindings) -> frozenset[str]:
-    """Addresses, users, folders and files, and the topics and subscriptions that a binding names."""
-    home = addresses.home
-    own = _of_kafka(addresses.kafka())
-    urls = (name for url in (addresses.redis_url(), addresses.database_url()) for name in _of_url(url))
+def names_to_redact(endpoints: Endpoints, bindings: Bindings) -> frozenset[str]:
+    """Return the names to redact.
+
+    They are addresses, users, folders and files of the settings, and topics and subscriptions of the stream bindings.
+    """
+    data_directory = endpoints.data_directory
+    own = _of_kafka(endpoints.kafka())
+    urls = (name for url in (endpoints.redis_url(), endpoints.database_url()) for name in _of_url(url))
     bound = (name for binding in bindings.named.values() for name in _of_binding(binding))
-    return frozenset(filter(None, (str(home.path), *own, *urls, *bound)))
+    return frozenset(filter(None, (str(data_directory.path), *own, *urls, *bound)))
 
 
 def _of_kafka(access: KafkaAccess) -> Iterator[str]:
@@ -31,9 +34,9 @@ def _of_kafka(access: KafkaAccess) -> Iterator[str]:
 
 
 def _of_url(url: str) -> Iterator[str]:
-    """The hosts, with and without their ports, of a URL that may name several; a socket's path.
+    """Yield the hosts of a URL, with and without ports; there may be several. For a socket URL, yield its path.
 
-    Users of stores stay: no sentence has them, and many are called as the product is.
+    User names of the stores are not redacted. No message contains them, and many are product names such as `postgres`.
     """
     parts = urlsplit(url)
     hosts = parts.netloc.rpartition("@")[2]

@@ -1,4 +1,4 @@
-"""Composition of a Hyperliquid ingest."""
+"""Opens the feed of a Hyperliquid ingest."""
 
 from threading import Event
 
@@ -12,13 +12,13 @@ from headwater.settings import Settings
 
 
 def open_hyperliquid(options: IngestOptions, _settings: Settings, stop: Event) -> Feed:
-    """The feed of a node's folder or of a WebSocket API. Raises SetupError when there is no such folder."""
+    """Open the feed of a node's folder or of a WebSocket API. Raises SetupError when there is no such folder."""
     assert isinstance(options, HyperliquidOptions)
     if options.node_data is None:
         return WebSocketFeed(options, stop)
     if not options.node_data.is_dir():
         raise SetupError(
             f"There is no folder {options.node_data}. Point --node-data (`node_data` in the file of --ingests) at the "
-            "folder that the node writes to, mostly ~/hl/data, and start the node before the ingest."
+            "folder that the node writes to, usually ~/hl/data, and start the node before the ingest."
         )
     return NodeFeed(options)

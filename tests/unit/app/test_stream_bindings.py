@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headwater.app import streams
-from headwater.app.streams import load_bindings, stream_topic, zerolag_topic
+from headwater.app import stream_bindings
+from headwater.app.stream_bindings import load_bindings, stream_topic, zerolag_topic
 from headwater.errors import SetupError
 from headwater.model.binding import KafkaTopic, PubSubTopic
 from headwater.settings import Settings
@@ -99,7 +99,7 @@ def test_no_password_in_an_error(tmp_path: Path) -> None:
 
 
 def test_without_the_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "PUBSUB_CLIENT", "no_such_package.client")
+    monkeypatch.setattr(stream_bindings, "PUBSUB_CLIENT", "no_such_package.client")
     given = settings(tmp_path, {"base.log": {"pubsub": {"project": "project-1", "topic": "logs"}}})
     with pytest.raises(SetupError, match=r"\[pubsub\]"):
         load_bindings(given)

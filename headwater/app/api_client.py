@@ -1,0 +1,102 @@
+"""An HTTP client of a running Headwater API, for commands."""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import httpx
+
+from headwater.app.data_directory import DataDirectory
+from headwater.errors import SetupError
+from headwater.services.prices import MAX_TOKENS
+from headwater.settings import Settings
+
+KEY_VARIABLE = "HEADWATER_API_KEY"
+DEPLOY_WITHIN_S = 70.0
+
+
+class ApiClient:
+    """HTTP client of a running Headwater API. Error responses are raised as SetupError."""
+
+    def __init__(self, settings: Settings, url: str) -> None:
+        self._http = httpx.Client(
+            base_url=_address(url or f"http://{settings.host}:{settings.port}"),
+            headers={"X-API-Key": _key(settings)},
+            timeout=DEPLOY_WITHIN_S,
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    def put(self, body: Mapping[str, Any]) -> str:
+        """Create a configuration, or update the one with the same name. Returns its id.
+
+        In an existing configuration, only the description, the source's entity and the first script are changed.
+        """
+        flows = self._call("GET", "/api/v1/flow")
+        known = next((flow for flow in flows if flow["name"] == body["name"]), None)
+        if known is None:
+            return str(self._call("POST", "/api/v1/flow", body)["id"])
+        if "unreadable" in known:
+            raise SetupError(f"The configuration {known['id']} with this name can't be read: {known['unreadable']}")
+        new, kept = body["pipeline_config"], known["pipeline_config"]
+        kept["source"]["entity"] = new["source"]["entity"]
+        scripts = [transform for transform in kept["transforms"] if transform["type"] == "v8"]
+        if not scripts:
+            raise SetupError(f"The configuration {known['id']} with this name has no script any more: rename it.")
+        scripts[0]["script"] = new["transforms"][0]["script"]
+        self._call("PUT", f"/api/v1/flow/{known['id']}", known | {"description": body["description"]})
+        return str(known["id"])
+
+    def deploy(self, flow_id: str) -> None:
+        """Deploy the newest revision of a configuration."""
+        self._call("POST", f"/api/v1/flow/{flow_id}/deploy")
+
+    def priced(self, chain: str, addresses: Iterable[str]) -> set[str]:
+        """Return the addresses among these that currently have a price."""
+        tokens = [{"token_address": address, "chain": chain} for address in dict.fromkeys(addresses)]
+        found = set[str]()
+        for first in range(0, len(tokens), MAX_TOKENS):
+            answer = self._call("POST", "/api/v1/developer/prices/stats", tokens[first : first + MAX_TOKENS])
+            found |= {item["mint"] for item in answer["items"]}
+        return found
+
+    def _call(self, method: str, path: str, body: Any = None) -> Any:
+        try:
+            response = self._http.request(method, path, json=body)
+        except httpx.TransportError as error:
+            where = self._http.base_url
+            raise SetupError(f"There is no API at {where}: {error}. Start Headwater, or set --url.") from error
+        if "json" not in response.headers.get("content-type", ""):
+            raise SetupError(
+                f"The server at {self._http.base_url} is not a Headwater API (status {response.status_code}). "
+                "Check --url."
+            )
+        if response.is_success:
+            return response.json()
+        problem = response.json()
+        faults = "".join(f" {fault['pointer']}: {fault['detail']}." for fault in problem.get("errors", []))
+        raise SetupError(f"{problem['detail']}{faults}")
+
+
+def _address(url: str) -> httpx.URL:
+    try:
+        return httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise SetupError(f"{url} is not a URL: {error}. Set --url to the API's, like http://127.0.0.1:8080.") from error
+
+
+def _key(settings: Settings) -> str:
+    key = os.environ.get(KEY_VARIABLE) or _stored_key(settings)
+    if not (key.isascii() and key.isprintable()):
+        raise SetupError("The API key contains invalid characters. Copy it again.")
+    return key
+
+
+def _stored_key(settings: Settings) -> str:
+    path = DataDirectory(settings.data_dir).api_key
+    try:
+        return path.read_text("utf-8", "replace").strip()
+    except OSError as error:
+        raise SetupError(f"No API key: set {KEY_VARIABLE}, or point --data-dir at an installation ({path}).") from error

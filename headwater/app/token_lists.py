@@ -1,0 +1,46 @@
+"""The imported Token Lists in the data directory, and readers of the files that users name for them."""
+
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from headwater.app.data_directory import DataDirectory
+from headwater.record_files.record_file import read_lines
+from headwater.services.recipes import tokens as token_files
+from headwater.services.recipes.pools import ListedToken
+from headwater.services.recipes.tokens import Tokens
+from headwater.settings import Settings
+
+
+def read_tokens(settings: Settings) -> Tokens:
+    """Return the imported tokens, by chain and address."""
+    path = DataDirectory(settings.data_dir).tokens
+    return token_files.decode(path.read_bytes()) if path.exists() else {}
+
+
+def add_tokens(settings: Settings, files: Iterable[Path]) -> Mapping[str, Mapping[str, ListedToken]]:
+    """Add the tokens of these lists. Later entries replace earlier ones. Returns all imported tokens."""
+    tokens = read_tokens(settings)
+    for file in files:
+        for chain, found in token_files.read_list(read_file(file)).items():
+            tokens.setdefault(chain, {}).update(found)
+    data_directory = DataDirectory(settings.data_dir)
+    data_directory.create()
+    new = data_directory.tokens.with_suffix(".new")
+    new.write_bytes(token_files.encode(tokens))
+    new.replace(data_directory.tokens)
+    return tokens
+
+
+def read_file(file: Path) -> bytes:
+    """Return the content of a file, unpacked and without a byte order mark. Raises SetupError when it is unreadable."""
+    return b"\n".join(read_text_lines(file))
+
+
+def read_text_lines(file: Path) -> Iterator[bytes]:
+    """Yield the non-empty lines of a file, unpacked and without a byte order mark.
+
+    Raises SetupError when the file can't be read.
+    """
+    for number, line in enumerate(read_lines(file)):
+        yield line if number else line.removeprefix(BOM_UTF8)
