@@ -62,7 +62,7 @@ def test_the_embedded_parts_and_workers_have_none(own_stack: Stack, tmp_path: Pa
             "headwater controller": {"key"},
             "headwater api": {"key"},
             "ingest run the-chain": {"node"},
-            "lean_worker": set(),
+            "worker_main": set(),
             "deno run": set(),
             "prices worker": set(),
         }
@@ -87,7 +87,7 @@ def test_parts_of_ones_own_by_files(tmp_path: Path) -> None:
         with stack.client() as client, deployed(client, pipeline(transforms=[SCRIPT])):
             assert stack.process is not None
             assert not [secret for secret in hidden.values() if secret in environment_of(stack.process.pid)]
-            check(stack, hidden, {"headwater controller": set(), "headwater api": set(), "lean_worker": set()})
+            check(stack, hidden, {"headwater controller": set(), "headwater api": set(), "worker_main": set()})
         assert stack.stop() == 0
     finally:
         parts.stop()

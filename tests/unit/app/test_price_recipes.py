@@ -89,7 +89,7 @@ def test_pools_are_learned_from_known_factories_alone(tmp_path: Path) -> None:
         made(tmp_path, "uniswap-v3", "base", TableSources(learn=[logs]))  # the factory is one of another recipe
     with pytest.raises(SetupError, match="0x1 is not an address"):
         made(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs], factories=["0x1"]))
-    with pytest.raises(SetupError, match="orca has none of"):
+    with pytest.raises(SetupError, match="orca has no pool factories"):
         made(tmp_path, "orca", "solana", TableSources(learn=[logs]))
 
 
