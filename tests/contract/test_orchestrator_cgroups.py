@@ -11,9 +11,9 @@ import pytest
 
 from headwater.model.deployment import Status, WorkerStatus
 from headwater.orchestrators.cgroups import BASE_FILE, WorkerGroups, find_groups
+from headwater.orchestrators.memory_usage import RECENT_S
 from headwater.orchestrators.process import MEMORY_EVERY_S, ProcessOrchestrator
-from headwater.orchestrators.slot import OVER_LIMIT, SCRIPTS_KILLED
-from headwater.orchestrators.usage import RECENT_S
+from headwater.orchestrators.slot import OVER_LIMIT_REASON, SCRIPTS_KILLED_MESSAGE
 from tests.contract.test_orchestrator import MEMORY_LIMIT, Clock, process_orchestrator, ready, until, worker_set
 
 
@@ -69,7 +69,7 @@ def test_a_worker_and_what_it_starts_are_in_a_group_that_goes_with_them(
     processes.ensure(worker_set(revision=2))
     until(ready(processes, "hash2"))
     until(lambda: len(folders(groups)) == 1)
-    until(lambda: processes.drop("d1"))
+    until(lambda: processes.stop_workers("d1"))
     until(lambda: folders(groups) == [])
 
 
@@ -77,7 +77,7 @@ def test_a_worker_that_needs_too_much_is_killed_by_the_kernel_and_shown_as_such(
     processes.ensure(worker_set(revision=888))
     until(lambda: worker(processes).status is Status.OOM_KILLED)
     assert (worker(processes).is_oom_killed, worker(processes).is_ready) == (True, False)
-    assert worker(processes).reason == OVER_LIMIT
+    assert worker(processes).reason == OVER_LIMIT_REASON
 
 
 def test_a_kill_of_what_a_worker_started_is_told_and_no_death_of_the_worker(
@@ -86,13 +86,13 @@ def test_a_kill_of_what_a_worker_started_is_told_and_no_death_of_the_worker(
     processes.ensure(worker_set(revision=887))
     until(ready(processes, "hash887"))
     first = pid(tmp_path)
-    until(lambda: processes._slots["d1"][0].worker.running.kills.is_recent)  # type: ignore[union-attr]
+    until(lambda: processes._slots["d1"][0].worker.process.kills.is_recent)  # type: ignore[union-attr]
     clock.added_s += RECENT_S + MEMORY_EVERY_S
     told: list[str] = []
 
     def is_told() -> bool:
         told.extend(line.message for line in processes.take_logs().get("d1", []))
-        return SCRIPTS_KILLED in told
+        return SCRIPTS_KILLED_MESSAGE in told
 
     until(is_told)
     assert (pid(tmp_path), worker(processes).restart_count, worker(processes).is_oom_killed) == (first, 0, False)

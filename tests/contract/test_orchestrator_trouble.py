@@ -106,7 +106,7 @@ def test_an_unexpected_error_is_logged_and_the_work_goes_on(
 def test_a_worker_whose_place_another_took_waits_until_its_controller_leads(
     processes: ProcessOrchestrator, tmp_path: Path, clock: Clock
 ) -> None:
-    processes.lead(10)
+    processes.extend_leadership(10)
     processes.ensure(worker_set())
     until(ready(processes, "hash1"))
     clock.added_s += 10
@@ -117,12 +117,12 @@ def test_a_worker_whose_place_another_took_waits_until_its_controller_leads(
     time.sleep(0.5)
     assert processes.status("d1")[0].status is Status.PENDING
     assert pid(tmp_path) == fenced
-    processes.lead(10)
+    processes.extend_leadership(10)
     until(ready(processes, "hash1"))
     os.kill(pid(tmp_path), signal.SIGUSR1)
     until(lambda: processes.status("d1")[0].restart_count == 2)
     clock.added_s += 9
-    processes.lead(10)
+    processes.extend_leadership(10)
     until(ready(processes, "hash1"))
 
 

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from headwater.app.price_import import PER_BATCH, import_ticks
-from headwater.controller.resources import TICKS
+from headwater.controller.deployment_resources import TICKS_TOPIC_SPEC
 from headwater.errors import SetupError
-from headwater.ingest.files import RecordFile
 from headwater.model.price.tick import token_key
+from headwater.record_files.record_file import RecordFile
 from headwater.settings import Settings
 from tests.support.kafka import KafkaServer
 
 
 def test_what_comes_before_a_broken_file_is_written(kafka: KafkaServer, tmp_path: Path) -> None:
-    if TICKS.name not in kafka.admin.list_topics(timeout=10).topics:
-        kafka.create_topic(TICKS.name, TICKS.partitions, dict(TICKS.config))
+    if TICKS_TOPIC_SPEC.name not in kafka.admin.list_topics(timeout=10).topics:
+        kafka.create_topic(TICKS_TOPIC_SPEC.name, TICKS_TOPIC_SPEC.partitions, dict(TICKS_TOPIC_SPEC.config))
     access = kafka.access
     settings = Settings(
         data_dir=tmp_path,
@@ -33,5 +33,5 @@ def test_what_comes_before_a_broken_file_is_written(kafka: KafkaServer, tmp_path
     files = chain.from_iterable(RecordFile(path, check=False) for path in (good, tmp_path / "nowhere.jsonl"))
     with pytest.raises(SetupError, match=rf"nowhere\.jsonl can't be read: .* The {count} ticks before it are written"):
         import_ticks(settings, files)
-    keys = [message.key() for message in kafka.read_all(TICKS.name)]
+    keys = [message.key() for message in kafka.read_all(TICKS_TOPIC_SPEC.name)]
     assert keys.count(token_key("base", token).encode()) == count
