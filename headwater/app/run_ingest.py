@@ -162,7 +162,7 @@ def run_ingest(settings: Settings, options: IngestOptions, feed: Feed, stop: thr
     require_platform()
     target = find_target(settings, options, feed, stop)
     meters = IngestMetrics()
-    log.info("the ingest starts: it reads its position from Kafka, then asks its node", ingest=options.name)
+    log.info("the ingest starts: it reads its position from Kafka, then connects to its node", ingest=options.name)
     with serve_metrics(
         options.metrics_port, IngestCollector(options, meters), "--metrics-port, or the member metrics_port"
     ):

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A process that asks for a lease.
+    """A process that requests a lease.
 
     Attributes:
         holder: A random id that the process generates at each start. It is never written to a file.

@@ -72,9 +72,9 @@ def roll_out(current: Deployment, flow: Flow, history: Sequence[RequestedRevisio
     )
 
 
-def _fallback(current: Deployment, asked: int) -> int | None:
-    """Return the revision to roll back to when a rollout of `asked` fails."""
-    if current.stable_revision is not None or current.observed_revision == asked:
+def _fallback(current: Deployment, number: int) -> int | None:
+    """Return the revision to roll back to when a rollout of revision `number` fails."""
+    if current.stable_revision is not None or current.observed_revision == number:
         return current.stable_revision
     return current.observed_revision
 
@@ -108,11 +108,11 @@ def _goes_on(current: Deployment, flow: Flow) -> bool:
 
 def tear_down(current: Deployment, *, delete_flow: bool = False) -> Deployment:
     """Return the deployment with the desired phase ABSENT. Only the first request raises the generation."""
-    asked = current.desired is DesiredPhase.ABSENT
+    is_requested = current.desired is DesiredPhase.ABSENT
     return replace(
         current,
         desired=DesiredPhase.ABSENT,
-        generation=current.generation + (not asked),
+        generation=current.generation + (not is_requested),
         delete_flow=current.delete_flow or delete_flow,
     )
 

@@ -65,7 +65,7 @@ class Demo:
         _checked(client.post(f"/api/v1/flow/{flow['id']}/teardown"))
         _checked(client.delete(f"/api/v1/flow/{flow['id']}"))
         is_correct &= self._prices(client, data_dir, screen)
-        screen.say("8. Torn down: workers, rules, credentials and topics are gone.")
+        screen.say("8. Torn down: workers, access rules, credentials and topics are removed.")
         return 0 if is_correct else 1
 
     def _prices(self, client: httpx.Client, data_dir: Path, screen: Screen) -> bool:
@@ -114,7 +114,7 @@ class Demo:
         self, client: httpx.Client, flow: dict[str, Any], consumer: Consumer, data_dir: Path, screen: Screen
     ) -> bool:
         steady, burst = self._stream.lines[:STEADY_RECORDS], self._stream.lines[STEADY_RECORDS:]
-        screen.say(f"4. Feeding {len(steady):,} records at {STEADY_RATE:,} a second; these come out:")
+        screen.say(f"4. Writing {len(steady):,} records at {STEADY_RATE:,} a second; these records are delivered:")
         with ThreadPoolExecutor(1) as pool:
             feeding = pool.submit(self._feed_counting, data_dir, steady, STEADY_RATE)
             self._read_while(consumer, screen, lambda: self._sent < len(steady) // 2 and not feeding.done())
