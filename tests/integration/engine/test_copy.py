@@ -79,7 +79,7 @@ class TestRefusal:
             big = [{"n": n, "pad": random.randbytes(4000).hex()} for n in range(100, 104)]
             pipeline.feed(big)
             pipeline.feed(numbered(200, 300))
-            assert "refused" in worker.wait(lambda beat: beat.state == "waiting").reason
+            assert "rejected" in worker.wait(lambda beat: beat.state == "waiting").reason
             allow_large_records(kafka, pipeline.sink)
             pipeline.wait_committed(4 * PARTITIONS + 4 + 100)
             worker.ready()

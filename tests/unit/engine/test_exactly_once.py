@@ -113,7 +113,7 @@ class TestFailures:
         steps(member, 300)
         assert arrived(world) == ["stream/0/0/0"]
 
-    @pytest.mark.parametrize("what", ["commit", "begin", "close"])
+    @pytest.mark.parametrize("what", ["commit", "init_transactions", "close"])
     def test_a_client_that_hangs_is_noticed(self, what: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         hangs = Event()
         world.watching = Watchdog(2, hangs.set).watching

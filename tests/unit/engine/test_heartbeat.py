@@ -103,7 +103,7 @@ class TestJoin:
         ours, theirs = socket.socketpair()
         with theirs:
             ours.close()
-            with pytest.raises(WorkerError, match="supervisor has gone"):
+            with pytest.raises(WorkerError, match="supervisor process has ended"):
                 SupervisorChannel(theirs.fileno()).may_join(10)
 
     def test_a_worker_that_has_lost_its_supervisor_may_not_join(self) -> None:
@@ -112,7 +112,7 @@ class TestJoin:
             probe = SupervisorChannel(theirs.fileno())
             ours.close()
             probe.send(beat("starting"))
-            with pytest.raises(WorkerError, match="supervisor has gone"):
+            with pytest.raises(WorkerError, match="supervisor process has ended"):
                 probe.may_join(0)
 
     def test_leaves_for_good_when_the_supervisor_says_so(self) -> None:

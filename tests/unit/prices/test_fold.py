@@ -95,7 +95,7 @@ class Unreliable(MemoryPrices):
         return self._draw.sample([*written.items()], self._draw.randint(0, len(written)))
 
     def copy(self) -> dict[str, Any]:
-        return {name: dict(getattr(self, name)) for name in ("_ends", "_states", "_tails", "_left")}
+        return {name: dict(getattr(self, name)) for name in ("_positions", "_states", "_tails", "_archived")}
 
     def go_back(self, copy: dict[str, Any]) -> None:
         """As a server that lost its last writes."""
@@ -200,7 +200,7 @@ def test_a_worker_that_lost_its_partition_writes_nothing() -> None:
     old.acquire_partitions([partition])
     old.fold(topic.batch(partition, 0, 1))
     assert new.acquire_partitions([partition]) == {}
-    with pytest.raises(WorkerError, match=f"Partition {partition}"):
+    with pytest.raises(WorkerError, match=f"owns partition {partition}"):
         old.store({partition: 1})
     assert store.read(partition, [b"base:0xaa"]) == [(None, None)]
 
