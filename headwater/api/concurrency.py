@@ -121,7 +121,7 @@ class Watcher:
             try:
                 await self._poll_once()
                 self.loop.succeeded()
-            except Exception as error:  # noqa: BLE001  # the only poller: if it ended, every later deploy would wait in vain
+            except Exception as error:  # noqa: BLE001  # this is the only poller: without it, deploy calls wait in vain
                 delay_s = self.loop.failed(error)
             await anyio.sleep(delay_s)
             if not self._awaited:

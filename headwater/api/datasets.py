@@ -72,9 +72,7 @@ def list_all(
     request: Request,
     api_key: ApiKeyDep,
     services: ServicesDep,
-    names: Annotated[
-        list[Text], Query(description="Return only the datasets with these names.")
-    ] = [],  # noqa: B006  # FastAPI copies it
+    names: Annotated[list[Text], Query(description="Return only the datasets with these names.")] = [],  # noqa: B006  # FastAPI copies it
     limit: Limit = None,
     cursor: Cursor = None,
 ) -> Response:

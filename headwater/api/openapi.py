@@ -27,7 +27,9 @@ SCOPE, SCOPE_WHEN_DEPLOYED = "x-scope", "x-scope-when-deployed"
 SCOPE_WITH_PRICES = "x-scope-with-prices-sink"
 """OpenAPI extensions: the scope that an operation needs, and those that it needs too in these cases."""
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDetails"}
-DEFAULT_PROBLEM_TYPES = {kind.status: kind for kind in reversed((*PROBLEM_TYPES.values(), METHOD_NOT_ALLOWED))}
+DEFAULT_PROBLEM_TYPES = {
+    problem_type.status: problem_type for problem_type in reversed((*PROBLEM_TYPES.values(), METHOD_NOT_ALLOWED))
+}
 """The problem type that documents each status: the first of its types in PROBLEM_TYPES."""
 COMMON_STATUSES = (
     HTTPStatus.UNAUTHORIZED,
@@ -106,19 +108,19 @@ def body_problem_responses(*statuses: int) -> Responses:
     return problem_responses(*statuses, *BODY_STATUSES)
 
 
-def problem_response(kind: ProblemType) -> dict[str, Any]:
+def problem_response(problem_type: ProblemType) -> dict[str, Any]:
     """Return the OpenAPI response of one problem type."""
     example: dict[str, Any] = {
-        "type": URN + kind.name,
-        "title": kind.title,
-        "status": kind.status.value,
-        "detail": kind.public_detail or f"{kind.title}. This sentence says what to do.",
+        "type": URN + problem_type.name,
+        "title": problem_type.title,
+        "status": problem_type.status.value,
+        "detail": problem_type.public_detail or f"{problem_type.title}. This sentence says what to do.",
         "instance": "/api/v1/flow",
         "request_id": examples.REQUEST_ID,
     }
-    if kind.status is HTTPStatus.UNPROCESSABLE_ENTITY:
+    if problem_type.status is HTTPStatus.UNPROCESSABLE_ENTITY:
         example["errors"] = [{"pointer": "/name", "detail": "is required"}]
-    return {"description": kind.title, "content": {MEDIA_TYPE: {"schema": PROBLEM_SCHEMA, "example": example}}}
+    return {"description": problem_type.title, "content": {MEDIA_TYPE: {"schema": PROBLEM_SCHEMA, "example": example}}}
 
 
 def etag(status: int = HTTPStatus.OK) -> Responses:

@@ -213,7 +213,7 @@ def _allowed(request: Request) -> str:
 
 def _validation_problem(error: RequestValidationError) -> ProblemResponse:
     found = error.errors()
-    if error.body is None and any(one["loc"] == ("body",) for one in found):
+    if error.body is None and any(fault["loc"] == ("body",) for fault in found):
         detail = "The body is empty. Send JSON as the description of the endpoint shows it."
         return problem_response_of(MalformedRequest(detail))
     location, *names = found[0]["loc"]

@@ -44,12 +44,12 @@ def match(
 
 
 class _Matching:
-    """The matches found so far. Each rule is for the sent transforms that the rules before it left unmatched."""
+    """The matches that were found so far. Each rule is for the sent transforms that the previous rules have left unmatched."""
 
     def __init__(self, sent: Sequence[SentTransform], stored: Sequence[TransformIdentity]) -> None:
         self._sent = sent
         self._stored = stored
-        self._taken: set[str] = set()
+        self._matched_uids: set[str] = set()
         self.found: list[TransformIdentity | None] = [None] * len(sent)
 
     def by_uid(self) -> None:
@@ -61,7 +61,7 @@ class _Matching:
     def by_name(self) -> None:
         for index, sent in self._unmatched():
             same = (stored for stored in self._stored if (stored.name, stored.type) == (sent.name, sent.type))
-            if sent.name is not None and (stored := next(same, None)) and stored.uid not in self._taken:
+            if sent.name is not None and (stored := next(same, None)) and stored.uid not in self._matched_uids:
                 self._match(index, stored)
 
     def by_content(self) -> None:
@@ -95,11 +95,11 @@ class _Matching:
         return ((i, sent) for i, sent in enumerate(self._sent) if sent.uid is None and self.found[i] is None)
 
     def _is_free(self, stored_index: int) -> bool:
-        return self._stored[stored_index].uid not in self._taken
+        return self._stored[stored_index].uid not in self._matched_uids
 
-    def _take(self, place: int, known: TransformIdentity) -> None:
-        self.found[place] = known
-        self._taken.add(known.uid)
+    def _match(self, index: int, stored: TransformIdentity) -> None:
+        self.found[index] = stored
+        self._matched_uids.add(stored.uid)
 
 
 def _content_of(transform: SentTransform | TransformIdentity) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from headwater.services.ids import Clock
 from headwater.services.optional_reads import OptionalReads
 from headwater.stores.protocols.metrics import MetricStore
 
-SHORTEST = timedelta(seconds=1)
+MIN_DEPLOYED_TIME = timedelta(seconds=1)
 """The shortest time over which a rate per minute is computed."""
 
 Point = tuple[datetime, float]
@@ -23,24 +23,24 @@ Point = tuple[datetime, float]
 class Summary:
     """The metrics of a time range in total. minutes: for how many minutes of the range the pipeline was deployed."""
 
-    whole: Interval
+    total: Interval
     minutes: float
 
     def per_minute(self, name: CountType) -> float:
         """Return the count per minute."""
-        return self.whole.counts[name] / self.minutes
+        return self.total.counts[name] / self.minutes
 
     def rate(self, name: CountType) -> float:
         """Return the count as a share of the received records, from 0 to 1; 0 when none were received.
 
         A record can be counted several times, so the share is capped at 1.
         """
-        received = self.whole.counts["messages_received"]
-        return min(self.whole.counts[name] / received, 1.0) if received else 0.0
+        received = self.total.counts["messages_received"]
+        return min(self.total.counts[name] / received, 1.0) if received else 0.0
 
     def times(self, name: MetricType) -> Histogram:
         """Return the histogram of a time metric."""
-        return next((times for metric, times in self.whole.times.items() if metric == name), Histogram())
+        return next((times for metric, times in self.total.times.items() if metric == name), Histogram())
 
 
 class DeploymentMetrics:
@@ -72,12 +72,12 @@ class DeploymentMetrics:
     def summary(self, deployment: Deployment, time_range: TimeRange) -> Summary:
         """Return the summary of a time range."""
         now = self._now()
-        whole = Interval()
+        total = Interval()
         for interval in self._store.read(deployment.id, time_range, now.timestamp()).values():
-            whole.add(interval.counts, interval.times)
-        first = _utc(time_range.starts(now.timestamp())[0])
-        deployed = max(now - max(first, deployment.created_at), SHORTEST)
-        return Summary(whole, deployed / timedelta(minutes=1))
+            total.add(interval.counts, interval.times)
+        start = _utc(time_range.starts(now.timestamp())[0])
+        deployed = max(now - max(start, deployment.created_at), MIN_DEPLOYED_TIME)
+        return Summary(total, deployed / timedelta(minutes=1))
 
     def lag(self, deployment: Deployment) -> "Future[int | None]":
         """Read how many offsets of the source are not committed yet; None when that is unknown. Does not block."""

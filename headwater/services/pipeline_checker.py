@@ -241,8 +241,8 @@ class PipelineChecker:
     def _require_kafka(self, source: Source, findings: _Findings) -> None:
         if self._bindings.topic(source.chain, source.entity, zerolag=source.is_zerolag) is None:
             detail = (
-                f"can't be exactly_once: {source.chain} {source.entity} is not a topic of the Kafka cluster that the "
-                "sinks are on, and a transaction can't span two systems; use at_least_once"
+                f"can't be exactly_once: {source.chain} {source.entity} is not bound to a topic of the Kafka cluster that "
+                "the sinks are on, and a transaction can't span two systems; use at_least_once"
             )
             findings.refuse(f"{PIPELINE}/delivery", detail)
 
@@ -307,7 +307,7 @@ class PipelineChecker:
 
     def _values(self, pointer: str, uid: str, values: list[str], findings: _Findings) -> None:
         if len(values) > MAX_VALUES_PER_REQUEST:
-            detail = f"holds {len(values)} values; send at most {MAX_VALUES_PER_REQUEST} and add the rest later"
+            detail = f"has {len(values)} values; send at most {MAX_VALUES_PER_REQUEST} and add the rest later"
             findings.refuse(pointer, detail)
             return
         if not values:
@@ -315,7 +315,9 @@ class PipelineChecker:
         try:
             findings.values[uid] = normalise_all(values)
         except InvalidInput as error:
-            findings.faults.extend(Fault(pointer + p.pointer.removeprefix("/values"), p.detail) for p in error.faults)
+            findings.faults.extend(
+                Fault(pointer + fault.pointer.removeprefix("/values"), fault.detail) for fault in error.faults
+            )
 
     def _compile(
         self, sent: Sequence[NewTransform], known: _CompiledScripts, entity: Entity, at: PointerOf, findings: _Findings

@@ -96,4 +96,4 @@ def test_a_stream_that_is_not_on_the_sinks_cluster_is_refused(client: httpx.Clie
     refused = client.post(FLOW, json=body)
     assert refused.status_code == 422
     faults = {fault["pointer"]: fault["detail"] for fault in refused.json()["errors"]}
-    assert "bound to no topic of the Kafka cluster" in faults["/pipeline_config/delivery"]
+    assert "not bound to a topic of the Kafka cluster" in faults["/pipeline_config/delivery"]

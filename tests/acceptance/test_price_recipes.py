@@ -395,7 +395,7 @@ class TestEnabling:
             (["curve"], "no recipe curve"),
             (["uniswap-v3"], "--chain: polygon, base"),
             (["uniswap-v3", "--chain", "base"], "--pools"),
-            (["uniswap-v3", "--chain", "base", "--entity", "trade"], "reads no trade"),
+            (["uniswap-v3", "--chain", "base", "--entity", "trade"], "can't read trade"),
             (["hyperliquid"], "--markets"),
         ],
     )

@@ -1,6 +1,7 @@
-"""Ready-made price pipelines: ordinary configurations, made of a script and a table of pools or coins.
+"""Ready-made price pipelines: configurations that consist of a script and a table of pools or coins.
 
-Each script begins with its constants: CHAIN, and POOLS or COINS. What it says of a trade is defined in docs/prices.md.
+Each script begins with its constants CHAIN and POOLS or COINS. docs/prices.md defines the ticks that the scripts
+produce.
 """
 
 import json
@@ -15,24 +16,28 @@ from headwater.model.stream import CATALOG
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The stream catalog tells what its script reads. table: the name of its constant."""
+    """A ready-made price pipeline. The stream catalog names the entities that its script can read.
+
+    Attributes:
+        table: The name of the JavaScript constant that holds the pools or coins.
+    """
 
     name: str
     table: str
 
     @property
     def chains(self) -> tuple[str, ...]:
-        """Those that it can be enabled for."""
+        """The chains for which the recipe can be enabled."""
         return tuple(chain.name for chain in CATALOG if any(self.name in entity.prices for entity in chain.entities))
 
     @property
     def entities(self) -> tuple[str, ...]:
-        """Those that its script reads, the usual one first."""
+        """The entities that the script can read, the default first."""
         known = (entity for chain in CATALOG for entity in chain.entities if self.name in entity.prices)
         return tuple(dict.fromkeys(entity.name for entity in known))
 
     def configuration(self, chain: str, entity: str, table: Mapping[str, Any], note: str) -> dict[str, Any]:
-        """The body that creates it."""
+        """Return the request body that creates the configuration."""
         source = resources.files(__name__).joinpath(f"{self.name.replace('-', '_')}.js").read_text("utf-8")
         constants = f"const CHAIN = {json.dumps(chain)};\nconst {self.table} = {_object(table)};\n"
         return {
@@ -48,7 +53,10 @@ class Recipe:
 
 
 def _object(table: Mapping[str, Any]) -> str:
-    """As JavaScript, a member per line. Without a prototype, so that no name of a record finds what is not in it."""
+    """Return the table as a JavaScript object literal with one member per line.
+
+    It has no prototype, so that a value of a record such as "constructor" finds no inherited member.
+    """
     members = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in table.items())
     return f"{{\n  __proto__: null,\n{members}\n}}"
 
@@ -65,13 +73,16 @@ RECIPES = {
 
 
 def find(name: str, chain: str, entity: str) -> tuple[Recipe, str, str]:
-    """A recipe, its chain and entity. Empty: the only chain, the usual entity. Raises SetupError."""
+    """Return a recipe with its chain and entity. Raises SetupError.
+
+    An empty chain selects the only possible one, an empty entity the default.
+    """
     recipe = RECIPES.get(name)
     if recipe is None:
         raise SetupError(f"There is no recipe {name}. Choose from {', '.join(RECIPES)}.")
     chain = chain or (recipe.chains[0] if len(recipe.chains) == 1 else "")
     if chain not in recipe.chains:
-        raise SetupError(f"Name the chain of {name} with --chain: {', '.join(recipe.chains)}.")
+        raise SetupError(f"Choose the chain of {name} with --chain: {', '.join(recipe.chains)}.")
     if (entity := entity or recipe.entities[0]) not in recipe.entities:
-        raise SetupError(f"{name} reads no {entity}. Choose from {', '.join(recipe.entities)}.")
+        raise SetupError(f"{name} can't read {entity}. Choose from {', '.join(recipe.entities)}.")
     return recipe, chain, entity

@@ -1,18 +1,18 @@
 // COINS: coin → decimals of its sizes
-const PART = 2 ** 24;
+const INDEX_SIZE = 2 ** 24;
 
-// Trades of one block are in the order of execution, which trade_index has. Records of older versions lack it: they are
-// told apart by their tid, which has 50 bits, or by what they have in its place.
+// trade_index orders the trades of one block as they were executed. Records of older versions have no trade_index; they
+// are ordered by tid (50 bits) or, without tid, by a hash of their members.
 function orderOf(trade) {
   if (trade.trade_index != null) return [trade.block_number ?? 0, trade.trade_index];
-  const id = trade.tid == null ? numberOf([trade.hash, trade.users, trade.px, trade.sz].join()) : Number(trade.tid);
-  return [Math.floor(id / PART), id % PART];
+  const id = trade.tid == null ? hashOf([trade.hash, trade.users, trade.px, trade.sz].join()) : Number(trade.tid);
+  return [Math.floor(id / INDEX_SIZE), id % INDEX_SIZE];
 }
 
-function numberOf(text) {
-  let number = 0;
-  for (let at = 0; at < text.length; at++) number = (number * 31 + text.charCodeAt(at)) % 2 ** 48;
-  return number;
+function hashOf(text) {
+  let hash = 0;
+  for (let at = 0; at < text.length; at++) hash = (hash * 31 + text.charCodeAt(at)) % 2 ** 48;
+  return hash;
 }
 
 function process(trade) {

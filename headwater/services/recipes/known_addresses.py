@@ -1,6 +1,6 @@
 """Contracts that price recipes trust, by chain: pool factories, stablecoins, and the tokens that pools are quoted in.
 
-Anybody can deploy a contract that emits PairCreated, and a token with any symbol, so addresses decide and nothing else.
+Anybody can deploy a contract that emits PairCreated, and a token with any symbol, so only addresses are trusted.
 Source: the deployment pages of Uniswap, SushiSwap, QuickSwap, PancakeSwap and BaseSwap for the factories, and those of
 the issuers (Circle, Tether, Sky, Paxos), of the bridges and of the chains for the tokens.
 """
@@ -8,10 +8,10 @@ the issuers (Circle, Tether, Sky, Paxos), of the bridges and of the chains for t
 from collections.abc import Mapping
 from typing import Final
 
-Addresses = Mapping[str, str]
-"""Names by address. Hexadecimal addresses are in lower case."""
+NamesByAddress = Mapping[str, str]
+"""The names of contracts by address. Hexadecimal addresses are in lower case."""
 
-FACTORIES: Final[Mapping[str, Mapping[str, Addresses]]] = {
+FACTORIES: Final[Mapping[str, Mapping[str, NamesByAddress]]] = {
     "uniswap-v2": {
         "base": {
             "0x8909dc15e40173ff4699343b6eb8132c65e18ec6": "Uniswap v2",
@@ -36,9 +36,9 @@ FACTORIES: Final[Mapping[str, Mapping[str, Addresses]]] = {
         },
     },
 }
-"""By recipe and chain: the factories whose PairCreated and PoolCreated events name pools of the recipe's kind."""
+"""The factories whose PairCreated and PoolCreated events name pools of a recipe, by recipe and chain."""
 
-STABLECOINS: Final[Mapping[str, Addresses]] = {
+STABLECOINS: Final[Mapping[str, NamesByAddress]] = {
     "base": {
         "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913": "USDC",
         "0xd9aaec86b65d86f6a7b5b1b0c42ffa531710b6ca": "USDbC",
@@ -61,7 +61,7 @@ STABLECOINS: Final[Mapping[str, Addresses]] = {
 }
 """Tokens that count as one US dollar each."""
 
-QUOTES: Final[Mapping[str, Addresses]] = {
+QUOTES: Final[Mapping[str, NamesByAddress]] = {
     "base": {
         "0x4200000000000000000000000000000000000006": "WETH",
         "0xcbb7c0000ab88b473b1f5afd9ef808440eed33bf": "cbBTC",
@@ -75,4 +75,7 @@ QUOTES: Final[Mapping[str, Addresses]] = {
         "So11111111111111111111111111111111111111112": "SOL",
     },
 }
-"""Tokens that pools are quoted in where no stablecoin is; of two of them the first one is the quote."""
+"""The quote tokens of pools without a stablecoin.
+
+When both tokens of a pool are listed, the first one in this table is the quote.
+"""

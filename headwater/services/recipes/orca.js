@@ -1,19 +1,19 @@
 // POOLS: whirlpool → [token, its decimals, the quote's decimals, 1 when the token is token A else 0, quote]
-// quote: the address of the token that the pool is quoted in; null where that counts as one US dollar
+// quote: the address of the token that the pool is quoted in; null when that token counts as one US dollar
 const WHIRLPOOLS = "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc";
-const SWAPS = { f8c69e91e17587c8: 2, "2b04ed0b1ac91e62": 4 }; // swap, swap_v2: where the whirlpool is among the accounts
+const SWAPS = { f8c69e91e17587c8: 2, "2b04ed0b1ac91e62": 4 }; // swap, swap_v2: the whirlpool's index among the accounts
 const TOKEN_PROGRAMS = ["TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"];
-const TRANSFERS = { "03": 1, "0c": 2 }; // Transfer, TransferChecked: where the destination is among the accounts
-const FEWEST = 1000n; // raw units of each side: with fewer, rounding moves the price by more than 0.1 %
+const TRANSFERS = { "03": 1, "0c": 2 }; // Transfer, TransferChecked: the destination's index among the accounts
+const MIN_RAW_AMOUNT = 1000n; // raw units of each side: with fewer, rounding moves the price by more than 0.1 %
 
 const littleEndian = (hex) => BigInt("0x" + (hex.match(/../g) ?? ["00"]).reverse().join(""));
 const program = (instruction) => instruction.program_id;
 
-// The instructions that a transaction ran, each behind the one that called it.
+// The instructions of a transaction in the order of execution: inner instructions follow the one that called them.
 function inOrder(transaction) {
   return transaction.instructions.flatMap((outer) => [
     outer,
-    ...(transaction.inner_instructions ?? []).filter((one) => one.instruction_index === outer.instruction_index),
+    ...(transaction.inner_instructions ?? []).filter((inner) => inner.instruction_index === outer.instruction_index),
   ]);
 }
 
@@ -36,13 +36,14 @@ function process(transaction) {
   return ticks.slice(0, 10);
 }
 
-// A swap moves what is paid into one vault of the pool, then what is bought out of the other.
+// A swap transfers the paid tokens into one vault of the pool and then the bought tokens out of the other.
 function priced(transaction, pool, position, instruction, after, number) {
   const [paid, bought] = after.map(transfer).filter(Boolean);
-  if (!paid || !bought || paid.amount < FEWEST || bought.amount < FEWEST) return [];
+  if (!paid || !bought || paid.amount < MIN_RAW_AMOUNT || bought.amount < MIN_RAW_AMOUNT) return [];
   const [vaultA, vaultB] = (position === 2 ? [4, 6] : [8, 10]).map((at) => instruction.accounts[at]);
   const isAToB = paid.to === vaultA && bought.from === vaultB;
-  // Other transfers are none of this swap: its own ones are of a kind that is not read, such as those with a fee.
+  // If the transfers do not match the vaults, they do not belong to this swap: its own transfers are of a kind that this
+  // script can't read, such as transfers with a fee.
   if (!isAToB && !(paid.to === vaultB && bought.from === vaultA)) return [];
   const [a, b] = isAToB ? [paid.amount, bought.amount] : [bought.amount, paid.amount];
   const [token, decimals, quoteDecimals, isFirst, quote] = pool;

@@ -1,4 +1,4 @@
-"""Pools that prices are taken from: read from a file, or learned from the logs of the contracts that made them."""
+"""Reads the pools of price recipes from a file, or learns them from the logs of the factories that created them."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ MAX_POOLS = 5_000
 _PAIR_CREATED = "0x0d3648bd0f6ba80134a33ba9275ac585d9d315f0ad8355cddefde31afa28d0e9"
 _POOL_CREATED = "0x783cca1c0412dd0d695e784568c96da2e9c22ff989357a2e8b1d9b2b4e6b7118"
 _POOL_WORD = {_PAIR_CREATED: 0, _POOL_CREATED: 1}
-"""Which word of the data is the pool, by topic0: of Uniswap v2's and v3's factories."""
+"""Index of the data word that holds the pool's address, by topic0 of the factory events of Uniswap v2 and v3."""
 _MEMBERS = {
     "address": ("address", "pool", "pair", "whirlpool"),
     "first": ("token0", "token_a", "token_mint_a"),
@@ -26,7 +26,7 @@ _MEMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool and its two tokens, by their addresses as on chain, in the pool's own order."""
+    """The addresses of a pool and of its two tokens, as on chain and in the pool's own order."""
 
     address: str
     first: str
@@ -35,7 +35,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class LearnedPools:
-    """Pools that allowed factories created, and how many others each other contract announced."""
+    """Pools that allowed factories created. refused: number of pools that other contracts announced, by contract."""
 
     pools: Sequence[Pool]
     refused: Counter[str]
@@ -51,14 +51,14 @@ class ListedToken:
 
 @dataclass(frozen=True, slots=True)
 class PoolSelection:
-    """The table that a script is given, how many of its pools are of which kind, and how many pools are left out.
+    """The pools that a script reads, and the number of pools of each kind.
 
     Attributes:
-        table: By pool: the token, its decimals, the quote's decimals, 1 when the token is the pool's first one, and the
-            quote token's address, or null where it counts as one USD.
-        in_usd: How many pools are quoted in a stablecoin.
-        quoted: How many pools are quoted in another token, by its address.
-        left_out: How many pools are left out, by reason.
+        table: An entry by pool: the token, its decimals, the quote token's decimals, 1 when the token is the pool's
+            first one else 0, and the quote token's address, or null where it counts as one USD.
+        in_usd: Number of pools that are quoted in a stablecoin.
+        quoted: Number of pools that are quoted in another token, by its address.
+        left_out: Number of pools that are not in the table, by reason.
     """
 
     table: dict[str, list[Any]]
@@ -68,11 +68,11 @@ class PoolSelection:
 
 
 def read(text: str) -> list[Pool]:
-    """A JSON array, JSON lines, or CSV with a header. Raises SetupError."""
+    """Read the pools in a JSON array, JSON lines, or CSV with a header. Raises SetupError."""
     try:
         return [_pool(record) for record in _records(text)]
     except (msgspec.DecodeError, csv.Error, TypeError) as error:
-        raise SetupError(f"The pool file is no JSON and no CSV: {error}.") from error
+        raise SetupError(f"The pool file is neither JSON nor CSV: {error}.") from error
 
 
 def _records(text: str) -> Iterator[Mapping[str, Any]]:
@@ -87,7 +87,7 @@ def _records(text: str) -> Iterator[Mapping[str, Any]]:
 
 def _pool(record: Mapping[str, Any]) -> Pool:
     if not isinstance(record, Mapping):
-        raise SetupError(f"A pool of the file is no object: {record}.")
+        raise SetupError(f"A pool of the file is not an object: {record}.")
     found = {}
     for member, names in _MEMBERS.items():
         value = next((record[name] for name in names if record.get(name)), None)
@@ -98,14 +98,15 @@ def _pool(record: Mapping[str, Any]) -> Pool:
 
 
 def as_on_chain(address: str) -> str:
-    """An address as records have it: hexadecimal ones in lower case, others as they are."""
+    """Return an address as it is in records: hexadecimal ones in lower case, others unchanged."""
     return address.lower() if address[:2] in ("0x", "0X") else address
 
 
 def learn(lines: Iterable[bytes], factories: Collection[str]) -> LearnedPools:
-    """The pools that `log` records of these factories name: PairCreated of Uniswap v2, PoolCreated of v3 and of forks.
+    """Return the pools in `log` records of these factories.
 
-    Raises SetupError for a line that is no log record.
+    The events are PairCreated of Uniswap v2 and PoolCreated of v3, also of their forks. Raises SetupError for a line
+    that is not a log record.
     """
     pools, refused = list[Pool](), Counter[str]()
     for number, line in enumerate(lines, 1):
@@ -120,7 +121,7 @@ def learn(lines: Iterable[bytes], factories: Collection[str]) -> LearnedPools:
             else:
                 refused[factory] += 1
         except (msgspec.DecodeError, AttributeError, KeyError, IndexError, TypeError) as error:
-            raise SetupError(f"Line {number} is no log record: {error!r}.") from error
+            raise SetupError(f"Line {number} is not a log record: {error!r}.") from error
     return LearnedPools(pools, refused)
 
 
@@ -133,13 +134,13 @@ def _created(topics: Sequence[str], data: str) -> Pool:
 def select_pools(
     pools: Iterable[Pool], tokens: Mapping[str, ListedToken], stable: Collection[str], quotes: Sequence[str]
 ) -> PoolSelection:
-    """The pools that a script can tell prices from; those with a stablecoin first.
+    """Select the pools that a script can compute prices from; pools with a stablecoin come first.
 
-    Of the other pools one side has to be a token with a price in USD: one of `quotes`, or a token that has a pool with
-    a stablecoin here.
+    In other pools, one token must have a price in USD: a token in `quotes`, or a token with a stablecoin pool.
 
-    tokens: By address. stable: The stablecoins among them.
-    quotes: The usual quote tokens; of two in a pool, the first of these is the quote.
+    tokens: The known tokens, by address.
+    stable: The addresses of the stablecoins.
+    quotes: The usual quote tokens. When both tokens of a pool are among them, the first one in `quotes` is the quote.
     """
     in_usd, others = dict[str, list[Any]](), list[Pool]()
     left_out = Counter[str]()
@@ -159,7 +160,8 @@ def select_pools(
             left_out["without a side that is a stablecoin, a usual quote token or has a pool with a stablecoin"] += 1
             continue
         entry = _entry(pool, tokens, quote := min(sides, key=ranks.__getitem__), quote)
-        if entry[0] in priced and quote not in quotes:  # two tokens of little trade would only blur each other
+        # The prices of two rarely traded tokens against each other are too noisy.
+        if entry[0] in priced and quote not in quotes:
             left_out["against an unusual quote token, of a token that has a pool with a stablecoin"] += 1
         else:
             quoted[pool.address] = entry
@@ -171,7 +173,11 @@ def select_pools(
 
 
 def _entry(pool: Pool, tokens: Mapping[str, ListedToken], side: str, quote: str | None) -> list[Any]:
-    """The entry of a pool. side: The token that it is quoted in; quote: the same, or None where that is a dollar."""
+    """Return the table entry of a pool.
+
+    side: The token that the pool is quoted in.
+    quote: The same token, or None when it is a stablecoin.
+    """
     is_first = pool.second == side
     token = pool.first if is_first else pool.second
     return [token, tokens[token].decimals, tokens[side].decimals, int(is_first), quote]

@@ -1,4 +1,4 @@
-"""Tokens and their decimals, from Token Lists (tokenlists.org) and from Hyperliquid's list of markets."""
+"""Reads tokens and their decimals from Token Lists (tokenlists.org) and from Hyperliquid's list of markets."""
 
 from typing import Annotated, Any
 
@@ -8,9 +8,9 @@ from headwater.errors import SetupError
 from headwater.services.recipes.pools import ListedToken
 
 CHAINS = {1: "ethereum", 10: "optimism", 101: "solana", 137: "polygon", 8453: "base"}
-"""Chain names by the lists' chainId; tokens of other chains are left out."""
+"""Chain names by the `chainId` of Token Lists; tokens of other chains are ignored."""
 Tokens = dict[str, dict[str, ListedToken]]
-"""By chain and address, which is in lower case where it is hexadecimal."""
+"""Tokens by chain and address. Hexadecimal addresses are in lower case."""
 
 
 class _Entry(msgspec.Struct):
@@ -25,11 +25,11 @@ class _List(msgspec.Struct):
 
 
 def read_list(text: bytes) -> Tokens:
-    """The tokens of one list. Raises SetupError."""
+    """Read the tokens of one list. Raises SetupError."""
     try:
         listed = msgspec.json.decode(text, type=_List).tokens
     except msgspec.DecodeError as error:
-        raise SetupError(f"This is no Token List: {error}.") from error
+        raise SetupError(f"This is not a Token List: {error}.") from error
     tokens: Tokens = {}
     for token in listed:
         if chain := CHAINS.get(token.chainId):
@@ -39,22 +39,25 @@ def read_list(text: bytes) -> Tokens:
 
 
 def read_markets(text: bytes) -> dict[str, int]:
-    """Decimals of each coin of Hyperliquid, from an answer of its `meta` or `metaAndAssetCtxs`. Raises SetupError."""
+    """Read the decimals of each coin from a response of Hyperliquid's `meta` or `metaAndAssetCtxs`.
+
+    Raises SetupError.
+    """
     try:
-        answer: Any = msgspec.json.decode(text)
-        meta = answer[0] if isinstance(answer, list) else answer
+        response: Any = msgspec.json.decode(text)
+        meta = response[0] if isinstance(response, list) else response
         return {market["name"]: market["szDecimals"] for market in meta["universe"]}
     except (msgspec.DecodeError, KeyError, TypeError, IndexError) as error:
-        raise SetupError(f"This is no answer of Hyperliquid's `meta`: {error!r}.") from error
+        raise SetupError(f"This is not a response of Hyperliquid's `meta`: {error!r}.") from error
 
 
 def encode(tokens: Tokens) -> bytes:
-    """Tokens as they are kept in the data directory."""
+    """Encode tokens for the data directory."""
     return msgspec.json.encode(tokens)
 
 
 def decode(text: bytes) -> Tokens:
-    """What `encode` made. Raises SetupError."""
+    """Decode tokens that `encode` has encoded. Raises SetupError."""
     try:
         return msgspec.json.decode(text, type=Tokens)
     except msgspec.DecodeError as error:

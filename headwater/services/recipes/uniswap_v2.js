@@ -1,11 +1,11 @@
 // POOLS: pool → [token, its decimals, the quote's decimals, 1 when the token is token0 else 0, quote]
-// quote: the address of the token that the pool is quoted in; null where that counts as one US dollar
+// quote: the address of the token that the pool is quoted in; null when that token counts as one US dollar
 const SWAP = "0xd78ad95fa46c994b6551d0da85fc275fe613ce37657fb8d5e3d130840159d822";
-const FEWEST = 1000n; // raw units of each side: with fewer, rounding moves the price by more than 0.1 %
+const MIN_RAW_AMOUNT = 1000n; // raw units of each side: with fewer, rounding moves the price by more than 0.1 %
 const word = (data, n) => BigInt("0x" + data.slice(2 + 64 * n, 66 + 64 * n));
-const size = (n) => (n < 0n ? -n : n);
+const abs = (n) => (n < 0n ? -n : n);
 
-// A decoded log has the parameters by name, a raw one as words of its data.
+// A decoded log has the parameters by name; a raw log has them as words of its data.
 function swap(record) {
   if (record.params) {
     const { amount0In, amount1In, amount0Out, amount1Out } = record.params;
@@ -19,8 +19,8 @@ function process(record) {
   const found = pool && !record.removed && swap(record);
   if (!found) return null;
   const [token, decimals, quoteDecimals, isFirst, quote] = pool;
-  const amounts = [size(found[0] - found[2]), size(found[1] - found[3])];
-  if (amounts.some((amount) => amount < FEWEST)) return null;
+  const amounts = [abs(found[0] - found[2]), abs(found[1] - found[3])];
+  if (amounts.some((amount) => amount < MIN_RAW_AMOUNT)) return null;
   const [own, other] = isFirst ? amounts : amounts.reverse();
   const paid = Number(other) / 10 ** quoteDecimals;
   const price = paid / (Number(own) / 10 ** decimals);

@@ -1,4 +1,4 @@
-"""An API for each test, and two users of it."""
+"""Fixtures: a new API for each test, and two users of it."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from tests.unit.api.installation import Installation, User
 
 @pytest.fixture(scope="session")
 def portal() -> Iterator[BlockingPortal]:
-    """The event loop that all these APIs run in."""
+    """The event loop that all APIs of the tests share."""
     with start_blocking_portal() as made:
         yield made
 

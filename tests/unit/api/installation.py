@@ -1,4 +1,4 @@
-"""A whole API on the twins in memory, and the HTTP client of a user of it."""
+"""A complete API on stores in memory, and the HTTP client of one of its users."""
 
 import contextlib
 import itertools
@@ -54,7 +54,7 @@ TOKEN = "0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"
 
 
 def flow_body(**pipeline: Any) -> dict[str, Any]:
-    """A body that creates a configuration; `pipeline` replaces members of its pipeline_config."""
+    """Return a body that creates a configuration. `pipeline` replaces members of its pipeline_config."""
     config = {
         "source": {"chain": "base", "entity": "erc20_token_transfer"},
         "transforms": [
@@ -67,14 +67,14 @@ def flow_body(**pipeline: Any) -> dict[str, Any]:
 
 
 class Unread:
-    """A body that must not be read."""
+    """A request body whose read fails the test."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         raise AssertionError("the body was read")
 
 
 def validate_script(script: str, example: str) -> CheckedScript:
-    """Stands in for the sandbox: scripts say themselves what it would find."""
+    """Replaces the sandbox: the text of a script says what the sandbox would find."""
     assert example.startswith("{")
     if "syntax error" in script:
         raise ScriptRefused("Unexpected token in line 2, column 7.", line=2, column=7)
@@ -84,7 +84,7 @@ def validate_script(script: str, example: str) -> CheckedScript:
 
 
 class Script:
-    """Stands in for a v8 transform: it adds a member to each record, and says so; or fails, or takes half a minute."""
+    """Replaces a v8 transform: it adds a member to each record and logs a line, or fails, or takes half a minute."""
 
     uid = ""
 
@@ -112,7 +112,7 @@ class Script:
 
 @dataclass
 class Clock:
-    """Time that moves when a test says so."""
+    """A clock that only a test advances."""
 
     now: datetime = datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)
 
@@ -127,10 +127,12 @@ class Clock:
 
 
 class Controller:
-    """A DeploymentStore whose controller has always acted before anyone looks.
+    """A DeploymentStore that acts as the controller: each read returns the state after the controller has acted.
 
-    reasons: what makes the next rollouts fail, first one first. rolls_back_to: what runs on after that.
-    asleep: it does nothing.
+    Attributes:
+        reasons: The reasons for which the next rollouts fail, in order.
+        rolls_back_to: The revision that runs after a failed rollout; None when none runs.
+        asleep: Whether the controller does nothing.
     """
 
     def __init__(self, store: DeploymentStore) -> None:
@@ -224,7 +226,7 @@ class User:
         return created
 
     def problem(self, response: httpx.Response, status: int, kind: str) -> dict[str, Any]:
-        """The body of an error, after a check of everything that all errors have."""
+        """Return the body of an error after a check of the members that all errors have."""
         assert response.status_code == status, response.text
         assert response.headers["content-type"] == "application/problem+json"
         body: dict[str, Any] = response.json()
@@ -238,14 +240,14 @@ class User:
         return body
 
     def faults(self, response: httpx.Response, kind: str = "invalid-input") -> dict[str, str]:
-        """The faults of a 422: pointer → detail."""
+        """Return the faults of a 422 response: detail by pointer."""
         body = self.problem(response, 422, kind)
         return {fault["pointer"]: fault["detail"] for fault in body["errors"]}
 
 
 @dataclass
 class Installation:
-    """The parts that a test may reach behind the API."""
+    """An API with the stores and clocks that a test may change directly."""
 
     portal: BlockingPortal
     database: Database = field(default_factory=fresh_database)
@@ -268,7 +270,7 @@ class Installation:
         self.keys = Keys(self.database.keys, self.clock, self.clock.monotonic)
 
     def services(self, **changes: Any) -> Services:
-        """What app would pass."""
+        """Return the services that the application would pass."""
         numbers = itertools.count(1)
         quotas = QuotaStores(self.database.quotas, self.sets, self.reservations, self.clock.monotonic)
         flows, sets = self.database.flows, QuotaSets(quotas)
@@ -321,7 +323,7 @@ class Installation:
 
     @contextlib.contextmanager
     def serving(self, **changes: Any) -> Iterator["Installation"]:
-        """Serve the API, with changes to what app would pass."""
+        """Serve the API, with `changes` to the services."""
         self.api = api = create_api(self.services(**changes))
         transport = httpx.ASGITransport(api, raise_app_exceptions=False)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://headwater.example")
@@ -329,16 +331,16 @@ class Installation:
             yield self
 
     def user(self, owner: str, scopes: Sequence[str] = DEFAULT_SCOPES, **options: Any) -> User:
-        """A user with a new key."""
+        """Return a user with a new key."""
         return User(self.http, self.portal, self.keys.create(owner, scopes, **options))
 
     def nobody(self, key: str = "") -> User:
-        """Someone without a key that Headwater made."""
+        """Return a user without a valid key."""
         return User(self.http, self.portal, key)
 
 
 @contextlib.contextmanager
 def installation(probes: Mapping[str, ReadinessProbe] | None = None, **changes: Any) -> Iterator[Installation]:
-    """An installation that serves its API."""
+    """Return an installation that serves its API."""
     with start_blocking_portal() as portal, Installation(portal, probes=dict(probes or {})).serving(**changes) as made:
         yield made

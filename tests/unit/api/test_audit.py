@@ -1,4 +1,4 @@
-"""What requests leave in the audit log."""
+"""Entries of requests in the audit log."""
 
 import json
 from dataclasses import asdict
@@ -12,7 +12,7 @@ from tests.unit.api.installation import FLOW, TOKEN, Installation, User
 
 
 def entries(headwater: Installation, action: str = "") -> list[AuditEntry]:
-    """Oldest first; only those whose action begins so."""
+    """Return the entries whose action begins with a prefix, oldest first."""
     found = headwater.database.audit.read(AuditQuery(limit=1000))
     return [entry for entry in reversed(found) if entry.change.action.startswith(action)]
 

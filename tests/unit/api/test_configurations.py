@@ -115,7 +115,7 @@ class TestCreate:
     def test_exactly_once_needs_a_stream_on_the_sinks_cluster(self, alice: User) -> None:
         source = {"chain": "solana", "entity": "nonvoting_transaction", "is_zerolag": True}
         faults = alice.faults(alice.post(FLOW, flow_body(source=source, delivery="exactly_once")))
-        assert "bound to no topic of the Kafka cluster that the sinks are on" in faults[f"{PIPELINE}/delivery"]
+        assert "not bound to a topic of the Kafka cluster that the sinks are on" in faults[f"{PIPELINE}/delivery"]
         assert f"{PIPELINE}/delivery" not in alice.faults(alice.post(FLOW, flow_body(source=source)))
 
     @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ class TestCreate:
 
 
 class TestNull:
-    """A client that sends null for what it does not set: each such member takes its default."""
+    """A client that sends null for members that it does not set: each gets its default."""
 
     def test_null_members_take_their_defaults(self, alice: User) -> None:
         source = {"chain": "base", "entity": "log", "type": None, "is_zerolag": None, "start_at": None}

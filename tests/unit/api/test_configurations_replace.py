@@ -19,7 +19,7 @@ def transforms_of(flow: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class TestFilters:
-    """Values stay with their expression, whatever a body without uids says."""
+    """The values of a filter stay with its expression, for any body without uids."""
 
     def put(self, user: User, made: dict[str, Any], *transforms: Any) -> dict[str, Any]:
         response = user.put(f"{FLOW}/{made['id']}", flow_body(transforms=list(transforms)))

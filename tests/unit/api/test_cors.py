@@ -1,4 +1,4 @@
-"""Calls of web pages of other origins."""
+"""CORS: requests of web pages of other origins."""
 
 from collections.abc import Iterator
 

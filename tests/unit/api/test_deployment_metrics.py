@@ -12,7 +12,7 @@ MINUTE_S = 60
 
 
 class Scene:
-    """A deployed configuration, and workers that measure."""
+    """A deployed configuration with workers that write metrics."""
 
     def __init__(self, headwater: Installation, user: User) -> None:
         self.headwater = headwater
@@ -25,7 +25,7 @@ class Scene:
         self.end = 0
 
     def measure(self, times: dict[str, list[float]] | None = None, **counts: int) -> None:
-        """A write of now."""
+        """Write metrics at the current time."""
         self.end += 1
         typed: Any = counts
         histograms: dict[Any, Histogram] = {name: Histogram() for name in times or {}}

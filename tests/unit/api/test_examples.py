@@ -1,4 +1,4 @@
-"""Every example of the API's description, sent as it stands, works, and answers look like their examples."""
+"""Every example of a request body works, and every response has the members of its example."""
 
 import itertools
 from typing import Any
@@ -36,7 +36,7 @@ def schema(headwater: Installation) -> dict[str, Any]:
 
 
 class World:
-    """A new user with one configuration and one dataset, made from the examples."""
+    """A new user with one configuration and one dataset, created from the examples."""
 
     def __init__(self, headwater: Installation, schema: dict[str, Any]) -> None:
         self.user: User = headwater.user(next(owners))
@@ -61,7 +61,7 @@ class World:
         headwater.prices.write(partition_of(key), "", PriceWrite(1, {key: encode(state)}, {}, {}))
 
     def _write(self, deployments: list[str]) -> None:
-        """What their workers would."""
+        """Write the metrics that workers would write."""
         self._deployments.write_logs({made: [a_line()] for made in deployments})
         for made in deployments:
             minute = int(self._clock.monotonic()) // 60 * 60
@@ -84,7 +84,7 @@ class World:
 
 
 def shape(value: Any) -> Any:
-    """The members of a JSON value, without their values; of an array those of its first item."""
+    """Return the members of a JSON value without their values; for an array, those of its first item."""
     if isinstance(value, dict):
         return {name: shape(member) for name, member in value.items()}
     if isinstance(value, list):
@@ -93,7 +93,7 @@ def shape(value: Any) -> Any:
 
 
 def answered(operation: dict[str, Any], response: httpx.Response) -> tuple[Any, Any]:
-    """The shapes of an answer and of its example."""
+    """Return the shapes of a response and of its example."""
     example = operation["responses"][str(response.status_code)]["content"]["application/json"]["example"]
     shapes = [shape(response.json()), shape(example)]
     for name in DRAWN_UP_BY_SOMEONE_ELSE.get(operation["operationId"], ()):

@@ -1,4 +1,4 @@
-"""Floods of keys that are not valid."""
+"""Limits on invalid API keys."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -17,7 +17,7 @@ from tests.unit.api.installation import FLOW, Installation, User
 
 
 class Counted:
-    """A key store that counts what it is asked."""
+    """A key store that counts its queries."""
 
     def __init__(self, headwater: Installation) -> None:
         self._store = headwater.database.keys

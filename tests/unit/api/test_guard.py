@@ -1,4 +1,4 @@
-"""What is checked before a body is read: key, scope, media type, size; and the form of every error."""
+"""Checks before a body is read (key, scope, media type, size), and the form of every error."""
 
 import gzip
 import string

@@ -1,4 +1,4 @@
-"""Liveness, readiness, metrics: without a key."""
+"""Liveness, readiness and metrics, which need no key."""
 
 import threading
 from pathlib import Path
@@ -110,7 +110,7 @@ class TestMetrics:
 
     @pytest.fixture
     def shared(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """As in a process that was started with PROMETHEUS_MULTIPROC_DIR."""
+        """Act like a process that was started with PROMETHEUS_MULTIPROC_DIR."""
         monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
         monkeypatch.setattr(values, "ValueClass", values.MultiProcessValue())  # type: ignore[no-untyped-call]  # it has no types
         monkeypatch.setattr("prometheus_client.metrics.values.ValueClass", values.ValueClass)

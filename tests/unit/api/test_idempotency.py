@@ -290,7 +290,7 @@ class TestSecrets:
         assert send(f"{FLOW}/{flow['id']}/deploy").status_code == 404
 
     def test_no_route_stores_a_password(self, headwater: Installation) -> None:
-        """The route's answers are made anew wherever its description shows a password."""
+        """Every route whose description shows a password regenerates its response."""
         description = headwater.nobody().get("/openapi.json").json()
         secret = [
             operation["operationId"]

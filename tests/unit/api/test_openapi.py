@@ -1,4 +1,4 @@
-"""The API's description and the page that shows it."""
+"""The OpenAPI description and the page that shows it."""
 
 import json
 import re
@@ -22,14 +22,14 @@ def operations(schema: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def sent_examples(operation: dict[str, Any]) -> list[Any]:
-    """The bodies that an operation's description shows."""
+    """Return the example bodies of an operation."""
     content = operation["requestBody"]["content"]["application/json"]
     shown = [example["value"] for example in content.get("examples", {}).values()]
     return [*shown, content["example"]] if "example" in content else shown
 
 
 def reachable(schema: dict[str, Any], node: Any) -> set[str]:
-    """The names of all schemas that a node refers to, directly or through others."""
+    """Return the names of all schemas that a node refers to, directly or through other schemas."""
     found: set[str] = set()
     todo = references(node)
     while todo:

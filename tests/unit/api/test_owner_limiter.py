@@ -1,4 +1,4 @@
-"""OwnerLimiter in the sandbox: one owner's scripts never keep all others waiting."""
+"""OwnerLimiter: the scripts of one owner never block all other owners."""
 
 import threading
 
@@ -10,7 +10,7 @@ from headwater.api.concurrency import MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHEC
 
 
 class Slow:
-    """Work that goes on until the test is over."""
+    """Work that ends when the test ends."""
 
     def __init__(self) -> None:
         self.started = threading.Semaphore(0)
@@ -22,18 +22,18 @@ class Slow:
         return "done"
 
 
-async def owners_share(turns: OwnerLimiter) -> None:
+async def owners_share(limiter: OwnerLimiter) -> None:
     slow, others = Slow(), Slow()
     try:
         async with anyio.create_task_group() as tasks:
             for _ in range(8):
-                tasks.start_soon(turns.run, "alice", slow)
+                tasks.start_soon(limiter.run, "alice", slow)
             for _ in range(MAX_CONCURRENT_CHECKS_PER_OWNER):
                 await to_thread.run_sync(slow.started.acquire)
-            assert await turns.run("bob", lambda: "bob's") == "bob's"
+            assert await limiter.run("bob", lambda: "bob's") == "bob's"
             assert not slow.started.acquire(blocking=False)
             for owner in ("bob", "carol"):
-                tasks.start_soon(turns.run, owner, others)
+                tasks.start_soon(limiter.run, owner, others)
             for _ in range(MAX_CONCURRENT_CHECKS - MAX_CONCURRENT_CHECKS_PER_OWNER):
                 await to_thread.run_sync(others.started.acquire)
             slow.over.set()
@@ -44,6 +44,6 @@ async def owners_share(turns: OwnerLimiter) -> None:
 
 
 def test_one_owner_has_a_share_of_them(portal: BlockingPortal) -> None:
-    turns = OwnerLimiter(MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHECKS_PER_OWNER)
-    portal.call(owners_share, turns)
-    assert not turns._owners
+    limiter = OwnerLimiter(MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHECKS_PER_OWNER)
+    portal.call(owners_share, limiter)
+    assert not limiter._owners

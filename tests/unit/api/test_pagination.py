@@ -1,4 +1,4 @@
-"""Lists page by page, and whole ones in bounded memory."""
+"""Pagination of lists, and whole lists in bounded memory."""
 
 import itertools
 import re
@@ -18,7 +18,7 @@ SCRIPT = "function process(r) { return r; }"
 
 
 def pages(user: User, path: str, limit: int, **parameters: Any) -> Iterator[list[dict[str, Any]]]:
-    """The pages, by the links between them alone."""
+    """Return the pages of a list by following its `Link` headers."""
     response = user.get(path, params={"limit": limit, **parameters})
     while True:
         assert response.status_code == 200, response.text
@@ -31,7 +31,7 @@ def pages(user: User, path: str, limit: int, **parameters: Any) -> Iterator[list
 
 
 def make(headwater: Installation, user: User, count: int) -> list[str]:
-    """Configurations, the newest first; some of them made at the same moment."""
+    """Configurations, newest first; some have the same time of creation."""
     first = user.create()
     stored = headwater.database.flows.get("alice", first["id"])
     ids = [first["id"]]
@@ -112,7 +112,7 @@ def test_the_first_page_may_be_asked_for_by_name(headwater: Installation, alice:
 def test_a_long_list_is_read_in_parts_of_bounded_size(
     headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Thousands of configurations: no more of them are read at once than about a mebibyte holds."""
+    """Thousands of configurations are read in parts of about one mebibyte."""
     first = alice.create()
     stored = headwater.database.flows.get("alice", first["id"])
     sizes = itertools.cycle([10, 100_000, 900_000, 50])

@@ -1,4 +1,4 @@
-"""Prices as a user asks for them."""
+"""Requests for token prices."""
 
 from headwater.model.price.codec import encode
 from headwater.model.price.state import TokenState

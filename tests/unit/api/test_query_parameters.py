@@ -1,4 +1,4 @@
-"""Query parameters: unknown ones are refused by name, and the words for a default are taken."""
+"""Query parameters: unknown ones are rejected by name, and the words for a default are accepted."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Quotas as a user meets them."""
+"""Quotas in responses of the API."""
 
 from headwater.model.quota import QUOTA_NAMES
 from tests.unit.api.installation import FLOW, Installation, User, flow_body

@@ -1,4 +1,4 @@
-"""RateDecision limits of keys."""
+"""Rate limits of API keys."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ BURST = 3
 
 @pytest.fixture
 def limited(portal: BlockingPortal) -> Iterator[Installation]:
-    """One request in two seconds, three at once."""
+    """A limit of one request in two seconds, with bursts of three."""
     made = Installation(portal)
     with made.serving(limits=RateLimits(MemoryBuckets(made.clock.monotonic), 0.5, BURST)):
         yield made
@@ -28,7 +28,7 @@ def limited(portal: BlockingPortal) -> Iterator[Installation]:
 
 @pytest.fixture
 def storeless(portal: BlockingPortal, tmp_path: Path) -> Iterator[Installation]:
-    """Its buckets are on a server that is not there."""
+    """A limit whose set store is unavailable."""
     with closing(connect(f"unix://{tmp_path}/none.sock")) as client:
         made = Installation(portal)
         with made.serving(limits=RateLimits(RedisTokenBuckets(client), 1.0, BURST)):

@@ -1,4 +1,4 @@
-"""Members of a sink that set up its topic: what is kept, shown and refused."""
+"""Members of a sink that configure its topic: stored, shown and rejected values."""
 
 from typing import Any
 
@@ -117,7 +117,7 @@ class TestPartitions:
 
 
 def given(login: Login) -> dict[str, Any]:
-    """What app passes where the operator manages the users of Kafka."""
+    """Return the services of an installation whose operator manages the users of Kafka."""
     return {"kafka": KafkaEndpoint("kafka.example:9092", "SASL_SSL", "PLAIN", login)}
 
 

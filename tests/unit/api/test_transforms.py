@@ -16,7 +16,7 @@ FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.a"}
 
 
 class Made:
-    """A configuration with a filter and a script, and the calls that change it."""
+    """A configuration with a filter and a script, and the requests that change it."""
 
     def __init__(self, user: User) -> None:
         self.user = user

@@ -1,4 +1,4 @@
-"""Configurations that this version can't read: shown as they are stored, mended by PUT, and no others affected."""
+"""Configurations that this version can't read: they are shown as stored, and PUT repairs them."""
 
 import json
 from dataclasses import replace
@@ -12,7 +12,7 @@ from tests.unit.api.installation import FLOW, TOKEN, Installation, User, flow_bo
 
 
 class Damaged:
-    """A configuration of three, stored as a version with another limit would have stored it."""
+    """One of three configurations, stored as a version with another limit would store it."""
 
     def __init__(self, headwater: Installation, user: User) -> None:
         self.user = user
@@ -57,7 +57,7 @@ def test_nothing_may_run_it_or_change_a_part_of_it(damaged: Damaged) -> None:
 
 
 def test_put_mends_it_and_filters_keep_their_values(damaged: Damaged, headwater: Installation) -> None:
-    """What GET shows can be sent back, with its fault corrected."""
+    """The body of GET can be sent back after a correction of its fault."""
     values = f"{damaged.path}/transforms/{damaged.transforms[0]['uid']}/filter-values"
     assert damaged.user.post(values, {"values": [TOKEN]}).json()["added"] == 1
     read = damaged.user.get(damaged.path).json()

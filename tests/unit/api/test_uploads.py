@@ -1,11 +1,11 @@
-"""Uploads that stand still: they keep nobody else waiting, and are given up."""
+"""Uploads that make no progress: they do not block other owners."""
 
 from collections.abc import AsyncIterator, Iterator
 
 import anyio
 import pytest
 
-from headwater.api import concurrency as uploads
+from headwater.api import concurrency
 from headwater.errors import UploadAborted
 from tests.unit.api.installation import FLOW, Installation, User
 
@@ -13,7 +13,7 @@ JSON_TYPE = {"content-type": "application/json"}
 
 
 class Stalled:
-    """Bodies that stand still after their first bytes until a test lets them go on."""
+    """Bodies that stop after their first bytes until a test continues them."""
 
     def __init__(self, user: User) -> None:
         self._user = user
@@ -46,12 +46,12 @@ def test_one_owners_keep_nobody_else_waiting(alice: User, bob: User, stalled: St
     path = values_path(alice)
     sent = [
         alice.start("POST", path, content=stalled.body(), headers=JSON_TYPE)
-        for _ in range(uploads.MAX_CONCURRENT_UPLOADS + 1)
+        for _ in range(concurrency.MAX_CONCURRENT_UPLOADS + 1)
     ]
-    while stalled.begun < uploads.MAX_CONCURRENT_UPLOADS_PER_OWNER:
+    while stalled.begun < concurrency.MAX_CONCURRENT_UPLOADS_PER_OWNER:
         pass
     assert bob.post(values_path(bob), {"values": ["b"]}).json()["added"] == 1
-    assert stalled.begun == uploads.MAX_CONCURRENT_UPLOADS_PER_OWNER
+    assert stalled.begun == concurrency.MAX_CONCURRENT_UPLOADS_PER_OWNER
     stalled.go_on()
     assert {answer.result().status_code for answer in sent} == {200}
 

@@ -1,4 +1,4 @@
-"""Trying a configuration: POST /api/v1/flow/validate. The V8 sandbox has its own tests."""
+"""Validation with sample records: POST /api/v1/flow/validate. The V8 sandbox has its own tests."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ FAILS = {"type": "v8", "script": "function process(record) { fails }"}
 
 
 def tried(user: User, transforms: list[dict[str, Any]], records: str) -> list[dict[str, Any]]:
-    """What became of records that are sent as they stand."""
+    """Return the results of records that are sent as raw JSON."""
     body = json.dumps(flow_body(transforms=transforms) | {"records": "RECORDS"}).replace('"RECORDS"', records)
     response = user.post(VALIDATE, content=body, headers={"Content-Type": "application/json"})
     assert response.status_code == 200, response.text

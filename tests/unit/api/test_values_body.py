@@ -1,4 +1,4 @@
-"""Bodies of values, cut into chunks anywhere."""
+"""Bodies with values, cut into chunks at any place."""
 
 import itertools
 import json
@@ -58,7 +58,7 @@ class TestParse:
 
 
 def endless(start: bytes, filling: bytes, at_most: int) -> Iterator[bytes]:
-    """A body that must not be read to its end."""
+    """A body without end."""
     yield start
     chunk = filling * 1_000
     for _ in range(at_most // len(chunk)):
@@ -67,7 +67,7 @@ def endless(start: bytes, filling: bytes, at_most: int) -> Iterator[bytes]:
 
 
 def outcome(body: bytes, cuts: list[int]) -> object:
-    """What a body gives, or how it is refused."""
+    """Return the values of a body, or how it is rejected."""
     try:
         return parse(body, cuts)
     except MalformedRequest as error:
@@ -77,7 +77,7 @@ def outcome(body: bytes, cuts: list[int]) -> object:
 
 
 class TestRuns:
-    """Another parser reads runs of strings. With an escape in the member's name nothing is a run."""
+    """Compares _FastStrings with ijson: with an escape in the member's name, ijson parses everything."""
 
     awkward = st.text(st.sampled_from('",\\ []{}xé\n\u2028'), max_size=6)
 

@@ -1,4 +1,4 @@
-"""Waiting for the controller: what is judged was looked at after the call."""
+"""Watcher: only polls that start after the call count."""
 
 import contextlib
 import threading
@@ -20,8 +20,8 @@ from headwater.services.deployments import is_running
 FLOW_ID = "a-flow"
 
 
-class Looks:
-    """What a watcher sees; the first look is held up until a test lets it go, and answers with what it saw before."""
+class Polls:
+    """Results of polls. The first poll waits until a test continues it, and returns an old result."""
 
     def __init__(self, *answers: Progress | StoreUnavailable | None) -> None:
         self._answers = list(answers)
@@ -62,79 +62,79 @@ def running(generation: int) -> Progress:
     )
 
 
-async def wait_behind_another(looks: Looks, done: Callable[[Progress | None], bool]) -> list[Progress | None]:
-    """Wait for a flow that somebody else waits for, while a look at it goes on. Returns what was judged."""
-    judged: list[Progress | None] = []
+async def wait_during_a_poll(polls: Polls, done: Callable[[Progress | None], bool]) -> list[Progress | None]:
+    """Wait for a configuration that another request waits for, during a poll. Returns the progress that `done` got."""
+    seen_progress: list[Progress | None] = []
 
     def noted(seen: Progress | None) -> bool:
-        judged.append(seen)
+        seen_progress.append(seen)
         return done(seen)
 
     async with anyio.create_task_group() as tasks:
-        watcher = Watcher(looks)
+        watcher = Watcher(polls)
         tasks.start_soon(watcher.run)
-        tasks.start_soon(_ignore_the_end, watcher)
-        await to_thread.run_sync(looks.began.wait)
+        tasks.start_soon(_ignore_errors, watcher)
+        await to_thread.run_sync(polls.began.wait)
         with anyio.fail_after(30):
             async with anyio.create_task_group() as waiting:
                 waiting.start_soon(watcher.until, FLOW_ID, noted, 20, "It goes on.")
                 await anyio.wait_all_tasks_blocked()
-                looks.go_on.set()
+                polls.go_on.set()
         tasks.cancel_scope.cancel()
-    return judged
+    return seen_progress
 
 
-async def _ignore_the_end(watcher: Watcher) -> None:
+async def _ignore_errors(watcher: Watcher) -> None:
     with contextlib.suppress(StoreUnavailable):
         await watcher.until(FLOW_ID, lambda _: False, 20, "It goes on.")
 
 
 @pytest.mark.parametrize("early", [running(1), None, StoreUnavailable("It is away.")])
-def test_a_look_from_before_the_call_is_not_judged(
+def test_a_poll_from_before_the_call_does_not_count(
     portal: BlockingPortal, early: Progress | StoreUnavailable | None
 ) -> None:
-    judged = portal.call(wait_behind_another, Looks(early, running(2)), lambda _: True)
-    assert judged == [running(2)]
+    seen_progress = portal.call(wait_during_a_poll, Polls(early, running(2)), lambda _: True)
+    assert seen_progress == [running(2)]
 
 
-def test_an_older_generation_that_runs_is_not_up() -> None:
+def test_an_older_generation_that_runs_is_not_running() -> None:
     assert not is_running(deployment(2), running(1))
     assert is_running(deployment(2), running(2))
     assert is_running(deployment(2), running(3))
 
 
-async def wait_while_looks_fail(failures: int) -> tuple[list[str], str, str]:
-    """One who waits while looks raise what nobody expects, then one who waits when they work again.
+async def wait_while_polls_fail(failures: int) -> tuple[list[str], str, str]:
+    """A request that waits while polls raise an unexpected error, and one that waits when they work again.
 
-    Returns what the first was told, and what fails before and after the second.
+    Returns the errors of the first request, and the loop's error before and after the second.
     """
     left = [failures]
 
-    def look(asked: Collection[str]) -> Mapping[str, Progress]:
+    def read_progress(awaited: Collection[str]) -> Mapping[str, Progress]:
         if left[0]:
             left[0] -= 1
             raise ZeroDivisionError
-        return dict.fromkeys(asked, running(1))
+        return dict.fromkeys(awaited, running(1))
 
-    told = []
+    errors = []
     async with anyio.create_task_group() as tasks:
-        watcher = Watcher(look)
+        watcher = Watcher(read_progress)
         tasks.start_soon(watcher.run)
         try:
             await watcher.until(FLOW_ID, lambda _: True, 20, "It goes on.")
         except StoreUnavailable as error:
-            told.append(error.detail)
+            errors.append(error.detail)
         before = watcher.loop.error
         with anyio.fail_after(30):
             while watcher.loop.error:  # noqa: ASYNC110  # also when nobody waits
                 await anyio.sleep(0.01)
             await watcher.until(FLOW_ID, lambda _: True, 20, "It goes on.")
         tasks.cancel_scope.cancel()
-    return told, before, watcher.loop.error
+    return errors, before, watcher.loop.error
 
 
 def test_an_unexpected_error_ends_no_watcher(portal: BlockingPortal) -> None:
-    told, before, after = portal.call(wait_while_looks_fail, 2)
-    assert len(told) == 1
-    assert "Send the same request again" in told[0]
+    errors, before, after = portal.call(wait_while_polls_fail, 2)
+    assert len(errors) == 1
+    assert "Send the same request again" in errors[0]
     assert (before, after) == ("watching deployments: ZeroDivisionError", "")

@@ -1,4 +1,4 @@
-"""Saving a configuration: everything or nothing."""
+"""A configuration is saved completely or not at all."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -52,7 +52,7 @@ def sets() -> MemorySetStore:
 
 @pytest.fixture
 def compiled() -> list[str]:
-    """The scripts that went to the sandbox."""
+    """Return the scripts that were compiled in the sandbox."""
     return []
 
 
@@ -99,7 +99,7 @@ SCRIPTS = [NewV8Transform(type="v8", script=f"function process() {{ return {i}; 
 
 
 class Interrupted:
-    """A store in which another save comes between the reading and the saving, so many times."""
+    """A store with a concurrent save between read and save, a given number of times."""
 
     def __init__(self, database: Database, monkeypatch: pytest.MonkeyPatch, times: int = 3) -> None:
         self._database, self._times, self._save = database, times, database.flows.save

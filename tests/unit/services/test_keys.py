@@ -70,7 +70,7 @@ class TestTypos:
 
 
 def _mutated(random: Random, text: str) -> str:
-    """Another text than `text`, which is long enough for all these to be typos."""
+    """Return a text with typos in `text`."""
     mutated = text
     while mutated == text:
         for _ in range(random.randint(1, 3)):

@@ -1,4 +1,4 @@
-"""Which stored transform a sent one updates, whatever lists are sent."""
+"""Matching of sent transforms to stored ones, for arbitrary lists."""
 
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -80,7 +80,7 @@ class TestInvariants:
     def test_inserting_removing_and_reordering_moves_no_values_to_another_expression(
         self, stored: list[TransformIdentity], order: object, keep: list[bool], new: list[Sent]
     ) -> None:
-        """Whatever is new beside the kept ones: each kept one has a uid of its own content again."""
+        """New transforms do not change the uids of the kept ones."""
         kept = [transform for transform, stays in zip(stored, keep, strict=False) if stays]
         body = [as_sent(t, name=False) for t in kept] + [replace(n, uid=None, name=None) for n in new]
         order.shuffle(body)  # type: ignore[attr-defined]
@@ -112,7 +112,7 @@ class TestInvariants:
         there=st.lists(st.integers(0, 9), unique=True, max_size=5),
     )
     def test_of_equal_ones_the_nearest_in_order(self, here: list[int], there: list[int]) -> None:
-        """Against every way to pair them in order."""
+        """Compares with all ways to pair the indexes in order."""
         sent = [Sent("X" if i in here else f"new {i}") for i in range(10)]
         stored = [known(f"u{i}", "X" if i in there else f"old {i}") for i in range(11)]
         pairs = [(i, int(uid[1:])) for i, uid in enumerate(uids(sent, stored)) if uid is not None]

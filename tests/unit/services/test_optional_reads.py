@@ -1,4 +1,4 @@
-"""Reads that an answer can do without: a store that is away costs a thread of their own, and nobody else's."""
+"""Optional reads: an unavailable store blocks only their own threads."""
 
 import contextlib
 import threading
@@ -29,7 +29,7 @@ Make = Callable[..., OptionalReads[int]]
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    """Makes reads that are closed after the test."""
+    """Return a function that creates reads, which are closed after the test."""
     with contextlib.ExitStack() as cleanup:
 
         def made(clock: Clock | None = None) -> OptionalReads[int]:

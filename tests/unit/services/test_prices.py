@@ -1,4 +1,4 @@
-"""What readers of token prices are told besides the figures."""
+"""The statuses and messages of responses with token prices."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from headwater.model.price.archive import TimeBucket
-from headwater.model.price.archive import encode as encode_left
+from headwater.model.price.archive import encode as encode_archived
 from headwater.model.price.band import hour_of
 from headwater.model.price.codec import FORMAT, encode
 from headwater.model.price.quoted_state import QuotedState, encode_entries
@@ -46,7 +46,7 @@ def ask(store: MemoryPrices, *tokens: Token, filter_outliers: bool = True) -> Pr
 
 
 def crash(minutes: int) -> list[Tick]:
-    """Eight hours of trade, a tick a minute; the ticks of the last minutes (and of now) have a tenth of the price."""
+    """Eight hours of trade with one tick per minute; the ticks of the last minutes have a tenth of the price."""
     return [(NOW - at * MINUTE, 0, 100.0 if at > minutes else 10.0) for at in range(480)]
 
 
@@ -146,7 +146,7 @@ def test_archived_ticks_that_are_cut_off_take_the_price_of_their_own_token_alone
     day = [(NOW - at * MINUTE, 0, 100.0) for at in range(26 * 60)]
     store, key = stored({TOKEN: crash(-1), QUIET: day}), token_key(*QUIET).encode()
     hour = hour_of(NOW - DAY)
-    archived = encode_left(TimeBucket(hour), [tick for tick in day if hour <= tick[0] < hour + 60 * MINUTE])
+    archived = encode_archived(TimeBucket(hour), [tick for tick in day if hour <= tick[0] < hour + 60 * MINUTE])
     store.write(partition_of(key), "one", PriceWrite(2, {}, {(key, TimeBucket(hour)): archived[:-1]}, {}))
     assert_only_quiet_is_unreadable(store)
 

@@ -1,4 +1,4 @@
-"""The quota of set values: never exceeded, whatever writes at once."""
+"""The quota of set values is never exceeded by concurrent writes."""
 
 import threading
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ MINE, ALSO_MINE, OTHERS = filter_set("f1", "t1"), dataset_set("s1"), filter_set(
 
 
 class Scene:
-    """Two owners, with a filter each, and a dataset of one."""
+    """Two owners with a filter each, and a dataset of one of them."""
 
     def __init__(self, defaults: QuotaDefaults) -> None:
         self.now = 1e9

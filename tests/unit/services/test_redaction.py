@@ -1,4 +1,4 @@
-"""What belongs to the operator is not in sentences that users read."""
+"""Names of the operator's systems are not in sentences that users read."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Programs that read a sink's topic. That they read what a pipeline writes is shown with a real Kafka elsewhere."""
+"""Programs that read a sink's topic. tests/acceptance/test_snippets.py runs them with a real Kafka."""
 
 import ast
 import json

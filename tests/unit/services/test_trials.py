@@ -1,4 +1,4 @@
-"""Trying a configuration takes a bounded time."""
+"""Trials end within their time limit."""
 
 import itertools
 from contextlib import nullcontext

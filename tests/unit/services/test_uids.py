@@ -1,4 +1,4 @@
-"""What is refused about the uids and names of a list of transforms."""
+"""Faults in the uids and names of a list of transforms."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Who may connect."""
+"""Limits on the number of connections."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -1,4 +1,4 @@
-"""The budget of seconds that a client has."""
+"""The time budget of a client."""
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ LIMITS = ServerLimits(header_timeout_s=10, stall_timeout_s=30, min_bytes_per_s=5
 
 
 def ticks_until_it_ends(budget: TimeBudget, phase: ConnectionPhase, transferred_bytes: int, most: int = 10_000) -> int:
-    """How many seconds a client lasts that moves so many bytes in each; `most` when it is never refused."""
+    """Return after how many seconds a client with this transfer rate is refused; `most` when it is never refused."""
     return next((tick for tick in range(most) if not budget.spend(phase, 1, 1.0, transferred_bytes)), most)
 
 

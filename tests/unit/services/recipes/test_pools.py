@@ -1,4 +1,4 @@
-"""Pools and tokens as price recipes take them."""
+"""Pools and tokens of price recipes."""
 
 import json
 from collections.abc import Sequence
