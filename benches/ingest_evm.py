@@ -25,7 +25,7 @@ from benches._peers import MissingError, environment
 from headwater.ingest.evm.abi import Abis
 from headwater.ingest.evm.blocks import Block, Header, Receipt, from_receipts
 from headwater.ingest.evm.decode import Decoder
-from headwater.ingest.evm.records import Converter, Made
+from headwater.ingest.evm.records import Converter, EncodedRecord
 from headwater.ingest.evm.tokens import TRANSFER, TRANSFER_SINGLE
 from headwater.ingest.evm.well_known import well_known
 
@@ -85,9 +85,9 @@ def _block(dice: random.Random, number: int, contracts: list[str]) -> tuple[byte
     return json.dumps(header).encode(), json.dumps(receipts).encode()
 
 
-def converted(blocks: Blocks, converter: Converter, counts: Counter[str]) -> list[Made]:
+def converted(blocks: Blocks, converter: Converter, counts: Counter[str]) -> list[EncodedRecord]:
     """All records."""
-    made: list[Made] = []
+    made: list[EncodedRecord] = []
     for header, receipts in blocks:
         block = from_receipts(_HEADER.decode(header), _RECEIPTS.decode(receipts))
         assert isinstance(block, Block)
@@ -109,7 +109,7 @@ def best_s(work: Callable[[], Any]) -> float:
     return min(times)
 
 
-def transfers_of(made: list[Made]) -> list[list[Any]]:
+def transfers_of(made: list[EncodedRecord]) -> list[list[Any]]:
     """What ethereum-etl tells of them too: token, parties, amount or id, place."""
     found = []
     for each in made:
@@ -121,7 +121,7 @@ def transfers_of(made: list[Made]) -> list[list[Any]]:
     return found
 
 
-def check(made: list[Made], counts: Counter[str], expected: Counter[str], *, decoded: bool) -> None:
+def check(made: list[EncodedRecord], counts: Counter[str], expected: Counter[str], *, decoded: bool) -> None:
     """Each log is a record, each transfer one more, and what has an ABI is decoded."""
     entities = Counter(each.entity for each in made)
     total = BLOCKS * TRANSACTIONS * LOGS

@@ -93,7 +93,7 @@ def ingest(root: Path, entities: tuple[Entity, ...]) -> list[bytes]:
     """The records of a node's folder, of the first entity."""
     options = HyperliquidOptions(name="bench", node_data=root, entities=entities, from_start=True)
     found: list[bytes] = []
-    for step in NodeFeed(options, quiet_s=0.0).steps(None):
+    for step in NodeFeed(options, idle_yield_s=0.0).steps(None):
         if step is None:
             break
         found += [record.value for record in step.records if record.stream == entities[0]]

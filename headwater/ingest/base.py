@@ -1,4 +1,7 @@
-"""Protocol of an ingest: what happens on a chain becomes records of its streams, step by step."""
+"""The protocol of a chain feed, which converts the events of a chain to records of its streams.
+
+A feed reads a chain for an ingest. It is not a source (`sources/`), which reads a stream for a pipeline.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -8,7 +11,13 @@ NO_COUNTS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class StreamRecord(NamedTuple):
-    """A record for a stream. stream: an entity, or `<entity>.zerolag`. The natural key picks the partition."""
+    """A record of a stream.
+
+    Attributes:
+        stream: The entity, or `<entity>.zerolag`.
+        key: The record's natural key, whose hash selects the partition.
+        value: The record as JSON.
+    """
 
     stream: str
     key: bytes
@@ -16,11 +25,15 @@ class StreamRecord(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Records, and the position behind them: both are stored, or neither.
+    """Records, and the feed's position after them. Both are stored in one transaction.
 
-    position: whatever the feed needs to go on; at most some kB. time_ms: when the newest of this happened on the chain.
-    skipped: what of the source became no record, by reason. gaps: places where something of the source was missed.
-    counts: what else the metrics tell, by a name of `ingest.runner.COUNTS`.
+    Attributes:
+        records: The records.
+        position: Opaque bytes from which the feed can resume, a few kB at most.
+        time_ms: The chain time of the newest event.
+        skipped: The number of source events that were not converted, by reason.
+        gaps: The number of places where source data is missing.
+        counts: Further metrics, by a name in `ingest.runner.COUNTS`.
     """
 
     records: Sequence[StreamRecord]
@@ -32,15 +45,16 @@ class Step(NamedTuple):
 
 
 class Feed(Protocol):
-    """A chain's events, in order. Used by one thread."""
+    """Reads the events of a chain in order. Used by one thread."""
 
     @property
     def streams(self) -> Sequence[str]:
-        """All that its records may name."""
+        """The names of all streams that the feed's records may belong to."""
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """What comes behind a position (None: nothing was ever stored); None when nothing came for about a second.
+        """Yield the steps after a position (None at the very first start).
 
-        Ends when there will be no more. Raises NodeUnavailable when the node fails: called again, it goes on.
-        Raises IngestStopped when that would not help.
+        Yields None about once a second while there is nothing new. Returns at the end of a finite range. Raises
+        NodeUnavailable when the node fails; the caller then calls `steps` again. Raises IngestStopped when a retry
+        can't help.
         """

@@ -1,6 +1,7 @@
 """JSON-RPC 2.0 over HTTP to one endpoint of a chain node. Used by several threads.
 
-The URL usually carries a key: no error and no log line names it, and what the node says is cleaned of its parts.
+The URL usually contains an API key. No error or log line contains the URL, and its parts are removed from messages of
+the node.
 """
 
 import email.utils
@@ -16,26 +17,28 @@ import httpx
 import msgspec
 import tenacity
 
-from headwater.background import WaitLog
-from headwater.errors import NodeBusy, NodeUnavailable, RangeTooLarge
-from headwater.ingest.closing import Closing
+from headwater.errors import NodeRateLimited, NodeUnavailable, RangeTooLarge
+from headwater.ingest.cancellation import CancelToken
+from headwater.wait_log import WaitLog
 
 T = TypeVar("T")
 
 TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0)
-ATTEMPTS: Final = 6
-PATIENCE_S: Final = 10.0
-"""How long one request is retried here. After that the ingest's loop waits, which a signal can end."""
-AGAIN_S: Final = 0.25
+MAX_ATTEMPTS: Final = 6
+RETRY_DEADLINE_S: Final = 10.0
+"""The total time for which one request is retried.
+
+After that the error goes to the ingest's loop, whose wait a signal can interrupt."""
+MAX_FIRST_BACKOFF_S: Final = 0.25
 """The longest wait before the first retry."""
-RETRY_AFTER_AT_MOST_S: Final = 3600.0
-"""The longest that a node is left alone because it asks for it: some name a time in another century."""
-SHOWN_CHARS: Final = 200
-_SECRET_CHARS: Final = 6
+MAX_RETRY_AFTER_S: Final = 3600.0
+"""The longest Retry-After that is honoured. Some nodes send dates in another century."""
+MAX_QUOTED_CHARS: Final = 200
+_MIN_SECRET_CHARS: Final = 6
 
 
 class ErrorObject(msgspec.Struct):
-    """An error object of JSON-RPC 2.0, section 5.1."""
+    """An error object (JSON-RPC 2.0, section 5.1)."""
 
     code: int = 0
     message: str = ""
@@ -55,17 +58,23 @@ _RESPONSES: Final[msgspec.json.Decoder[Responses]] = msgspec.json.Decoder(Respon
 
 
 class HttpReply(NamedTuple):
-    """An HTTP response. body: None when it is no JSON-RPC. retry_after_s: 0 when the node named no time."""
+    """An HTTP response.
+
+    Attributes:
+        status: The HTTP status.
+        body: The responses; None when the body is not JSON-RPC.
+        retry_after_s: The header Retry-After in seconds; 0 without one.
+    """
 
     status: int
     body: Responses | None
     retry_after_s: float
 
 
-class TransientFailure(Exception):
+class RetriableError(Exception):
     """A request failed, and may succeed when it is sent again.
 
-    after_s: how long the node asked to be left alone. error: what is raised when it fails every time.
+    after_s: the node's Retry-After in seconds, or 0. error: the exception class to raise when all attempts fail.
     """
 
     def __init__(self, reason: str, after_s: float = 0.0, error: type[NodeUnavailable] = NodeUnavailable) -> None:
@@ -76,7 +85,7 @@ class TransientFailure(Exception):
 
 
 class RateLimiter:
-    """Spaces calls evenly. rate: calls a second, 0 for no limit."""
+    """Spaces calls evenly. rate: calls per second, 0 for no limit."""
 
     def __init__(self, rate: float, clock: Callable[[], float], sleep: Callable[[float], object]) -> None:
         self._interval_s = 1 / rate if rate else 0.0
@@ -85,7 +94,7 @@ class RateLimiter:
         self._lock = threading.Lock()
 
     def wait(self, calls: int = 1) -> None:
-        """Return when so many calls may be sent."""
+        """Block until this many calls may be sent."""
         if not self._interval_s:
             return
         with self._lock:
@@ -96,34 +105,34 @@ class RateLimiter:
 
 
 class Endpoint:
-    """One URL of a node.
+    """Sends JSON-RPC requests to one URL of a node.
+
+    rate: calls per second, 0 for no limit. cancel_token: once it is set, waits end and nothing is retried.
+    attempts: the most times that a failing request is sent.
 
     Attributes:
-        label: names the node in logs and errors, without the parts of the host that may be secret.
-        retries: how many requests were retries.
-
-    rate: calls a second. closing: once it is set, nothing waits and nothing is retried.
-    attempts: how often a request is sent that fails.
+        label: The name of the node in logs and errors, without the parts of the host that may be secret.
+        retries: The number of requests that were retries.
     """
 
     def __init__(
         self,
         url: str,
         rate: float,
-        closing: Closing,
+        cancel_token: CancelToken,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
         timeout: httpx.Timeout = TIMEOUT,
-        attempts: int = ATTEMPTS,
+        attempts: int = MAX_ATTEMPTS,
     ) -> None:
         self._url = url
         self._attempts = attempts
         self._http = httpx.Client(timeout=timeout)
-        self._closing = closing
-        self._sleep = sleep or closing.wait
+        self._cancel_token = cancel_token
+        self._sleep = sleep or cancel_token.wait
         self._limiter = RateLimiter(rate, clock, self._sleep)
         self._secrets = _secrets(url)
-        self._wait_log = WaitLog("a node does not answer; it is asked again")
+        self._wait_log = WaitLog("a node does not answer; the request is repeated")
         self.label = public_host(url)
         self.retries = 0
 
@@ -131,19 +140,19 @@ class Endpoint:
         """Close the connections."""
         self._http.close()
 
-    def retried(self, call: Callable[[], T], what: str = "", attempts: int | None = None) -> T:
-        """Call, and retry on TransientFailure. what: names the call in the error. Raises NodeUnavailable.
+    def call_with_retries(self, call: Callable[[], T], what: str = "", attempts: int | None = None) -> T:
+        """Call a function, and call it again after a RetriableError. Raises NodeUnavailable.
 
-        attempts: fewer than usual, for a node that fails and is not just busy.
+        what: describes the call in the error message. attempts: a lower limit for failures other than rate limiting.
         """
         try:
             return self._retrying(min(attempts or self._attempts, self._attempts))(call)
-        except TransientFailure as failure:
+        except RetriableError as failure:
             detail = f"The node {self.label} does not answer{what}: {failure.reason}."
             raise failure.error(detail, math.ceil(failure.after_s)) from None
 
     def _retrying(self, attempts: int) -> tenacity.Retrying:
-        jitter = tenacity.wait_random_exponential(AGAIN_S, PATIENCE_S / 2)
+        jitter = tenacity.wait_random_exponential(MAX_FIRST_BACKOFF_S, RETRY_DEADLINE_S / 2)
 
         def wait_s(state: tenacity.RetryCallState) -> float:
             self.retries += 1
@@ -152,10 +161,10 @@ class Endpoint:
         def stop(state: tenacity.RetryCallState) -> bool:
             spent_s = (state.seconds_since_start or 0.0) + _after_s(state)
             most = self._attempts if _is_busy(state) else attempts
-            return state.attempt_number >= most or spent_s > PATIENCE_S or self._closing.is_set()
+            return state.attempt_number >= most or spent_s > RETRY_DEADLINE_S or self._cancel_token.is_set()
 
         return tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(TransientFailure),
+            retry=tenacity.retry_if_exception_type(RetriableError),
             stop=stop,
             wait=wait_s,
             sleep=self._wait,
@@ -166,45 +175,48 @@ class Endpoint:
         self._sleep(seconds)
 
     def post(self, body: bytes, calls: int = 1) -> HttpReply:
-        """Send a request of so many calls. Raises TransientFailure when there is no HTTP response."""
+        """Send a request that contains this many calls. Raises RetriableError when there is no HTTP response."""
         self._limiter.wait(calls)
         try:
-            response = self._closing.result(lambda: self._sent(body))
+            response = self._cancel_token.run_abandonable(lambda: self._post_once(body))
         except httpx.HTTPError as error:
             reason = f"the connection failed ({type(error).__name__})"
-            self._wait_log.waits(node=self.label, reason=reason)
-            raise TransientFailure(reason) from None
-        return HttpReply(response.status_code, _decoded(response.content), retry_after_s(response))
+            self._wait_log.log_if_due(node=self.label, reason=reason)
+            raise RetriableError(reason) from None
+        return HttpReply(response.status_code, _decode(response.content), retry_after_s(response))
 
-    def _sent(self, body: bytes) -> httpx.Response:
+    def _post_once(self, body: bytes) -> httpx.Response:
         response = self._http.post(self._url, content=body, headers={"Content-Type": "application/json"})
-        if self._closing.is_set():  # httpx does not know a connection that was being made when the client was closed
+        if (
+            self._cancel_token.is_set()
+        ):  # httpx does not close a connection that was being opened when the client was closed
             response.extensions["network_stream"].close()
         return response
 
-    def clean(self, text: str) -> str:
-        """What a node said, short and without parts of the URL."""
+    def redact_and_shorten(self, text: str) -> str:
+        """Replace the parts of the URL in a message of the node by `…`, and shorten it."""
         for secret in self._secrets:
             text = text.replace(secret, "…")
-        return text[:SHOWN_CHARS].strip().rstrip(".")
+        return text[:MAX_QUOTED_CHARS].strip().rstrip(".")
 
 
-def checked(reply: HttpReply) -> Responses:
-    """The responses of a reply by its HTTP status alone. Raises TransientFailure, NodeUnavailable, RangeTooLarge."""
+def require_success(reply: HttpReply) -> Responses:
+    """Return the responses of a reply by its HTTP status alone. Raises RetriableError, NodeUnavailable,
+    RangeTooLarge."""
     status, body = reply.status, reply.body
     if status == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
         raise RangeTooLarge("The node refuses a request of this size (HTTP 413).")
     if status in (408, 429) or status >= 500:
-        raise TransientFailure(f"HTTP {status}", reply.retry_after_s)
+        raise RetriableError(f"HTTP {status}", reply.retry_after_s)
     if body is None and httpx.codes.is_success(status):
-        raise TransientFailure("the response is no JSON-RPC")
+        raise RetriableError("the response is not JSON-RPC")
     if body is None or (isinstance(body, Response) and body.error is None and not httpx.codes.is_success(status)):
         raise NodeUnavailable(f"The node refuses requests (HTTP {status}): check the URL and the key in it.")
     return body
 
 
 def public_host(url: str) -> str:
-    """The host of a URL as logs may show it: subdomains are left out, since some providers put a key there."""
+    """Return the host of a URL for logs, without subdomains, because some providers put a key there."""
     host = urlsplit(url).hostname or "?"
     try:
         return str(ipaddress.ip_address(host))
@@ -212,7 +224,7 @@ def public_host(url: str) -> str:
         return ".".join(host.split(".")[-2:])
 
 
-def _decoded(content: bytes) -> Responses | None:
+def _decode(content: bytes) -> Responses | None:
     try:
         return _RESPONSES.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -220,29 +232,29 @@ def _decoded(content: bytes) -> Responses | None:
 
 
 def _secrets(url: str) -> list[str]:
-    """The parts of a URL that may be keys, longest first."""
+    """Return the parts of a URL that may be keys, longest first."""
     parts = urlsplit(url)
     found = [parts.username, parts.password, parts.path, parts.query, *parts.path.split("/")]
     found += [value for _, value in parse_qsl(parts.query)]
     found += (parts.hostname or "").removesuffix(public_host(url)).split(".")
-    return sorted({part for part in found if part and len(part) >= _SECRET_CHARS}, key=len, reverse=True)
+    return sorted({part for part in found if part and len(part) >= _MIN_SECRET_CHARS}, key=len, reverse=True)
 
 
 def _after_s(state: tenacity.RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
-    return error.after_s if isinstance(error, TransientFailure) else 0.0
+    return error.after_s if isinstance(error, RetriableError) else 0.0
 
 
 def _is_busy(state: tenacity.RetryCallState) -> bool:
     error = state.outcome.exception() if state.outcome else None
-    return isinstance(error, TransientFailure) and error.error is NodeBusy
+    return isinstance(error, RetriableError) and error.error is NodeRateLimited
 
 
 def retry_after_s(response: httpx.Response) -> float:
-    """RFC 9110, section 10.2.3: seconds, or a date; at most RETRY_AFTER_AT_MOST_S."""
+    """Return the header Retry-After (RFC 9110, section 10.2.3) in seconds, at most MAX_RETRY_AFTER_S."""
     text = response.headers.get("Retry-After", "")
     try:
         asked_s = float(text) if text.isdecimal() else email.utils.parsedate_to_datetime(text).timestamp() - time.time()
     except (ValueError, OverflowError):
         return 0.0
-    return min(max(0.0, asked_s), RETRY_AFTER_AT_MOST_S)
+    return min(max(0.0, asked_s), MAX_RETRY_AFTER_S)

@@ -1,4 +1,4 @@
-"""What an ingest is told: by flags of its command, or by an entry of the file that `up` reads."""
+"""The options of an ingest, from command-line flags or from an entry of the file that `headwater up` reads."""
 
 import os
 import re
@@ -13,24 +13,27 @@ from headwater.errors import SetupError
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 
 
-def _checked(name: str) -> str:
+def _valid_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError("a name has 1 to 63 lower-case letters, digits, dots, hyphens and underscores")
     return name
 
 
 class IngestOptions(BaseModel):
-    """Base of the options of each kind of ingest. Two ingests of one name shut each other out."""
+    """Base of the options of each kind of ingest.
+
+    Only one process at a time can run an ingest of a given name; a later one fences the earlier one.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: Annotated[str, AfterValidator(_checked)]
+    name: Annotated[str, AfterValidator(_valid_name)]
     chain: str
     metrics_port: int = Field(0, ge=0, le=65535)
 
 
 def default_name(base: str, first: int | None, last: int | None) -> str:
-    """The name of an ingest that was given none: a range has one of its own, and so a position of its own."""
+    """Return the default name of an ingest. A range of blocks gets its own name, and so its own stored position."""
     return base if last is None else f"{base}-{first or 0}-{last}"
 
 
@@ -47,7 +50,7 @@ def _from_environment(value: Any) -> Any:
 
 
 def named_variables(given: Any) -> frozenset[str]:
-    """The environment variables that options name as `$NAME`, however deep in lists and objects they stand."""
+    """Return the environment variables that options name as `$NAME`, at any depth of lists and objects."""
     if isinstance(given, str):
         match = _VARIABLE.fullmatch(given)
         return frozenset() if match is None else frozenset({match[1]})
@@ -56,7 +59,7 @@ def named_variables(given: Any) -> frozenset[str]:
 
 
 def _of_scheme(*schemes: str) -> AfterValidator:
-    """The errors tell nothing of the URL: it may carry a key."""
+    """Validate the scheme of a URL. Error messages don't contain the URL, because it may contain a key."""
 
     def check(url: SecretStr) -> SecretStr:
         if not url.get_secret_value().startswith(schemes):
@@ -72,8 +75,8 @@ def _of_scheme(*schemes: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _listed(value: Any) -> Any:
-    """One text is one URL, or several with blanks between them."""
+def _split_urls(value: Any) -> Any:
+    """Split a value into URLs: a string may contain several URLs separated by spaces."""
     items = [value] if isinstance(value, str | SecretStr) else value
     if not isinstance(items, list | tuple):
         return value
@@ -82,26 +85,28 @@ def _listed(value: Any) -> Any:
 
 
 FROM_ENVIRONMENT = BeforeValidator(_from_environment)
-"""`$NAME` stands for a variable, so that no file needs to hold a key."""
+"""Replaces `$NAME` by an environment variable, so that no file needs to contain a key."""
 HttpUrls = Annotated[
-    tuple[Annotated[SecretStr, _of_scheme("http://", "https://")], ...], Field(min_length=1), BeforeValidator(_listed)
+    tuple[Annotated[SecretStr, _of_scheme("http://", "https://")], ...],
+    Field(min_length=1),
+    BeforeValidator(_split_urls),
 ]
-"""One URL or several, each in place or by `$NAME`."""
+"""One or several URLs; each may be given as `$NAME`."""
 HttpUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _of_scheme("http://", "https://")]
 WebSocketUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _of_scheme("ws://", "wss://")]
 
 _REPEATED: Final = {"entities": "entity", "coins": "coin"}
-"""Flags that are given once for each item of a member."""
+"""The flags of members that are lists; such a flag is given once for each item."""
 _MEMBER: Final = re.compile("`([a-z_]+)`")
-"""In a sentence that a check raises."""
+"""A member name in the error message of a validator."""
 
 _Options = TypeVar("_Options", bound=IngestOptions)
 
 
 def read_options(model: type[_Options], given: Mapping[str, Any], entry: str = "") -> _Options:
-    """Options from flags, or from an entry of a file. entry: what it is called; empty for flags.
+    """Validate options from flags or from an entry of a file. entry: the name of the entry; empty for flags.
 
-    Raises SetupError with the first fault, without the value: it may be a URL with a key.
+    Raises SetupError for the first invalid option, without its value, which may be a URL with a key.
     """
     try:
         return model.model_validate(given)
@@ -110,12 +115,12 @@ def read_options(model: type[_Options], given: Mapping[str, Any], entry: str = "
         fault = first["msg"].removeprefix("Value error, ")
         if not entry:
             fault = _MEMBER.sub(lambda match: _flag(match[1]), fault)
-        if not entry and not first["loc"]:  # the sentence names the flags, whose combination is not valid
+        if not entry and not first["loc"]:  # the message names the flags whose combination is not valid
             raise SetupError(f"{fault[:1].upper()}{fault[1:]}.") from None
         what = ".".join([entry, *map(str, first["loc"])]) if entry else _flag(str(first["loc"][0]))
         raise SetupError(f"{what} is not valid: {fault}.") from None
 
 
 def _flag(member: str) -> str:
-    """A member as it is typed."""
+    """Return the command-line flag of a member."""
     return f"--{_REPEATED.get(member, member).replace('_', '-')}"

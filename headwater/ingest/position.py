@@ -1,4 +1,4 @@
-"""Positions of ingests, as they are stored."""
+"""Decodes the stored positions of ingests."""
 
 from typing import TypeVar
 
@@ -10,10 +10,13 @@ _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
 
 def read_position(text: bytes, kind: type[_Kind], name: str) -> _Kind:
-    """The stored position of an ingest. Raises IngestStopped when it is of another kind of ingest, or of source."""
+    """Return the stored position of an ingest.
+
+    Raises IngestStopped when another kind of ingest, or an ingest of another source, stored it.
+    """
     try:
         return msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError as error:
         raise IngestStopped(
-            f"The position of the ingest {name} is of another kind: choose another name for this one."
+            f"The stored position of the ingest {name} belongs to another kind of ingest: choose another --name."
         ) from error

@@ -1,4 +1,4 @@
-"""The loop of an ingest: steps of a feed into the streams, with its health."""
+"""The main loop of an ingest: writes the steps of a feed to the streams, counts metrics and retries after failures."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -9,43 +9,48 @@ from typing import Final
 
 import structlog
 
-from headwater.children import Backoff
+from headwater.backoff import Backoff
 from headwater.errors import DeliveryFailed, NodeUnavailable, Unavailable
 from headwater.ingest.base import Feed, Step
-from headwater.ingest.writer import StreamWriter, Written
+from headwater.ingest.writer import StepResult, StreamWriter
 
 log = structlog.get_logger(__name__)
 
-Opened = AbstractContextManager[tuple[StreamWriter, bytes | None]]
-"""A writer, and the position that was stored last."""
+OpenWriter = AbstractContextManager[tuple[StreamWriter, bytes | None]]
+"""A writer, and the last stored position; None at the very first start."""
 
 COUNTS: Final[Mapping[str, str]] = {
     "blocks": "Blocks whose records are in the normal streams.",
-    "undecoded": "Logs without an ABI that fits; they are in `log` alone.",
-    "malformed": "Logs of token transfers whose data is none; they are in `log` alone.",
+    "undecoded": "Logs without an ABI that fits; they are only in `log`.",
+    "malformed": "Logs with the topics of a token transfer but invalid data; they are only in `log`.",
     "reorgs": "Reorganisations that retracted records of zerolag streams.",
     "retries": "Requests to the node that were sent again.",
     "failovers": "Changes from one node to another.",
     "subscription_failures": "Subscriptions to new heads that failed; the node is polled meanwhile.",
-    "incomplete": "Answers of nodes that lacked logs of a block; the block was asked for again.",
+    "incomplete": "Responses of nodes that lacked logs of a block; the block was requested again.",
 }
-"""What steps may count beside records, with the text of its metric."""
+"""The names of a step's `counts`, with the help text of the metric."""
 
-_TOLD: Final[Mapping[str, str]] = {
+_SUMMARY_LABELS: Final[Mapping[str, str]] = {
     "blocks": "blocks",
     "undecoded": "logs without an ABI that fits",
-    "malformed": "token transfers without their data",
+    "malformed": "token transfers with invalid data",
 }
-"""Those of COUNTS that a summary tells, and how."""
+"""The counts that a summary shows, with their labels."""
 
 
 @dataclass(slots=True)
-class Meters:
-    """What an ingest tells of itself.
+class IngestMetrics:
+    """The metrics of an ingest.
 
-    records: by stream. left_out: too large for a topic. errors: of the node or of Kafka. time_ms: of the newest event
-    that is stored, 0 at first. skipped: by reason, what of the source became no record. gaps: what was missed of it.
-    counts: by a name of COUNTS.
+    Attributes:
+        records: The number of stored records, by stream.
+        left_out: The number of records that were too large for a topic.
+        errors: The number of failures of the node or of Kafka.
+        time_ms: The chain time of the newest stored event; 0 before the first.
+        skipped: The number of source events that were not converted, by reason.
+        gaps: The number of places where source data is missing.
+        counts: Further counts, by a name of COUNTS.
     """
 
     records: Counter[str] = field(default_factory=Counter)
@@ -56,8 +61,8 @@ class Meters:
     gaps: int = 0
     counts: Counter[str] = field(default_factory=Counter)
 
-    def count(self, step: Step, written: Written) -> None:
-        """A step is stored."""
+    def count(self, step: Step, written: StepResult) -> None:
+        """Count a step that was stored."""
         self.records += written.records
         self.left_out += len(written.left_out)
         self.time_ms = max(self.time_ms, step.time_ms)
@@ -66,48 +71,50 @@ class Meters:
         self.counts.update(step.counts)
 
     def summary(self) -> str:
-        """What was stored, in one line."""
+        """Return a summary of what was stored, in one line."""
         parts = [f"{count} {stream}" for stream, count in sorted(self.records.items())]
-        told = [f"records: {', '.join(parts) or 'none'}"]
-        if self.counts:  # some kinds of ingest count nothing but records
-            told += [f"{self.counts[name]} {what}" for name, what in _TOLD.items()]
-        return "; ".join(told)
+        lines = [f"records: {', '.join(parts) or 'none'}"]
+        if self.counts:  # some kinds of ingest count only records
+            lines += [f"{self.counts[name]} {what}" for name, what in _SUMMARY_LABELS.items()]
+        return "; ".join(lines)
 
 
 def run(
     feed: Feed,
-    open_writer: Callable[[], Opened],
+    open_writer: Callable[[], OpenWriter],
     stop: Event,
-    meters: Meters,
+    metrics: IngestMetrics,
     backoff: Backoff | None = None,
 ) -> None:
-    """Run until the feed ends or `stop` is set. Waits out what is away: the node, and Kafka."""
+    """Run until the feed ends or `stop` is set. Waits and retries while the node or Kafka is unavailable."""
     backoff = backoff or Backoff(0.2, 30.0)
     while not stop.is_set():
         try:
-            _run_once(feed, open_writer, stop, meters, backoff)
+            _run_once(feed, open_writer, stop, metrics, backoff)
             return
         except (Unavailable, DeliveryFailed) as error:
-            if stop.is_set():  # which ends waits with an error
+            if stop.is_set():  # Setting `stop` makes waits raise; that is no failure.
                 return
-            meters.errors += 1
-            wait_s = max(backoff.next_s(), error.retry_after_s if isinstance(error, NodeUnavailable) else 0)
-            log.warning("the ingest waits", reason=error.detail, seconds=round(wait_s, 1))
+            metrics.errors += 1
+            wait_s = max(backoff.next_delay_s(), error.retry_after_s if isinstance(error, NodeUnavailable) else 0)
+            log.warning("the ingest waits before it tries again", reason=error.detail, seconds=round(wait_s, 1))
             stop.wait(wait_s)
 
 
-def _run_once(feed: Feed, open_writer: Callable[[], Opened], stop: Event, meters: Meters, backoff: Backoff) -> None:
+def _run_once(
+    feed: Feed, open_writer: Callable[[], OpenWriter], stop: Event, metrics: IngestMetrics, backoff: Backoff
+) -> None:
     with open_writer() as (writer, position):
         for step in feed.steps(position):
             if step is not None:
-                _store(writer, step, meters)
+                _store(writer, step, metrics)
                 backoff.reset()
             if stop.is_set():
                 return
 
 
-def _store(writer: StreamWriter, step: Step, meters: Meters) -> None:
+def _store(writer: StreamWriter, step: Step, metrics: IngestMetrics) -> None:
     written = writer.write(step)
-    meters.count(step, written)
+    metrics.count(step, written)
     for reason in written.left_out:
         log.warning("a record is left out", reason=reason)

@@ -34,9 +34,9 @@ def to_lines(values: BytesColumn) -> ConvertedLines:
 
     A raw newline is white space in JSON and ends a line here, so it becomes a space; inside a string it is an error.
     """
-    found = native.find_long_integers(values.text)
-    plain = found.newlines == len(values) and values.smallest >= 0
-    if plain and (found.is_ascii or _is_utf8(values.text)):
+    found = native.find_long_integers(values.buffer)
+    plain = found.newlines == len(values) and values.min_size >= 0
+    if plain and (found.is_ascii or _is_utf8(values.buffer)):
         return ConvertedLines(values, {}, _by_row(found))
     lines, errors = [], {}
     for row, value in enumerate(values):
@@ -77,11 +77,11 @@ def long_integers(lines: BytesColumn) -> list[int | list[int]]:
     list may contain false candidates. In lines that are JSON objects, no integer of 16 digits or more is missed. The
     parent searches because the child would need longer to inspect the parsed values.
     """
-    return _by_row(native.find_long_integers(lines.text))
+    return _by_row(native.find_long_integers(lines.buffer))
 
 
 def _by_row(found: LongIntegerScan) -> list[int | list[int]]:
     offsets: dict[int, list[int]] = {}
-    for row, offset in zip(found.lines, found.places, strict=True):
+    for row, offset in zip(found.lines, found.offsets, strict=True):
         offsets.setdefault(row, []).append(offset)
     return list(chain.from_iterable(offsets.items()))

@@ -140,7 +140,7 @@ class ScriptBatch:
         output_to_script: Whether the outputs go to another script.
         keeps_state: Whether the script may keep state between records. Then each record runs at most once per realm.
         errors: The errors by row.
-        cached_replies: The answers to synchronous questions, by question; a segment that runs again does not ask retry.
+        cached_replies: The answers to synchronous questions, by question; a segment that runs again does not ask again.
         has_multiple_outputs: Whether any row may have more than one output.
         crashed: Whether a child died during the batch.
     """
@@ -205,9 +205,9 @@ class ScriptBatch:
         batch, lines, long = self.batch, self._lines, self._long_integers
         if len(segment.rows) < len(batch):
             rows = RowIndexes("i", segment.rows)
-            batch, lines = batch.take(rows), lines.take(rows)
+            batch, lines = batch.take(rows), lines.select_rows(rows)
             long = [] if batch.for_script else long_integers(lines)
-        return _batch_header(batch, long), memoryview(lines.text)[:-1]
+        return _batch_header(batch, long), memoryview(lines.buffer)[:-1]
 
     def take_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
         """Apply the results of a segment. cpu_s: the CPU time of its last pass.
@@ -325,7 +325,7 @@ class ScriptBatch:
 
     def _split_by_size(self, rows: Sequence[int]) -> list[Segment]:
         """Split rows into segments of at most MAX_SEGMENT_BYTES; a larger record is a segment of its own."""
-        if len(self._lines.text) <= MAX_SEGMENT_BYTES:
+        if len(self._lines.buffer) <= MAX_SEGMENT_BYTES:
             return [Segment(rows)] if len(rows) else []
         sizes, segments, start, size = self._lines.sizes, [], 0, 0
         for i, row in enumerate(rows):

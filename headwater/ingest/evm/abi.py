@@ -1,4 +1,4 @@
-"""Reads event ABIs (Solidity's contract ABI specification), JSON and human-readable, and finds the ABI of a log."""
+"""Parses event ABIs (Solidity's contract ABI specification), JSON and human-readable, and finds the ABIs of a log."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from eth_hash.auto import keccak
 from headwater.errors import SetupError
 
 MAX_INDEXED: Final = 3
-_SHORT: Final = {"uint": "uint256", "int": "int256", "fixed": "fixed128x18", "ufixed": "ufixed128x18"}
+_ALIASES: Final = {"uint": "uint256", "int": "int256", "fixed": "fixed128x18", "ufixed": "ufixed128x18"}
 _TYPE: Final = re.compile(r"(tuple|[a-z]+[0-9]*(?:x[0-9]+)?)((?:\[[0-9]*\])*)")
 _EVENT: Final = re.compile(r"(?:event\s+)?([A-Za-z_$][\w$]*)\s*\((.*)\)\s*(anonymous)?\s*;?", re.DOTALL)
 _NAME: Final = re.compile(r"[A-Za-z_$][\w$]*")
@@ -18,7 +18,7 @@ _TUPLE: Final = re.compile(r"(?:tuple\s*)?\((.*)\)((?:\[[0-9]*\])*)(.*)", re.DOT
 
 
 class Param(NamedTuple):
-    """A parameter. type: its canonical type, with tuples as `(…)`. components: the members of its tuple, if any."""
+    """A parameter of an event. type: the canonical type, with tuples as `(…)`. components: the members of a tuple."""
 
     name: str
     type: str
@@ -27,7 +27,7 @@ class Param(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An event with a topic0. signature: canonical, like `Transfer(address,address,uint256)`."""
+    """An event with a topic0. signature: the canonical one, such as `Transfer(address,address,uint256)`."""
 
     name: str
     params: tuple[Param, ...]
@@ -36,31 +36,31 @@ class Event(NamedTuple):
 
     @property
     def topics(self) -> int:
-        """How many topics its logs have."""
+        """The number of topics of its logs."""
         return 1 + sum(param.indexed for param in self.params)
 
 
 def unique_names(params: Sequence[Param]) -> list[str]:
-    """The names of parameters in their order, all different.
+    """Return unique names for parameters, in their order.
 
-    A parameter without a name, or with the name of an earlier one, is called `arg<place>`, counted from 0. If another
-    parameter has that name, `_1` follows, or the first higher number that makes the name unique.
+    A parameter without a name, or with the name of an earlier one, is called `arg<index>`, counted from 0. If another
+    parameter has that name, `_1` is appended, or the first higher number that makes the name unique.
     """
     taken = {param.name for param in params}
     names: list[str] = []
-    for place, param in enumerate(params):
+    for index, param in enumerate(params):
         if param.name and param.name not in names:
             names.append(param.name)
         else:
-            names.append(next(name for name in _made_up_names(place) if name not in taken))
+            names.append(next(name for name in _made_up_names(index) if name not in taken))
             taken.add(names[-1])
     return names
 
 
-def _made_up_names(place: int) -> Iterator[str]:
-    yield f"arg{place}"
+def _made_up_names(index: int) -> Iterator[str]:
+    yield f"arg{index}"
     for number in count(1):
-        yield f"arg{place}_{number}"
+        yield f"arg{index}_{number}"
 
 
 def _event(name: str, params: Iterable[Param]) -> Event:
@@ -72,7 +72,7 @@ def _event(name: str, params: Iterable[Param]) -> Event:
 
 
 def parse_event(text: str) -> Event:
-    """The event of a human-readable ABI, as `Transfer(address indexed from, address indexed to, uint256 value)`.
+    """Parse a human-readable event such as `Transfer(address indexed from, address indexed to, uint256 value)`.
 
     Raises SetupError, also for an anonymous event, which has no topic0.
     """
@@ -83,7 +83,7 @@ def parse_event(text: str) -> Event:
 
 
 def parse_fragment(text: str) -> dict[str, Any]:
-    """The JSON form of an event of a human-readable ABI. Raises SetupError."""
+    """Convert a human-readable event to the JSON form. Raises SetupError."""
     match = _EVENT.fullmatch(text.strip())
     if match is None:
         raise SetupError(f"{text!r} is not an event: it must look like `event Paused(address account)`.")
@@ -95,13 +95,13 @@ def _inputs(text: str) -> list[dict[str, Any]]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The parts between commas outside of parentheses."""
+    """Yield the parts between commas outside of parentheses."""
     start = depth = 0
-    for place, sign in enumerate(text):
-        depth += (sign == "(") - (sign == ")")
-        if sign == "," and not depth:
-            yield text[start:place]
-            start = place + 1
+    for index, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if char == "," and not depth:
+            yield text[start:index]
+            start = index + 1
     yield text[start:]
 
 
@@ -123,7 +123,7 @@ def _input(text: str) -> dict[str, Any]:
 
 
 def read_fragment(fragment: Any) -> Event | None:
-    """The event of one member of a JSON ABI; None when that is none, or an anonymous one. Raises SetupError."""
+    """Parse a member of a JSON ABI; None if it is not an event, or an anonymous one. Raises SetupError."""
     if not isinstance(fragment, Mapping) or fragment.get("type", "event") != "event" or fragment.get("anonymous"):
         return None
     try:
@@ -148,15 +148,15 @@ def _param(entry: Mapping[str, Any]) -> Param:
 def _canonical(text: str, components: Sequence[Param]) -> str:
     match = _TYPE.fullmatch(text)
     if match is None:
-        raise SetupError(f"{text!r} is no type of an ABI.")
+        raise SetupError(f"{text!r} is not an ABI type.")
     base, suffix = match[1], match[2]
     if base == "tuple":
         base = f"({','.join(component.type for component in components)})"
-    return _SHORT.get(base, base) + suffix
+    return _ALIASES.get(base, base) + suffix
 
 
 def write_fragment(event: Event) -> dict[str, Any]:
-    """The event as a member of a JSON ABI; `read_fragment` reads it."""
+    """Convert an event to a member of a JSON ABI, which `read_fragment` parses."""
     return {"type": "event", "name": event.name, "inputs": [_written_param(param) for param in event.params]}
 
 
@@ -171,9 +171,9 @@ def _written_param(param: Param) -> dict[str, Any]:
 
 
 class Abis:
-    """Finds the events of a log. Later events come before earlier ones of the same topic0.
+    """Finds the events of a log. Later events take precedence over earlier ones of the same topic0.
 
-    generic: The events of any contract. own: The events of single contracts, by address in lower case.
+    generic: the events of any contract. own: the events of single contracts, by address in lower case.
     """
 
     def __init__(self, generic: Iterable[Event], own: Mapping[str, Iterable[Event]]) -> None:
@@ -181,7 +181,7 @@ class Abis:
         self._own = {address: _by_topics(events) for address, events in own.items()}
 
     def candidates(self, address: str, topic0: str, topics: int) -> Sequence[Event]:
-        """The events whose logs have this topic0 and number of topics, the best first."""
+        """Return the events whose logs have this topic0 and number of topics, the best first."""
         key = (topic0, topics)
         own = self._own.get(address)
         generic = self._generic.get(key, ())

@@ -1,4 +1,4 @@
-"""Reads event ABIs from files, as explorers, compilers and libraries write them.
+"""Reads event ABIs from files in the formats of explorers, compilers and libraries.
 
 The files are JSON ABIs, single fragments, build artifacts, responses of explorers, output of solc (standard JSON and
 `--combined-json`), human-readable ABIs, and lines of any of these.
@@ -13,16 +13,19 @@ import msgspec
 from headwater.errors import SetupError
 from headwater.ingest.evm.abi import Event, parse_fragment, read_fragment
 from headwater.ingest.evm.values import reader_of
-from headwater.ingest.files import read_lines
+from headwater.record_files.record_file import read_lines
 
 _CONTAINERS: Final = ("abi", "ABI", "result", "output", "contracts")
-"""Members in which ABIs are: of artifacts, of explorers' answers, and of the output of compilers."""
+"""The members that contain ABIs in build artifacts, responses of explorers, and output of compilers."""
 _HUMAN_READABLE: Final = (b"event ", b"function ", b"error ", b"constructor", b"fallback", b"receive", b"struct ")
-"""How the lines of a human-readable ABI begin."""
+"""The starts of lines of a human-readable ABI."""
 
 
 def read_events(file: Path) -> list[Event]:
-    """The events of a file; .gz is unpacked. Raises SetupError when there is none, or one with an unknown type."""
+    """Return the events of a file, which may be compressed.
+
+    Raises SetupError when there is none, or when an event has an unknown type.
+    """
     lines = list(read_lines(file))
     try:
         documents = _documents(lines)
@@ -33,7 +36,7 @@ def read_events(file: Path) -> list[Event]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SetupError(f"{file} holds neither JSON nor JSON lines nor a human-readable ABI: {error}.") from error
     except RecursionError as error:
-        raise SetupError(f"{file} is nested too deep to be an ABI.") from error
+        raise SetupError(f"{file} is nested too deeply to be an ABI.") from error
     except SetupError as error:
         raise SetupError(f"{file}: {error.detail}") from error
     if not events:
@@ -57,7 +60,7 @@ def _documents(lines: Sequence[bytes]) -> list[Any]:
 
 
 def _line(line: bytes) -> Any:
-    """One of the JSON lines, or of the lines of a human-readable ABI."""
+    """Decode a JSON line, or a line of a human-readable ABI."""
     return line.decode() if line.startswith(_HUMAN_READABLE) else msgspec.json.decode(line)
 
 
@@ -72,7 +75,7 @@ def _fragments(document: Any) -> Iterator[Any]:
 
 
 def _fragments_of_text(text: str) -> Iterator[Any]:
-    """The fragments of a human-readable entry, or of an ABI inside a JSON string, as explorers send it."""
+    """Yield the fragments of a human-readable entry, or of an ABI in a JSON string, as explorers send it."""
     if text.startswith("event "):
         yield parse_fragment(text)
     elif text.startswith(("[", "{")):
@@ -84,7 +87,7 @@ def _fragments_of_object(document: dict[str, Any]) -> Iterator[Any]:
         yield document
         return
     if document.get("status") == "0" and isinstance(document.get("result"), str):
-        raise SetupError(f"It is an explorer's refusal, without an ABI: {document['result']}")
+        raise SetupError(f"It is an explorer's error response without an ABI: {document['result']}")
     for name in _CONTAINERS:
         if name == "contracts":
             yield from _fragments_of_contracts(document.get(name))
@@ -93,7 +96,7 @@ def _fragments_of_object(document: dict[str, Any]) -> Iterator[Any]:
 
 
 def _fragments_of_contracts(contracts: Any) -> Iterator[Any]:
-    """The fragments of contracts by name, or by file and name: solc has both forms of output."""
+    """Yield the fragments of contracts by name, or by file and name, because solc has both forms of output."""
     if not isinstance(contracts, dict):
         return
     if "abi" in contracts:
@@ -104,7 +107,7 @@ def _fragments_of_contracts(contracts: Any) -> Iterator[Any]:
 
 
 def _advice(documents: Sequence[Any]) -> str:
-    """What to give in place of a file without events."""
+    """Return advice on which file to use instead of one without events."""
     document = documents[0] if len(documents) == 1 else None
     if isinstance(document, dict) and "language" in document and "sources" in document:
         return "It is the input of a compiler: give its output, or the ABI of the contract alone."

@@ -1,19 +1,19 @@
-"""Adapts the size of requests to what a node takes: additive increase, multiplicative decrease."""
+"""Adapts the size of requests to the limits of a node, by additive increase and multiplicative decrease (AIMD)."""
 
 import threading
 from typing import Final
 
 PROBE_AFTER: Final = 50
-"""Successes at a known limit after which more is tried again."""
+"""The number of successes at a known limit after which a larger size is probed."""
 PROBE_AFTER_AT_MOST: Final = 1600
 
 
 class AdaptiveSize:
-    """A size between 1 and `most` that follows what a node takes. It is thread-safe.
+    """A size between 1 and `most` that adapts to the limits of a node. Thread-safe.
 
-    Each success of the full size adds `step`; each refusal halves the size and is remembered as a limit. After enough
-    successes at the limit the limit is doubled, since limits change and some refusals are accidents; each probe
-    that is refused doubles the number of successes before the next one.
+    Each success with the full size adds `step`. Each refusal halves the size and sets a limit. After enough successes
+    at the limit, the limit is doubled, because limits change and some refusals are accidental. Each refused probe
+    doubles the number of successes before the next probe.
     """
 
     def __init__(self, start: int, most: int, step: int = 1) -> None:
@@ -31,7 +31,7 @@ class AdaptiveSize:
         return self._size
 
     def succeeded(self, size: int) -> None:
-        """Note that a request of this size succeeded."""
+        """Record that a request of this size succeeded."""
         with self._lock:
             if self._is_probing and size > self._proven:
                 self._is_probing, self._probe_after = False, PROBE_AFTER
@@ -50,7 +50,7 @@ class AdaptiveSize:
             self._until_probe = self._probe_after
 
     def refused(self, size: int, limit: int | None = None) -> None:
-        """Note that a request of this size was too large. limit: The largest allowed size, where it is known."""
+        """Record that a request of this size was too large. limit: the largest allowed size, if known."""
         with self._lock:
             self._limit = max(1, min(self._limit, size - 1 if limit is None else limit))
             self._size = max(1, min(self._size, size // 2, self._limit))
@@ -59,6 +59,6 @@ class AdaptiveSize:
             self._until_probe = self._probe_after
 
     def suspected(self, size: int) -> None:
-        """Note that a request of this size failed, perhaps because of its size."""
+        """Record that a request of this size failed, possibly because of its size."""
         with self._lock:
             self._size = max(1, min(self._size, size // 2))

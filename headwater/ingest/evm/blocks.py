@@ -1,7 +1,7 @@
-"""Blocks, receipts and logs as the JSON-RPC interface of Ethereum gives them (Execution API specification).
+"""The structures of blocks, receipts and logs in Ethereum's JSON-RPC interface (Execution API specification).
 
-Quantities and bytes are `0x` hex strings there, and stay so here unless a field says otherwise. Nodes may write hex in
-any case; hashes, addresses and bytes have it in lower case here.
+Quantities and bytes are `0x` hex strings, unless a field says otherwise. Nodes may send hex in any case; the structures
+convert hashes, addresses and bytes to lower case.
 """
 
 import re
@@ -11,16 +11,16 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
-from headwater.ingest.jsonrpc import SHOWN_CHARS
+from headwater.ingest.jsonrpc import MAX_QUOTED_CHARS
 
-Parties = tuple[str | None, str | None]
-"""Sender and receiver of a transaction; the receiver is None when it creates a contract."""
+SenderAndReceiver = tuple[str | None, str | None]
+"""The sender and receiver of a transaction. The receiver is None if the transaction creates a contract."""
 _HASH: Final = re.compile(r"0x[0-9a-f]{64}")
 _LOG_BYTES: Final = re.compile(r"0x[0-9a-f]{40}(?:0x[0-9a-f]{64})*0x[0-9a-f]*")
-"""Address, topics and data of a log, one behind the other."""
+"""The concatenated address, topics and data of a log."""
 _SMALL_QUANTITY: Final = re.compile(r"0x0*[0-9a-fA-F]{1,15}")
-SYSTEM_PARTIES: Final[Parties] = ("0x" + "0" * 40, "0x" + "0" * 40)
-"""Sender and receiver of Polygon's state-sync transactions."""
+STATE_SYNC_PARTIES: Final[SenderAndReceiver] = ("0x" + "0" * 40, "0x" + "0" * 40)
+"""The sender and receiver of Polygon's state-sync transactions."""
 _QUANTITY: Final = re.compile(r"0x[0-9a-fA-F]{1,64}")
 _MAX_NUMBER: Final = (1 << 60) - 1
 _MAX_TIMESTAMP: Final = 253_402_300_799
@@ -28,13 +28,13 @@ _MAX_TIMESTAMP: Final = 253_402_300_799
 
 
 class TransactionDetails(NamedTuple):
-    """Members of records about their transaction. None: the node was not asked for it, or does not have it.
+    """Members of records that describe their transaction. None: it was not requested, or the node does not have it.
 
     Attributes:
-        status: 1 for success, 0 for failure; None before Byzantium too.
-        gas_used: In units of gas.
-        effective_gas_price: Wei per unit of gas, in decimal.
-        value: Wei that the sender gave to the receiver, in decimal.
+        status: 1 for success, 0 for failure; None also before the Byzantium fork.
+        gas_used: The used units of gas.
+        effective_gas_price: The price of a unit of gas in wei, in decimal.
+        value: The transferred wei, in decimal.
     """
 
     status: int | None = None
@@ -44,7 +44,7 @@ class TransactionDetails(NamedTuple):
 
 
 class Log(msgspec.Struct, rename="camel", gc=False):
-    """What a contract emitted. topics: 0 to 4 words of 32 bytes. Indexes count from 0 in the block."""
+    """A log that a contract emitted. It has at most 4 topics of 32 bytes. Its indexes count from 0 in the block."""
 
     address: str
     topics: Annotated[list[str], msgspec.Meta(max_length=4)]
@@ -62,7 +62,7 @@ class Log(msgspec.Struct, rename="camel", gc=False):
         self.block_hash = self.block_hash.lower()
         self.transaction_hash = self.transaction_hash.lower()
         if len(self.data) % 2 or not _LOG_BYTES.fullmatch(self.address + "".join(self.topics) + self.data):
-            raise ValueError("a log's address, topics or data are no bytes in hex")
+            raise ValueError("the address, topics or data of a log are not valid hex")
 
 
 class Receipt(msgspec.Struct, rename="camel"):
@@ -96,7 +96,7 @@ class Header(msgspec.Struct, rename="camel"):
     def __post_init__(self) -> None:
         self.hash, self.parent_hash = self.hash.lower(), self.parent_hash.lower()
         if not (_HASH.fullmatch(self.hash) and _HASH.fullmatch(self.parent_hash)):
-            raise ValueError("the hash of a block or of its parent is no 32 bytes in hex")
+            raise ValueError("the hash of a block or of its parent is not 32 bytes in hex")
 
 
 class HashesBlock(Header, kw_only=True):
@@ -110,7 +110,7 @@ class HashesBlock(Header, kw_only=True):
 
 
 class Transaction(msgspec.Struct):
-    """A transaction of a block that was asked for with its transactions."""
+    """A transaction of a FullBlock."""
 
     hash: str
     from_: str | None = msgspec.field(name="from", default=None)
@@ -128,19 +128,19 @@ class FullBlock(Header, kw_only=True):
 
 
 class Block(NamedTuple):
-    """A block with its logs in order. timestamp: Unix seconds. parties and details: by transaction hash."""
+    """A block with its logs in order. timestamp: in Unix seconds. parties, details: by transaction hash."""
 
     number: int
     hash: str
     parent_hash: str
     timestamp: int
     logs: Sequence[Log]
-    parties: Mapping[str, Parties]
+    parties: Mapping[str, SenderAndReceiver]
     details: Mapping[str, TransactionDetails] = MappingProxyType({})
 
 
 def from_receipts(header: Header, receipts: Sequence[Receipt]) -> Block | None:
-    """The block; None when a receipt or log is of another block."""
+    """Build a block; None if a receipt or log belongs to another block."""
     parties = {receipt.transaction_hash: (receipt.from_, receipt.to) for receipt in receipts}
     logs = [log for receipt in receipts for log in receipt.logs]
     details = {receipt.transaction_hash: _receipt_details(receipt) for receipt in receipts}
@@ -148,21 +148,22 @@ def from_receipts(header: Header, receipts: Sequence[Receipt]) -> Block | None:
 
 
 def from_logs(full: FullBlock, logs: Sequence[Log]) -> Block | None:
-    """The block; None when a log is of another block."""
-    parties: dict[str, Parties] = {each.hash: (each.from_, each.to) for each in full.transactions}
+    """Build a block; None if a log belongs to another block."""
+    parties: dict[str, SenderAndReceiver] = {each.hash: (each.from_, each.to) for each in full.transactions}
     details = {each.hash: TransactionDetails(value=_decimal(each.value)) for each in full.transactions}
     return _block(full, logs, parties, details, set())
 
 
-def united(first: Block, second: Block) -> Block:
-    """The logs and details of two responses about one block.
+def merged_block(first: Block, second: Block) -> Block:
+    """Merge two responses about one block.
 
-    Of a state-sync transaction the longer list of logs is taken, since some nodes number them in two ways.
+    For a state-sync transaction the longer list of logs is used, because some nodes number its logs differently by
+    method.
     """
     hashes = first.details.keys() | second.details.keys()
-    details = {hash_: _known_details(first.details.get(hash_), second.details.get(hash_)) for hash_ in hashes}
+    details = {hash_: _merged_details(first.details.get(hash_), second.details.get(hash_)) for hash_ in hashes}
     parties = {**second.parties, **first.parties}
-    system = {hash_ for hash_, of in parties.items() if of == SYSTEM_PARTIES}
+    system = {hash_ for hash_, of in parties.items() if of == STATE_SYNC_PARTIES}
     system_logs = max(
         ([log for log in each.logs if log.transaction_hash in system] for each in (first, second)), key=len
     )
@@ -170,27 +171,26 @@ def united(first: Block, second: Block) -> Block:
     return first._replace(logs=in_order([*others, *system_logs]), parties=parties, details=details)
 
 
-def _known_details(*answers: TransactionDetails | None) -> TransactionDetails:
-    """The details that any of the responses has; the first response wins."""
+def _merged_details(*found: TransactionDetails | None) -> TransactionDetails:
+    """Merge the details of two responses; the first response takes precedence."""
     known: dict[str, Any] = {}
-    for answer in answers:
-        known = {
-            name: value for name, value in (answer._asdict() if answer else {}).items() if value is not None
-        } | known
+    for each in found:
+        members = each._asdict() if each else {}
+        known = {name: value for name, value in members.items() if value is not None} | known
     return TransactionDetails(**known)
 
 
 def in_order(logs: Sequence[Log]) -> list[Log]:
-    """Logs by their position in the block, each once. Raises ValueError when an index is no number."""
+    """Return the logs without duplicates, in the order of the block. Raises ValueError for an invalid index."""
     unique = {(log.transaction_hash, log.log_index): log for log in logs}
     return sorted(unique.values(), key=lambda log: (_number(log.transaction_index), _number(log.log_index)))
 
 
 def _number(quantity: str, most: int = _MAX_NUMBER) -> int:
-    """The number of a hex quantity that a record or a position has. Raises ValueError."""
+    """Convert a hex quantity that goes into a record or a position. Raises ValueError."""
     number = int(quantity, 16)
     if not 0 <= number <= most:
-        raise ValueError(f"the number {quantity[:SHOWN_CHARS]!r} is out of range")
+        raise ValueError(f"the number {quantity[:MAX_QUOTED_CHARS]!r} is out of range")
     return number
 
 
@@ -204,28 +204,28 @@ def _receipt_details(receipt: Receipt) -> TransactionDetails:
 
 
 def _integer(value: Any) -> int | None:
-    """The number of a hex quantity of at most 60 bits, which JSON readers hold; None for anything else.
+    """Convert a hex quantity of at most 60 bits, which JSON parsers can hold; None for any other value.
 
-    No record depends on it, so what a node says otherwise counts as not given.
+    The value is optional in records, so an invalid value is treated as a missing one.
     """
     return int(value, 16) if isinstance(value, str) and _SMALL_QUANTITY.fullmatch(value) else None
 
 
 def _decimal(value: Any) -> str | None:
-    """The decimal text of a hex quantity of at most 256 bits; None for anything else."""
+    """Convert a hex quantity of at most 256 bits to decimal; None for any other value."""
     return str(int(value, 16)) if isinstance(value, str) and _QUANTITY.fullmatch(value) else None
 
 
 def _block(
     header: Header,
     logs: Sequence[Log],
-    parties: Mapping[str, Parties],
+    parties: Mapping[str, SenderAndReceiver],
     details: Mapping[str, TransactionDetails],
     hashes: set[str],
 ) -> Block | None:
-    """The block; None when a log or receipt is of another block. Raises ValueError when a quantity is no number.
+    """Build a block; None if a log or receipt belongs to another block. Raises ValueError for an invalid quantity.
 
-    hashes: The block hashes of the receipts.
+    hashes: the block hashes of the receipts.
     """
     if not hashes.union(log.block_hash for log in logs) <= {header.hash}:
         return None

@@ -13,22 +13,23 @@ _POWERS: Final = tuple(1 << bit for bit in range(_BITS))
 
 
 @lru_cache(1 << 17)
-def _places(word: str) -> int:
-    """The three bits of an address or a topic, packed by 11 into one small number, so that many fit the cache."""
+def _bit_numbers(word: str) -> int:
+    """Return the three bit numbers of an address or topic, each 11 bits of one small integer to save memory."""
     digest = keccak(bytes.fromhex(word[2:]))
     pairs = int.from_bytes(digest[:6], "big")
     return (pairs >> 32 & 2047) << 22 | (pairs >> 16 & 2047) << 11 | pairs & 2047
 
 
 def bloom_of(logs: Iterable[Log]) -> int:
-    """The bloom filter of these logs."""
+    """Return the bloom filter of these logs."""
     bloom = 0
     for word in {word for log in logs for word in (log.address, *log.topics)}:
-        places = _places(word)
-        bloom |= _POWERS[places >> 22] | _POWERS[places >> 11 & 2047] | _POWERS[places & 2047]
+        bits = _bit_numbers(word)
+        bloom |= _POWERS[bits >> 22] | _POWERS[bits >> 11 & 2047] | _POWERS[bits & 2047]
     return bloom
 
 
 def missing_bits(bloom: str | None, found: int) -> int:
-    """The bits of a header's or receipt's bloom filter, in hex, that are not in the filter of the received logs."""
+    """Return the bits of a header's or receipt's bloom filter (hex) that the received logs don't set. found: their
+    filter."""
     return (int(bloom, 16) if bloom and bloom[2:] else 0) & ~found

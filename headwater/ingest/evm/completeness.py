@@ -1,8 +1,7 @@
-"""Checks whether a node has sent all logs of a block: pure functions over the node's responses.
+"""Checks whether a node has sent all logs of a block, by pure functions over the node's responses.
 
-A block's header has a bloom filter of its logs and the hashes of its transactions, and the logs are numbered. On
-Polygon a state-sync transaction may end a block; its logs are in no filter of the header, and some nodes leave them out
-of one method or the other.
+A block's header has a bloom filter of its logs, and the logs have consecutive indexes. On Polygon a block may end with
+a state-sync transaction. The header's filter does not contain its logs, and some nodes omit them in one of the methods.
 """
 
 from collections.abc import Mapping
@@ -13,37 +12,40 @@ from typing import Final, Literal, NamedTuple
 
 from eth_hash.auto import keccak
 
-from headwater.ingest.evm.blocks import SYSTEM_PARTIES, Block, Log, Receipt, united
+from headwater.ingest.evm.blocks import STATE_SYNC_PARTIES, Block, Log, Receipt, merged_block
 from headwater.ingest.evm.bloom import bloom_of, missing_bits
 
 Method = Literal["receipts", "logs"]
 METHODS: Final[tuple[Method, Method]] = ("receipts", "logs")
 
 SPRINTS: Final[Mapping[int, int]] = {137: 16, 80002: 16}
-"""Blocks of a sprint by chain id (Bor). State is synced at its first block; sprints had 64 blocks before Delhi."""
+"""The number of blocks of a sprint, by chain id (Polygon's client Bor).
+
+State sync happens in the first block of a sprint. Before the Delhi fork a sprint had 64 blocks.
+"""
 
 
 def state_sync_hash(number: int, block_hash: str) -> str:
-    """The hash that Bor gives to a block's state-sync transaction, which is not in the block's body."""
+    """Return the hash that Bor derives for a block's state-sync transaction, which is not in the block's body."""
     return "0x" + keccak(b"matic-bor-receipt-" + number.to_bytes(8, "big") + bytes.fromhex(block_hash[2:])).hex()
 
 
-class Fault(NamedTuple):
-    """Why a block may be incomplete. certain: True when something is missing, False when that can't be told."""
+class Incompleteness(NamedTuple):
+    """Why a block may be incomplete. is_certain: whether a part is certainly missing."""
 
     reason: str
-    certain: bool
+    is_certain: bool
 
 
 @dataclass(frozen=True, slots=True)
 class BlockResponse:
-    """What a node has sent of a block, by one method or by several.
+    """The data of a block that a node has sent, by one method or by both.
 
     Attributes:
         block: The block with all logs that the node has sent.
         bloom: The bloom filter in the block's header.
         hashes: The hashes of the block's transactions; empty when the node lists none.
-        methods: The methods by which the node has sent this.
+        methods: The methods by which the node has sent the data.
         receipt_blooms: The bloom filters of the receipts that the node has sent, by transaction hash.
         no_state_sync: Whether the node says that the block has no state-sync transaction.
     """
@@ -56,13 +58,13 @@ class BlockResponse:
     no_state_sync: bool = False
 
 
-def combined(known: BlockResponse | None, new: BlockResponse) -> BlockResponse:
-    """Both responses as one; the new one alone when they are about different blocks of the same number."""
+def merged(known: BlockResponse | None, new: BlockResponse) -> BlockResponse:
+    """Merge two responses; return only the new one if they are about different blocks of the same number."""
     if known is None or known.block.hash != new.block.hash:
         return new
     return replace(
         known,
-        block=united(known.block, new.block),
+        block=merged_block(known.block, new.block),
         hashes=known.hashes | new.hashes,
         methods=known.methods | new.methods,
         receipt_blooms={**known.receipt_blooms, **new.receipt_blooms},
@@ -70,37 +72,44 @@ def combined(known: BlockResponse | None, new: BlockResponse) -> BlockResponse:
     )
 
 
-def with_receipt(answer: BlockResponse, receipt: Receipt | None) -> BlockResponse:
-    """The response, with the receipt of its state-sync transaction. receipt: None when the block has no such one."""
-    if receipt is None:
-        return replace(answer, no_state_sync=True)
-    if receipt.block_hash != answer.block.hash:
-        return answer
-    hash_ = receipt.transaction_hash
-    found = answer.block._replace(logs=receipt.logs, parties={hash_: SYSTEM_PARTIES}, details={})
-    block = united(answer.block, found)
-    return replace(answer, block=block, receipt_blooms={**answer.receipt_blooms, hash_: receipt.logs_bloom})
+def with_receipt(response: BlockResponse, receipt: Receipt | None) -> BlockResponse:
+    """Add the receipt of the state-sync transaction to a response.
 
-
-def fault_of(answer: BlockResponse, sprint: int | None) -> Fault | None:
-    """What is wrong with a response; None when nothing is.
-
-    sprint: The blocks of a sprint of the chain; None for a chain without state-sync transactions.
+    receipt: None when the block has no state-sync transaction.
     """
-    block, logs = answer.block, _by_transaction(answer.block)
+    if receipt is None:
+        return replace(response, no_state_sync=True)
+    if receipt.block_hash != response.block.hash:
+        return response
+    hash_ = receipt.transaction_hash
+    found = response.block._replace(logs=receipt.logs, parties={hash_: STATE_SYNC_PARTIES}, details={})
+    block = merged_block(response.block, found)
+    return replace(response, block=block, receipt_blooms={**response.receipt_blooms, hash_: receipt.logs_bloom})
+
+
+def find_incompleteness(response: BlockResponse, sprint: int | None) -> Incompleteness | None:
+    """Return why a response is or may be incomplete; None for a complete one.
+
+    sprint: the number of blocks of a sprint; None for a chain without state-sync transactions.
+    """
+    block, logs = response.block, _by_transaction(response.block)
     blooms = {hash_: bloom_of(of_transaction) for hash_, of_transaction in logs.items()}
-    if missing_bits(answer.bloom, reduce(or_, blooms.values(), 0)):
-        return Fault("its bloom filter has bits that no log explains", certain=True)
+    if missing_bits(response.bloom, reduce(or_, blooms.values(), 0)):
+        return Incompleteness("its bloom filter has bits that no received log sets", is_certain=True)
     if has_gap(block):
-        return Fault("the numbers of its logs have a gap", certain=True)
-    for hash_, bloom in answer.receipt_blooms.items():
+        return Incompleteness("the indexes of its logs have a gap", is_certain=True)
+    for hash_, bloom in response.receipt_blooms.items():
         if missing_bits(bloom, blooms.get(hash_, 0)):
-            return Fault(f"logs of its transaction {hash_} are missing", certain=True)
-    if sprint is not None and block.number % sprint == 0 and (fault := _state_sync_fault(answer, logs)):
-        return fault
-    missing = answer.hashes - answer.receipt_blooms.keys() if "logs" not in answer.methods else frozenset()
+            return Incompleteness(f"logs of its transaction {hash_} are missing", is_certain=True)
+    if (
+        sprint is not None
+        and block.number % sprint == 0
+        and (incompleteness := _state_sync_incompleteness(response, logs))
+    ):
+        return incompleteness
+    missing = response.hashes - response.receipt_blooms.keys() if "logs" not in response.methods else frozenset()
     if missing and missing != {state_sync_hash(block.number, block.hash)}:
-        return Fault(f"receipts of {len(missing)} of its transactions are missing", certain=False)
+        return Incompleteness(f"receipts of {len(missing)} of its transactions are missing", is_certain=False)
     return None
 
 
@@ -112,9 +121,9 @@ def _by_transaction(block: Block) -> dict[str, list[Log]]:
 
 
 def has_gap(block: Block) -> bool:
-    """Whether a number is missing among the log indexes.
+    """Return whether a log index is missing.
 
-    Log indexes count from 0 in the block. Some nodes count from 0 again in a transaction, which is no gap.
+    Log indexes count from 0 in the block. Some nodes restart at 0 in a transaction, which is not a gap.
     """
     expected, transaction = 0, ""
     for log in block.logs:
@@ -125,32 +134,35 @@ def has_gap(block: Block) -> bool:
     return False
 
 
-def _state_sync_fault(answer: BlockResponse, logs: Mapping[str, list[Log]]) -> Fault | None:
-    hash_, both = state_sync_transaction(answer), len(answer.methods) == len(METHODS)
-    has_receipt, bloom = hash_ in answer.receipt_blooms, answer.receipt_blooms.get(hash_)
+def _state_sync_incompleteness(response: BlockResponse, logs: Mapping[str, list[Log]]) -> Incompleteness | None:
+    hash_, both = state_sync_transaction(response), len(response.methods) == len(METHODS)
+    has_receipt, bloom = hash_ in response.receipt_blooms, response.receipt_blooms.get(hash_)
     if not has_receipt and hash_ in logs:
-        return Fault(f"no receipt says how many logs its state-sync transaction {hash_} has", certain=False)
-    if not has_receipt and hash_ in answer.hashes:
-        return Fault(f"the logs of its state-sync transaction {hash_} are missing", certain=True)
-    if not has_receipt and not answer.no_state_sync and not both:
-        return Fault("one method alone does not tell whether it has a state-sync transaction", certain=True)
+        return Incompleteness(f"no receipt says how many logs its state-sync transaction {hash_} has", is_certain=False)
+    if not has_receipt and hash_ in response.hashes:
+        return Incompleteness(f"the logs of its state-sync transaction {hash_} are missing", is_certain=True)
+    if not has_receipt and not response.no_state_sync and not both:
+        return Incompleteness("a single method does not show whether it has a state-sync transaction", is_certain=True)
     if has_receipt and not bloom and hash_ not in logs and not both:
-        return Fault(f"the receipt of its state-sync transaction {hash_} has no logs", certain=False)
+        return Incompleteness(f"the receipt of its state-sync transaction {hash_} has no logs", is_certain=False)
     return None
 
 
-def whole_block(answer: BlockResponse, sprint: int | None) -> Block:
-    """The block of a response without a fault, with the parties of its state-sync transaction, which no list names."""
-    block = answer.block
-    hash_ = state_sync_transaction(answer) if sprint is not None and block.number % sprint == 0 else ""
+def complete_block(response: BlockResponse, sprint: int | None) -> Block:
+    """Return the complete block.
+
+    Adds sender and receiver of its state-sync transaction, which the node's transaction list lacks.
+    """
+    block = response.block
+    hash_ = state_sync_transaction(response) if sprint is not None and block.number % sprint == 0 else ""
     if hash_ in block.parties or all(log.transaction_hash != hash_ for log in block.logs):
         return block
-    return block._replace(parties={**block.parties, hash_: SYSTEM_PARTIES})
+    return block._replace(parties={**block.parties, hash_: STATE_SYNC_PARTIES})
 
 
-def state_sync_transaction(answer: BlockResponse) -> str:
-    """The hash of the block's state-sync transaction: the listed one, or the one that Bor derives."""
-    for hash_, parties in answer.block.parties.items():
-        if parties == SYSTEM_PARTIES:
+def state_sync_transaction(response: BlockResponse) -> str:
+    """Return the hash of the block's state-sync transaction: the listed one, or the one that Bor derives."""
+    for hash_, parties in response.block.parties.items():
+        if parties == STATE_SYNC_PARTIES:
             return hash_
-    return state_sync_hash(answer.block.number, answer.block.hash)
+    return state_sync_hash(response.block.number, response.block.hash)

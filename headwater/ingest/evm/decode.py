@@ -1,7 +1,7 @@
-"""Decodes the parameters of a log by its event ABI, as strings: integers in decimal, addresses and bytes in hex.
+"""Decodes the parameters of a log by its event ABI to strings: integers in decimal, addresses and bytes in hex.
 
-Nearly all events have only parameters of one word, which are read at fixed positions of the data. Other events are read
-by `values`, which follows offsets within a bound.
+Nearly all events have only parameters of one word, which are read at fixed positions of the data. Other events are
+decoded by `values`, which follows offsets within a limit.
 """
 
 from collections.abc import Sequence
@@ -11,22 +11,22 @@ from headwater.ingest.evm.abi import Abis, Event, Param, unique_names
 from headwater.ingest.evm.blocks import Log
 from headwater.ingest.evm.values import WORD, Reader, Value, Word, parameters, reader_of, word_of
 
-MOST_KEYS: Final = 200_000
-"""Contracts and events whose layouts are remembered; about 50 MB."""
+MAX_CACHED_DECODERS: Final = 200_000
+"""The number of pairs of contract and event whose decoders are cached; they take about 50 MB."""
 
 
 class Decoded(NamedTuple):
-    """A decoded log. names: of the parameters in the ABI's order. params: their values by these names."""
+    """A decoded log. names: the names of the parameters in the ABI's order. params: the values by name."""
 
     event: Event
     names: Sequence[str]
     params: dict[str, Value]
 
 
-class Layout:
-    """Reads the logs of an event. The value of an indexed parameter that is longer than a word is its hash.
+class EventDecoder:
+    """Decodes the logs of one event. The value of an indexed parameter that is longer than a word is its hash.
 
-    Raises ValueError when a parameter has a type that no ABI has.
+    Raises ValueError when the type of a parameter is not an ABI type.
     """
 
     def __init__(self, event: Event) -> None:
@@ -44,7 +44,7 @@ class Layout:
         self._is_in_order = [*indexed, *rest] == named
 
     def read(self, log: Log) -> dict[str, Value]:
-        """The parameters in the ABI's order. Raises ValueError when the log does not have them."""
+        """Return the parameters in the ABI's order. Raises ValueError when the log does not fit the event."""
         topics, data = log.topics, log.data
         if len(data) < self._end:
             raise ValueError("too little data")
@@ -57,21 +57,21 @@ class Layout:
         return params if self._is_in_order else {name: params[name] for name in self.names}
 
     def is_clean(self, log: Log) -> bool:
-        """Whether no word has bits that its type does not have, as in all logs that Solidity writes."""
+        """Return whether no word has bits beyond the width of its type, as in all logs that Solidity writes."""
         return all(word.is_clean(log.topics[place][2:]) for _, place, word in self._topics) and all(
             word.is_clean(log.data[start : start + WORD]) for _, start, word in self._words
         )
 
 
 def _topic_word(param: Param) -> Word:
-    """How the topic of an indexed parameter is read: as its value, or as the hash of what is longer than a word."""
+    """Return the Word of an indexed parameter's topic: of its type, or of the hash of a value longer than a word."""
     word = word_of(param.type) or word_of("bytes32")
     assert word is not None
     return word
 
 
 def _placed_words(named: Sequence[tuple[str, Param]], readers: Sequence[Reader]) -> list[tuple[str, int, Word]]:
-    """The parameters that are one word, and where each begins in the data."""
+    """Return the name, the index in the data and the Word of each parameter of one word."""
     words, start = [], 2
     for (name, param), reader in zip(named, readers, strict=True):
         word = word_of(param.type)
@@ -82,51 +82,52 @@ def _placed_words(named: Sequence[tuple[str, Param]], readers: Sequence[Reader])
 
 
 class Decoder:
-    """Decodes logs by the ABIs that fit them. Layouts are made on first use."""
+    """Decodes logs by the ABIs that fit them. Event decoders are created on first use."""
 
     def __init__(self, abis: Abis) -> None:
         self._abis = abis
-        self._layouts: dict[tuple[str, str, int], list[Layout]] = {}
-        self._by_event: dict[Event, Layout | None] = {}
+        self._decoders: dict[tuple[str, str, int], list[EventDecoder]] = {}
+        self._by_event: dict[Event, EventDecoder | None] = {}
 
     def decode(self, log: Log) -> Decoded | None:
         """Decode a log by the first ABI that fits it; None when no ABI does. The log's hex is in lower case.
 
-        Where ABIs differ in which parameters are indexed, the ABIs by which no word of the log is dirty come first.
+        If several ABIs fit and differ in which parameters are indexed, those under which each word is clean are tried
+        first.
         """
         topics = log.topics
         if not topics:
             return None
         key = (log.address, topics[0], len(topics))
-        layouts = self._layouts.get(key)
-        if layouts is None:
-            layouts = self._layouts_of(key)
-        if len(layouts) > 1:
-            layouts = sorted(layouts, key=lambda layout: not layout.is_clean(log))
-        for layout in layouts:
+        decoders = self._decoders.get(key)
+        if decoders is None:
+            decoders = self._decoders_of(key)
+        if len(decoders) > 1:
+            decoders = sorted(decoders, key=lambda decoder: not decoder.is_clean(log))
+        for decoder in decoders:
             try:
-                return Decoded(layout.event, layout.names, layout.read(log))
+                return Decoded(decoder.event, decoder.names, decoder.read(log))
             except ValueError:
                 continue
         return None
 
-    def _layouts_of(self, key: tuple[str, str, int]) -> list[Layout]:
-        """The layouts of ABIs; of several ABIs that index the same parameters, and so fit the same logs, the first."""
-        if len(self._layouts) > MOST_KEYS:
-            self._layouts.clear()
-        found: dict[tuple[bool, ...], Layout] = {}
+    def _decoders_of(self, key: tuple[str, str, int]) -> list[EventDecoder]:
+        """Return the decoders for a contract and event. Of ABIs that index the same parameters the first is used."""
+        if len(self._decoders) > MAX_CACHED_DECODERS:
+            self._decoders.clear()
+        found: dict[tuple[bool, ...], EventDecoder] = {}
         for event in self._abis.candidates(*key):
-            layout = self._layout(event)
-            if layout is not None:
-                found.setdefault(tuple(param.indexed for param in event.params), layout)
-        self._layouts[key] = list(found.values())
-        return self._layouts[key]
+            decoder = self._decoder(event)
+            if decoder is not None:
+                found.setdefault(tuple(param.indexed for param in event.params), decoder)
+        self._decoders[key] = list(found.values())
+        return self._decoders[key]
 
-    def _layout(self, event: Event) -> Layout | None:
-        """The layout of an event; None when one of its types is no type of an ABI."""
+    def _decoder(self, event: Event) -> EventDecoder | None:
+        """Return the decoder of an event; None when one of its types is not an ABI type."""
         if event not in self._by_event:
             try:
-                self._by_event[event] = Layout(event)
+                self._by_event[event] = EventDecoder(event)
             except ValueError:
                 self._by_event[event] = None
         return self._by_event[event]

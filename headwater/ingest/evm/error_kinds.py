@@ -1,7 +1,7 @@
-"""The kinds of errors that EVM nodes and providers answer with, and the rules that tell them apart.
+"""Classifies the errors that EVM nodes and providers return.
 
-Nodes agree on few codes and on no wording, so the first rule of the table that fits decides. A rule fits by the HTTP
-status, the code or the words of the error; upper and lower case are alike.
+Nodes agree on few error codes and on no wording, so the first rule of the table that matches decides. A rule matches by
+the HTTP status, the code or the message of the error; case is ignored.
 """
 
 import enum
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class ErrorKind(enum.Enum):
-    """The kind of an error. The value says what the client should do."""
+    """The kind of an error. The value describes what the client should do."""
 
     RATE_LIMITED = "send less at a time, later"
     BATCH_UNSUPPORTED = "send single calls"
@@ -26,19 +26,19 @@ class ErrorKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Matches an error that has one of these HTTP statuses, one of these codes, or these words."""
+    """A rule for errors that have one of these HTTP statuses, one of these codes, or a message with this pattern."""
 
     kind: ErrorKind
-    words: str = r"(?!)"
+    pattern: str = r"(?!)"
     codes: frozenset[int] = frozenset()
     statuses: frozenset[int] = frozenset()
 
-    def fits(self, status: int, code: int, words: str) -> bool:
-        """Whether the rule is about this error."""
-        return status in self.statuses or code in self.codes or bool(re.search(self.words, words, re.IGNORECASE))
+    def matches(self, status: int, code: int, message: str) -> bool:
+        """Return whether the rule matches an error."""
+        return status in self.statuses or code in self.codes or bool(re.search(self.pattern, message, re.IGNORECASE))
 
 
-_A_LIMIT: Final = r"(too (large|big|many|long)|limit|exceed|max|more than|size|at most|up to)"
+_LIMIT_PATTERN: Final = r"(too (large|big|many|long)|limit|exceed|max|more than|size|at most|up to)"
 
 RULES: Final = (
     Rule(ErrorKind.BATCH_UNSUPPORTED, r"batch.*(not (supported|allowed|enabled|permitted)$|unsupported|disabled)"),
@@ -46,7 +46,7 @@ RULES: Final = (
         ErrorKind.BATCH_UNSUPPORTED, r"batch\w* (requests?|calls?) (are|is) not (supported|allowed|enabled|permitted)"
     ),
     Rule(ErrorKind.RATE_LIMITED, r"per (second|minute|hour|day|month)|/ ?(second|sec|s|minute|min)\b"),
-    Rule(ErrorKind.BATCH_TOO_LARGE, rf"batch.*{_A_LIMIT}|{_A_LIMIT}.*batch", frozenset({-32010})),
+    Rule(ErrorKind.BATCH_TOO_LARGE, rf"batch.*{_LIMIT_PATTERN}|{_LIMIT_PATTERN}.*batch", frozenset({-32010})),
     Rule(
         ErrorKind.RATE_LIMITED,
         r"\brate\b|rate.?limit|quota|credits?\b|capacity|throughput|too many requests|throttl|call count limit"
@@ -87,12 +87,12 @@ RULES: Final = (
     Rule(ErrorKind.UNAUTHORIZED, r"unauthori[sz]ed|invalid (api.?key|project id|token)|forbidden",
          statuses=frozenset({401, 403})),
 )  # fmt: skip
-"""In order: a limit of the rate comes before one of the size, and a size before "not supported"."""
+"""The rules in order: rate limits come before size limits, and size limits before "not supported"."""
 
 
-def classify_error(status: int, code: int, words: str) -> ErrorKind:
-    """The kind of an error. status: the HTTP status, 200 where the error is in the body. words: its message."""
+def classify_error(status: int, code: int, message: str) -> ErrorKind:
+    """Return the kind of an error. status: the HTTP status; 200 if the error is in the body."""
     for rule in RULES:
-        if rule.fits(status, code, words):
+        if rule.matches(status, code, message):
             return rule.kind
     return ErrorKind.UNKNOWN

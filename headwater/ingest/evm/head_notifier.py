@@ -1,4 +1,4 @@
-"""Waits for new heads: by a WebSocket subscription while there is one, else by the clock."""
+"""Waits for new heads of a chain, by a WebSocket subscription or by polling."""
 
 import threading
 import time
@@ -10,14 +10,14 @@ import structlog
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from headwater.children import Backoff
+from headwater.backoff import Backoff
 
 SUBSCRIBE: Final = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]})
-SILENCE_S: Final = 30.0
-"""A subscription that is silent for this long is made anew; the head is looked at as often."""
-OPEN_S: Final = 10.0
-END_S: Final = 1.0
-"""How long `close` waits for the subscription to end. An attempt to connect takes longer, and is left alone."""
+SILENCE_TIMEOUT_S: Final = 30.0
+"""A subscription that is silent for this long is renewed. The head is also read at this interval."""
+OPEN_TIMEOUT_S: Final = 10.0
+CLOSE_TIMEOUT_S: Final = 1.0
+"""The time for which `close` waits for the subscription to end; it does not wait for a connection attempt."""
 
 
 class _Message(msgspec.Struct):
@@ -30,19 +30,21 @@ log = structlog.get_logger(__name__)
 
 
 class HeadNotifier:
-    """url: of the WebSocket, or None. poll_s: seconds between two looks without a subscription.
+    """Waits for new heads of a chain.
+
+    url: the WebSocket URL, or None to poll only. poll_s: the poll interval without a subscription.
 
     Attributes:
-        failures: How many subscriptions failed.
+        failures: The number of failed subscriptions.
     """
 
     def __init__(self, url: str | None, poll_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._url = url
         self._poll_s = poll_s
         self._clock = clock
-        self._look_at = 0.0
+        self._next_poll_at = 0.0
         self.failures = 0
-        self._news = threading.Event()
+        self._new_head = threading.Event()
         self._stop = threading.Event()
         self._subscribed = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="new heads", daemon=True)
@@ -51,23 +53,26 @@ class HeadNotifier:
 
     @property
     def subscribed(self) -> bool:
-        """Whether there is a subscription."""
+        """Whether a subscription is active."""
         return self._subscribed.is_set()
 
     def wait(self, at_most_s: float) -> bool:
-        """Wait for a new head, for this long or until the next poll is due; whether to look at the head now."""
-        is_new = self._news.wait(max(0.0, min(at_most_s, self._look_at - self._clock())))
-        if not is_new and self._clock() < self._look_at:
+        """Wait for a new head, at most `at_most_s` or until the next poll is due.
+
+        Returns whether the head should be read now.
+        """
+        is_new = self._new_head.wait(max(0.0, min(at_most_s, self._next_poll_at - self._clock())))
+        if not is_new and self._clock() < self._next_poll_at:
             return False
-        self._news.clear()
-        self._look_at = self._clock() + (SILENCE_S if self.subscribed else self._poll_s)
+        self._new_head.clear()
+        self._next_poll_at = self._clock() + (SILENCE_TIMEOUT_S if self.subscribed else self._poll_s)
         return True
 
     def close(self) -> None:
         """End the subscription."""
         self._stop.set()
         if self._thread.is_alive():
-            self._thread.join(END_S)
+            self._thread.join(CLOSE_TIMEOUT_S)
 
     def _listen(self) -> None:
         backoff = Backoff(0.5, 30.0)
@@ -76,26 +81,26 @@ class HeadNotifier:
                 self._subscribe(backoff)
             except Exception as error:  # noqa: BLE001  # whatever fails, the next subscription may work
                 self.failures += 1
-                # The text of an error may have the URL, which may carry a key.
+                # The text of an error may contain the URL, which may contain a key.
                 log.warning("no new heads by WebSocket; the node is polled", reason=type(error).__name__)
             finally:
                 self._subscribed.clear()
-                self._news.set()
-            self._stop.wait(backoff.next_s())
+                self._new_head.set()
+            self._stop.wait(backoff.next_delay_s())
 
     def _subscribe(self, backoff: Backoff) -> None:
         assert self._url is not None
-        with connect(self._url, open_timeout=OPEN_S, close_timeout=1.0, max_size=4 << 20) as socket:
+        with connect(self._url, open_timeout=OPEN_TIMEOUT_S, close_timeout=1.0, max_size=4 << 20) as socket:
             socket.send(SUBSCRIBE)
             while not self._stop.is_set():
-                if not self._heard(socket):
+                if not self._receive(socket):
                     return
                 backoff.reset()
 
-    def _heard(self, socket: ClientConnection) -> bool:
-        """Wait for a message; False after SILENCE_S without one."""
+    def _receive(self, socket: ClientConnection) -> bool:
+        """Wait for a message. Returns False after SILENCE_TIMEOUT_S without one."""
         waited_s = 0.0
-        while waited_s < SILENCE_S and not self._stop.is_set():
+        while waited_s < SILENCE_TIMEOUT_S and not self._stop.is_set():
             try:
                 message = socket.recv(timeout=1.0)
             except TimeoutError:
@@ -104,6 +109,6 @@ class HeadNotifier:
             if _ERROR.decode(message).error is not None:
                 raise WebSocketException("the node refuses the subscription")
             self._subscribed.set()
-            self._news.set()
+            self._new_head.set()
             return True
         return False

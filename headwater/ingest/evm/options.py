@@ -8,11 +8,11 @@ from headwater.ingest.evm.completeness import Method
 from headwater.ingest.options import HttpUrls, IngestOptions, WebSocketUrl
 
 CHAIN_IDS: Final = {"base": 8453, "polygon": 137}
-"""Ids (EIP-155) that a node of a known chain must have."""
+"""The chain ids (EIP-155) of known chains."""
 
 
 def _tag_or_depth(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """Validate with one error in place of one for each type of the union."""
+    """Validate with one error message instead of one for each type of the union."""
     try:
         return check(value)
     except ValidationError:
@@ -26,11 +26,11 @@ class EvmOptions(IngestOptions):
     """Options of an EVM ingest. Blocks are counted from 0.
 
     Attributes:
-        rpc: URLs of nodes of the chain, the preferred one first, or `$NAME` of a variable that holds some.
-        ws: URL of a WebSocket, or `$NAME`. URLs may carry keys.
-        finality: the node's tag, or a number of blocks below the head.
-        rate: calls a second to each node, 0 for no limit.
-        fetch: the method that is asked first for the logs of a block.
+        rpc: The URLs of nodes of the chain, the preferred one first, or `$NAME` of an environment variable with URLs.
+        ws: The URL of a WebSocket, or `$NAME`. URLs may contain keys.
+        finality: The node's tag of final blocks, or a number of blocks below the head.
+        rate: The calls per second to each node; 0 for no limit.
+        fetch: The preferred method for the logs of a block.
     """
 
     rpc: HttpUrls

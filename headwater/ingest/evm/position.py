@@ -1,4 +1,4 @@
-"""How far an EVM ingest is."""
+"""The stored position of an EVM ingest."""
 
 from typing import Final
 
@@ -7,19 +7,26 @@ import msgspec
 from headwater.errors import IngestStopped
 from headwater.ingest.position import read_position
 
-UNKNOWN: Final = ""
-"""The hash of a block before the first one: nothing is known of it."""
+UNKNOWN_HASH: Final = ""
+"""The hash of the block before the first one, which is not known."""
 
 
-class Mark(msgspec.Struct, array_like=True, frozen=True):
-    """A block."""
+class BlockRef(msgspec.Struct, array_like=True, frozen=True):
+    """The number and hash of a block."""
 
     number: int
     hash: str
 
 
-class Recent(msgspec.Struct, array_like=True, frozen=True):
-    """A block whose records are in the zerolag streams. records: how many; written_ms: not before this time."""
+class ZerolagBlock(msgspec.Struct, array_like=True, frozen=True):
+    """A block whose records are in the zerolag streams.
+
+    Attributes:
+        number: The number of the block.
+        hash: The hash of the block.
+        records: The number of its records.
+        written_ms: A lower bound of the time when the records were written.
+    """
 
     number: int
     hash: str
@@ -28,25 +35,30 @@ class Recent(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Position(msgspec.Struct, frozen=True):
-    """final: the last block in the normal streams. recent: the last blocks in the zerolag streams, in order; at first
-    there is one before them, with no records.
+    """The position of an EVM ingest.
+
+    Attributes:
+        chain_id: The id of the chain (EIP-155).
+        final: The last block whose records are in the normal streams.
+        recent: The last blocks in the zerolag streams, in order. After the first start it holds only the block before
+            the first one, without records.
     """
 
     chain_id: int
-    final: Mark | None = None
-    recent: tuple[Recent, ...] = ()
+    final: BlockRef | None = None
+    recent: tuple[ZerolagBlock, ...] = ()
 
     def encode(self) -> bytes:
-        """As it is stored; about 85 bytes for each recent block."""
+        """Encode the position for storage. It has about 85 bytes for each recent block."""
         return msgspec.json.encode(self)
 
 
 def decode(text: bytes, name: str, chain_id: int) -> Position:
-    """What `encode` made. Raises IngestStopped when it is of another chain, or of another kind of ingest."""
+    """Decode a stored position. Raises IngestStopped when an ingest of another chain or another kind stored it."""
     position = read_position(text, Position, name)
     if position.chain_id != chain_id:
         raise IngestStopped(
-            f"The ingest {name} reads the chain with the id {position.chain_id}, and this node is of {chain_id}: "
-            "use a node of the same chain, or choose another name."
+            f"The ingest {name} reads the chain with id {position.chain_id}, but this node serves chain {chain_id}: "
+            "use a node of the same chain, or choose another --name."
         )
     return position

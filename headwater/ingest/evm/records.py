@@ -1,6 +1,6 @@
-"""Records of the five streams from the logs of a block; docs/reference/streams.md has an example of each.
+"""Converts the logs of a block to records of the five streams; docs/reference/streams.md has examples.
 
-A zerolag record ends with `"removed":false`, in its JSON's last member; its retraction is the same with `true`.
+The last member of a zerolag record is `"removed":false`. Its retraction is the same record with `"removed":true`.
 """
 
 from collections import Counter
@@ -23,14 +23,14 @@ _NO_DETAILS: Final = TransactionDetails()
 
 
 class Token(NamedTuple):
-    """What is known of a token contract."""
+    """The known data of a token contract."""
 
     symbol: str
     decimals: int
 
 
-class Made(NamedTuple):
-    """One record. Its key: `<chain>:<transaction_hash>:<log_index>`, for ERC-1155 with `:<array_index>`."""
+class EncodedRecord(NamedTuple):
+    """A record as JSON. Its key is `<chain>:<transaction_hash>:<log_index>`, for ERC-1155 with `:<array_index>`."""
 
     entity: str
     key: bytes
@@ -168,12 +168,12 @@ class _Erc1155(msgspec.Struct, gc=False):
 
 
 _Transaction = tuple[str | None, str | None, int | None, int | None, str | None, str | None]
-"""Parties and details of a transaction, as all records have them."""
+"""Sender, receiver and details of a transaction, which all records contain."""
 _NO_TRANSACTION: Final[_Transaction] = (None, None, *_NO_DETAILS)
 
 
 class _Place(NamedTuple):
-    """Where a log is on its chain."""
+    """The position of a log on its chain."""
 
     transaction_hash: str
     transaction_index: int
@@ -183,7 +183,7 @@ class _Place(NamedTuple):
     block_timestamp: str
 
 
-_make_log: Callable[..., _Log] = _Log  # the members by place: by name they cost a third more time
+_make_log: Callable[..., _Log] = _Log  # Positional arguments: keyword arguments take a third more time.
 _make_decoded: Callable[..., _DecodedLog] = _DecodedLog
 _make_erc20: Callable[..., _Erc20] = _Erc20
 _make_erc721: Callable[..., _Erc721] = _Erc721
@@ -191,7 +191,10 @@ _make_erc1155: Callable[..., _Erc1155] = _Erc1155
 
 
 class Converter:
-    """chain: the first part of keys. decoder: None leaves `decoded_log` out. tokens: by address."""
+    """Converts the logs of blocks to records.
+
+    chain: the prefix of keys. decoder: None to omit `decoded_log`. tokens: known tokens by address.
+    """
 
     def __init__(self, chain: str, decoder: Decoder | None, tokens: Mapping[str, Token]) -> None:
         self._chain = chain
@@ -199,11 +202,11 @@ class Converter:
         self._tokens = tokens
         self._encode = msgspec.json.Encoder().encode
 
-    def convert(self, block: Block, counts: Counter[str]) -> list[Made]:
-        """The records of a block in the order of its logs; counts gets `undecoded` and `malformed`."""
+    def convert(self, block: Block, counts: Counter[str]) -> list[EncodedRecord]:
+        """Convert a block to records in the order of its logs. Adds to `undecoded` and `malformed` of counts."""
         time = block_time(block.timestamp)
         transactions = _transactions(block)
-        made: list[Made] = []
+        records: list[EncodedRecord] = []
         for log in block.logs:
             place = _Place(
                 log.transaction_hash,
@@ -215,22 +218,22 @@ class Converter:
             )
             transaction = transactions.get(log.transaction_hash, _NO_TRANSACTION)
             key = f"{self._chain}:{log.transaction_hash}:{place.log_index}"
-            made += self._records(log, place, transaction, key, counts)
-        return made
+            records += self._records(log, place, transaction, key, counts)
+        return records
 
     def _records(
         self, log: Log, place: _Place, transaction: _Transaction, key: str, counts: Counter[str]
-    ) -> Iterator[Made]:
+    ) -> Iterator[EncodedRecord]:
         topics = (*log.topics, *_NO_TOPICS[len(log.topics)])
         encode, own_key = self._encode, key.encode()
-        yield Made(
+        yield EncodedRecord(
             "log", own_key, encode(_make_log(log.address, log.topics, *topics, log.data, *place, *transaction, False))
         )
         if self._decoder is not None:
             decoded = self._decoder.decode(log)
             value = encode(_decoded(log, decoded, topics, place, transaction)) if decoded else b""
             if 0 < len(value) <= MAX_OUTPUT_BYTES:
-                yield Made("decoded_log", own_key, value)
+                yield EncodedRecord("decoded_log", own_key, value)
             else:
                 counts["undecoded"] += 1
         if topics[0] in TOPICS:
@@ -240,17 +243,19 @@ class Converter:
             except ValueError:
                 counts["malformed"] += 1
 
-    def _transfer(self, log: Log, transfer: Transfer, place: _Place, transaction: _Transaction, key: str) -> Made:
+    def _transfer(
+        self, log: Log, transfer: Transfer, place: _Place, transaction: _Transaction, key: str
+    ) -> EncodedRecord:
         token = self._tokens.get(log.address)
         if transfer.array_index is not None:
             key = f"{key}:{transfer.array_index}"
-        return Made(
+        return EncodedRecord(
             transfer.entity, key.encode(), self._encode(_transfer(log.address, transfer, token, place, transaction))
         )
 
 
 def _transactions(block: Block) -> dict[str, _Transaction]:
-    """The block's transactions by their hash."""
+    """Return the block's transactions by their hash."""
     return {
         hash_: (sender, receiver, *block.details.get(hash_, _NO_DETAILS))
         for hash_, (sender, receiver) in block.parties.items()
@@ -289,18 +294,20 @@ def _transfer(
 
 
 def block_time(timestamp: int) -> str:
-    """Unix seconds as records have them."""
+    """Convert Unix seconds to the text in records."""
     return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def as_zerolag(made: Made) -> Made:
-    """The record as the zerolag stream has it."""
+def as_zerolag(record: EncodedRecord) -> EncodedRecord:
+    """Return the record with the member `removed` of the zerolag stream."""
     return (
-        made if made.value.endswith(NOT_REMOVED_SUFFIX) else made._replace(value=made.value[:-1] + NOT_REMOVED_SUFFIX)
+        record
+        if record.value.endswith(NOT_REMOVED_SUFFIX)
+        else record._replace(value=record.value[:-1] + NOT_REMOVED_SUFFIX)
     )
 
 
 def retraction(value: bytes) -> bytes:
-    """The retraction of a zerolag record."""
+    """Return the retraction of a zerolag record."""
     assert value.endswith(NOT_REMOVED_SUFFIX)
     return value[: -len(NOT_REMOVED_SUFFIX)] + REMOVED_SUFFIX

@@ -1,4 +1,4 @@
-"""Transfers of tokens in logs, by the standards ERC-20, ERC-721 and ERC-1155."""
+"""Extracts token transfers from logs, by the standards ERC-20, ERC-721 and ERC-1155."""
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -18,11 +18,17 @@ TOPICS: Final = frozenset({TRANSFER, TRANSFER_SINGLE, TRANSFER_BATCH})
 _SINGLE: Final = [reader_of(Param(name, "uint256", indexed=False)) for name in ("id", "value")]
 _BATCH: Final = [reader_of(Param(name, "uint256[]", indexed=False)) for name in ("ids", "values")]
 _ADDRESS: Final = 26
-"""Where an address begins in a topic: behind `0x` and 12 bytes of zeros."""
+"""The index at which an address begins in a topic: after `0x` and 12 bytes of zeros."""
 
 
 class Transfer(NamedTuple):
-    """entity: of the stream. token_id: None for ERC-20. operator and array_index: of ERC-1155 alone, else None."""
+    """A token transfer in a log.
+
+    Attributes:
+        entity: The entity of its stream.
+        token_id: The id of the token; None for ERC-20.
+        event_type, operator, array_index: Members for ERC-1155; None for the other standards.
+    """
 
     entity: str
     from_address: str
@@ -35,7 +41,7 @@ class Transfer(NamedTuple):
 
 
 def transfers(log: Log) -> Iterator[Transfer]:
-    """The transfers in a log; none when the log is of another event.
+    """Yield the transfers in a log; none when the log is of another event.
 
     Raises ValueError when the log has the topics of a transfer but not its data.
     """
@@ -52,7 +58,7 @@ def transfers(log: Log) -> Iterator[Transfer]:
         yield _erc1155(topics, "single_transfer", token_id, amount, 0)
     elif topic0 == TRANSFER_BATCH and count == 4:
         token_ids, amounts = parameters(log.data, _BATCH)
-        pairs = list(zip(token_ids, amounts, strict=True))  # none of them when the lengths differ
+        pairs = list(zip(token_ids, amounts, strict=True))  # raises ValueError when the lengths differ
         for place, (token_id, amount) in enumerate(pairs):
             yield _erc1155(topics, "batch_transfer", token_id, amount, place)
 

@@ -1,12 +1,12 @@
-"""Values of ABI types in the data of logs (Solidity's contract ABI specification), as strings, lists and objects.
+"""Decodes values of ABI types in the data of logs (Solidity's contract ABI specification).
 
-Nothing obliges a contract to write what Solidity would. Reading is therefore as loose as the EVM, ethers and viem are:
-only the low bits of a word count that its type has, a last word may be cut to its content, and text that is not UTF-8
-has U+FFFD in place of the bad bytes. Offsets may point anywhere, also several to one place, so a small log can unfold
-into gigabytes: the bytes that are read in all are bounded.
+A contract may emit data that Solidity would never produce. So decoding is as lenient as the EVM, ethers and viem: bits
+beyond a type's width are ignored, the last word may lack its padding, and invalid UTF-8 becomes U+FFFD. Offsets may
+point anywhere, even many to one place, so a small log could expand to gigabytes; therefore the total number of bytes
+read is limited.
 
-eth-abi is not used: it refuses dirty words also when it is not strict, takes truncated bytes for whole ones, and has no
-bound. The tests compare with it, and with ethers.
+Values become strings, lists and objects. eth-abi is not used: it refuses words with extra bits even when it is not
+strict, accepts truncated bytes, and has no limit. The tests compare with it and with ethers.
 """
 
 import re
@@ -20,32 +20,32 @@ from headwater.ingest.evm.abi import Param, unique_names
 from headwater.model.transform import MAX_OUTPUT_BYTES
 
 WORD: Final = 64
-"""Hex digits of 32 bytes."""
-MAX_INFLATION: Final = 32
-"""Bytes that may be read for each byte of data. Solidity's own encoding is read once, offsets included."""
+"""The number of hex digits of a word of 32 bytes."""
+MAX_EXPANSION_FACTOR: Final = 32
+"""The most bytes to read for each byte of data. Solidity's own encoding is read once, including offsets."""
 MAX_READ_BYTES: Final = MAX_OUTPUT_BYTES
 MAX_DEPTH: Final = 16
-"""Arrays and tuples within each other."""
+"""The deepest nesting of arrays and tuples."""
 MAX_DECIMALS: Final = 80
-"""Of `fixed` and `ufixed`."""
+"""The most decimals of `fixed` and `ufixed`."""
 _START: Final = 2
-"""Where data begins, behind `0x`."""
+"""The index at which data begins, after `0x`."""
 _NUMBER: Final = re.compile(r"(u?)int([0-9]+)")
 _FIXED: Final = re.compile(r"(u?)fixed([0-9]+)x([0-9]+)")
 _BYTES: Final = re.compile(r"bytes([0-9]+)")
 _ARRAY: Final = re.compile(r"(.*)\[([0-9]*)\]")
 _EXACT: Final = Context(prec=400)
-"""Digits of a uint256 with 255 decimals."""
+"""Enough precision for a uint256 with 255 decimals."""
 
 Value = str | list[Any] | dict[str, Any]
 
 
 class Word(NamedTuple):
-    """A type whose values are one word of 32 bytes, as 64 hex digits.
+    """A type whose values have one word of 32 bytes (64 hex digits).
 
     Attributes:
-        read: Makes the value of a word.
-        is_clean: Whether the word is as Solidity writes it, without bits that its type does not have.
+        read: Converts a word to a value.
+        is_clean: Returns whether a word has no bits beyond the width of its type, like those that Solidity writes.
     """
 
     read: Callable[[str], str]
@@ -86,13 +86,13 @@ def _bytes(size: int, word: str) -> str:
 
 
 def amount_text(raw: int, decimals: int) -> str:
-    """An amount in whole units, exact, without an exponent or zeros at the end."""
+    """Return the exact decimal text of an amount, without an exponent or trailing zeros."""
     text = f"{_EXACT.scaleb(_EXACT.create_decimal(raw), -decimals):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def word_of(kind: str) -> Word | None:
-    """How values of a type are read that is one word; None for all other types."""
+    """Return the Word of a type whose values have one word; None for other types."""
     if kind == "address":
         return Word(_address, _pattern("0{24}.{40}"))
     if kind == "bool":
@@ -133,46 +133,47 @@ def _number_word(
 
 
 class Data:
-    """The data of a log, and how much of it may still be read. Positions are places of its text, which begins with 0x.
+    """The data of a log, with a limit on the total number of bytes read.
 
-    All methods raise ValueError when there is less data than they need, or when too much was read already.
+    Positions are indexes of its hex text, which begins with 0x. All methods raise ValueError when the data is too
+    short, or when the limit is exceeded.
     """
 
     __slots__ = ("_left", "_text")
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._left = min(MAX_INFLATION * (len(text) - _START) // 2, MAX_READ_BYTES)
+        self._left = min(MAX_EXPANSION_FACTOR * (len(text) - _START) // 2, MAX_READ_BYTES)
 
     def word(self, at: int) -> str:
-        """The word at a position."""
+        """Return the word at a position."""
         return self.content(at, 32)
 
     def number(self, at: int) -> int:
-        """The word at a position as an offset, a size or a count."""
+        """Return the word at a position as a number: an offset, a size or a count."""
         return int(self.content(at, 32), 16)
 
     def content(self, at: int, size: int) -> str:
-        """So many bytes from a position on, as hex digits."""
+        """Return this many bytes from a position, as hex digits."""
         self._left -= size
         text = self._text[at : at + 2 * size]
         if len(text) != 2 * size or self._left < 0:
-            raise ValueError("too little data" if self._left >= 0 else "the data unfolds into too much")
+            raise ValueError("too little data" if self._left >= 0 else "the data expands to too many bytes")
         return text
 
     def check(self, at: int, digits: int) -> None:
-        """Whether so many digits follow a position."""
+        """Raise ValueError unless this many hex digits follow a position."""
         if at + digits > len(self._text):
             raise ValueError("too little data")
 
 
 class Reader(NamedTuple):
-    """How values of a type are read.
+    """Decodes values of a type.
 
     Attributes:
-        read: Makes the value whose encoding begins at a position of the data. Raises ValueError.
-        size: Hex digits that a value has in the head of what contains it.
-        is_dynamic: In the head is the offset of the value in bytes, and not the value.
+        read: Decodes the value whose encoding begins at a position of the data. Raises ValueError.
+        size: The number of hex digits of a value in the head of its container.
+        is_dynamic: Whether the head contains the byte offset of the value instead of the value.
     """
 
     read: Callable[[Data, int], Value]
@@ -181,7 +182,7 @@ class Reader(NamedTuple):
 
 
 def reader_of(param: Param, depth: int = 0) -> Reader:
-    """The reader of a parameter's type. Raises ValueError when it is no type of an ABI."""
+    """Return the reader of a parameter's type. Raises ValueError when it is not an ABI type."""
     kind = param.type
     if depth > MAX_DEPTH:
         raise ValueError(f"arrays and tuples are nested in each other more than {MAX_DEPTH} times")
@@ -196,13 +197,13 @@ def reader_of(param: Param, depth: int = 0) -> Reader:
         return Reader(_read_string, WORD, is_dynamic=True)
     word = word_of(kind)
     if word is None:
-        raise ValueError(f"{kind!r} is no type of an ABI")
+        raise ValueError(f"{kind!r} is not an ABI type")
     read = word.read
     return Reader(lambda data, at: read(data.word(at)), WORD, is_dynamic=False)
 
 
 def members(data: Data, start: int, readers: Iterable[Reader]) -> Iterator[Value]:
-    """The values of a sequence of types whose encoding begins at a position: parameters, or members of a tuple."""
+    """Yield the values of consecutive types whose encoding begins at a position: parameters, or members of a tuple."""
     at = start
     for reader in readers:
         yield reader.read(data, start + 2 * data.number(at) if reader.is_dynamic else at)
@@ -210,7 +211,7 @@ def members(data: Data, start: int, readers: Iterable[Reader]) -> Iterator[Value
 
 
 def parameters(text: str, readers: Iterable[Reader]) -> Iterator[Value]:
-    """The values of parameters that are not indexed, from a log's data. Raises ValueError."""
+    """Yield the values of the parameters that are not indexed, from a log's data. Raises ValueError."""
     return members(Data(text), _START, readers)
 
 
@@ -225,7 +226,7 @@ def _array(item: Reader) -> Reader:
 
 def _fixed_array(item: Reader, count: int) -> Reader:
     if not count:
-        raise ValueError("an array of no members is no type of an ABI")
+        raise ValueError("an array without members is not an ABI type")
     size = count * item.size
 
     def read(data: Data, at: int) -> list[Value]:
@@ -237,7 +238,7 @@ def _fixed_array(item: Reader, count: int) -> Reader:
 
 def _tuple(components: Sequence[Param], depth: int) -> Reader:
     if not components:
-        raise ValueError("a tuple of no members is no type of an ABI")
+        raise ValueError("a tuple without members is not an ABI type")
     names = unique_names(components)
     readers = [reader_of(component, depth) for component in components]
     is_dynamic = any(reader.is_dynamic for reader in readers)

@@ -1,4 +1,4 @@
-"""Events that most logs are, written down from the standards and contracts named beside them."""
+"""The event ABIs of the most common logs, taken from the standards and contracts that the comments name."""
 
 from typing import Final
 
@@ -60,5 +60,5 @@ LogFeeTransfer(address indexed token, address indexed from, address indexed to, 
 
 
 def well_known() -> list[Event]:
-    """All of them."""
+    """Parse the well-known events."""
     return [parse_event(line) for line in _TEXT.splitlines() if line and not line.startswith("#")]

@@ -1,4 +1,4 @@
-"""Converts the events of blocks into records, by the kind of event."""
+"""Converts the events of blocks to records, by the kind of event."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -11,30 +11,30 @@ from headwater.ingest.base import StreamRecord
 from headwater.ingest.hyperliquid import records
 from headwater.ingest.hyperliquid.options import Entity
 from headwater.ingest.hyperliquid.position import BlockCursor
-from headwater.ingest.hyperliquid.records import BadEvent, Block, FillSide, NodeTrade
+from headwater.ingest.hyperliquid.records import BAD_EVENT_ERRORS, Block, FillSide, NodeTrade
 
 Kind = Literal["fills", "trades", "orders", "misc", "blocks"]
-"""Kind of the events in a folder."""
+"""The kind of events in a folder."""
 
 BAD_LINE: Final = "unreadable line"
 BAD_EVENT: Final = "unreadable event"
 REPEATED_BLOCK: Final = "repeated block"
 REPEATED_TRADE: Final = "repeated trade"
-OTHER_FOLDER: Final = "told by another folder"
-ONE_SIDE: Final = "fill without its other half"
+TAKEN_FROM_OTHER_FOLDER: Final = "told by another folder"
+UNMATCHED_FILL: Final = "fill without its other fill"
 
 
 @dataclass(slots=True)
-class Batch:
-    """The records that were made of lines, and counts.
+class ConvertedBatch:
+    """Records converted from lines, with counters.
 
     Attributes:
-        lines: How many lines were read.
-        size: Their bytes.
+        lines: The number of lines that were read.
+        size: The number of bytes of these lines.
         newest_ms: The time of the newest block, in ms since 1970.
-        skipped: How many events became no record, by reason.
-        errors: The first error of each reason that is an error.
-        gaps: Places where blocks are missing.
+        skipped: The number of events that were not converted, by reason.
+        errors: The first error message of each reason that is an error.
+        gaps: The number of places where blocks are missing.
     """
 
     lines: int = 0
@@ -46,7 +46,7 @@ class Batch:
     gaps: int = 0
 
     def skip(self, reason: str, error: object = "", count: int = 1) -> None:
-        """Count events that become no record."""
+        """Count events that are not converted, and remember the first error of the reason."""
         if count:
             self.skipped[reason] += count
         if error:
@@ -54,12 +54,15 @@ class Batch:
 
 
 class Converter:
-    """Makes records of the events of blocks. halves: fills whose trade waits for the fill of the other side."""
+    """Converts the events of blocks to records.
 
-    def __init__(self, entities: frozenset[Entity], halves: Iterable[FillSide]) -> None:
+    unmatched_fills: fills that wait for the matching fill of the other side, to form a trade.
+    """
+
+    def __init__(self, entities: frozenset[Entity], unmatched_fills: Iterable[FillSide]) -> None:
         self._writes_fills = "fill" in entities
-        self._halves = {half.trade: half for half in halves}
-        self._by_kind: dict[Kind, Callable[[Block, BlockCursor, Batch], None]] = {
+        self._unmatched_fills = {fill.trade: fill for fill in unmatched_fills}
+        self._by_kind: dict[Kind, Callable[[Block, BlockCursor, ConvertedBatch], None]] = {
             "trades": _add_node_trades,
             "orders": _add_orders,
             "misc": _add_misc_events,
@@ -67,52 +70,57 @@ class Converter:
         }
 
     @property
-    def halves(self) -> list[FillSide]:
-        return list(self._halves.values())
+    def unmatched_fills(self) -> list[FillSide]:
+        return list(self._unmatched_fills.values())
 
-    def add(self, kind: Kind, block: Block, cursor: BlockCursor, batch: Batch) -> None:
-        """Add the records of events other than fills. cursor: how many events of the block came before these."""
+    def add(self, kind: Kind, block: Block, cursor: BlockCursor, batch: ConvertedBatch) -> None:
+        """Add the records of events other than fills. cursor: counts the earlier events of the block."""
         self._by_kind[kind](block, cursor, batch)
 
-    def add_fills(self, block: Block, time_ms: int, cursor: BlockCursor, batch: Batch, builds_trades: bool) -> None:
-        """Add the records of fills, and of the trades that they make."""
+    def add_fills(
+        self, block: Block, time_ms: int, cursor: BlockCursor, batch: ConvertedBatch, builds_trades: bool
+    ) -> None:
+        """Add the records of fills, and of the trades that they form."""
         if builds_trades:
-            self._give_up_before(time_ms, batch)
+            self._drop_unmatched_before(time_ms, batch)
         for index, event in enumerate(block.events, cursor.events):
             try:
-                record, side = records.fill(event, block.number)
-            except BadEvent as error:
+                record, side = records.fill_record(event, block.number)
+            except BAD_EVENT_ERRORS as error:
                 batch.skip(BAD_EVENT, error)
                 continue
             if self._writes_fills:
                 batch.records.append(record)
             if builds_trades and side.trade[2]:
-                self._add_side(side, index, batch)
+                self._match_side(side, index, batch)
 
-    def _add_side(self, side: FillSide, index: int, batch: Batch) -> None:
-        """Add the trade when this is its second side. A trade is named by time, coin and tid, a hash of two orders."""
-        other = self._halves.pop(side.trade, None)
+    def _match_side(self, side: FillSide, index: int, batch: ConvertedBatch) -> None:
+        """Match a fill with the fill of the other side, and add their trade.
+
+        The key of a trade is time, coin and tid (a hash of the two orders).
+        """
+        other = self._unmatched_fills.pop(side.trade, None)
         if other is not None and other.side != side.side:
-            batch.records.append(records.trade(side.trade_with(other, index)))
+            batch.records.append(records.trade_record(side.trade_with(other, index)))
             return
         if other is not None:
-            batch.skip(ONE_SIDE, "its trade is left out")
-        self._halves[side.trade] = side
+            batch.skip(UNMATCHED_FILL, "its trade is skipped")
+        self._unmatched_fills[side.trade] = side
 
-    def _give_up_before(self, time_ms: int, batch: Batch) -> None:
-        """Drop fills of earlier blocks that still wait for the other side: both fills of a trade are in one block."""
-        for trade in [trade for trade in self._halves if trade[0] < time_ms]:
-            del self._halves[trade]
-            batch.skip(ONE_SIDE, "its trade is left out")
+    def _drop_unmatched_before(self, time_ms: int, batch: ConvertedBatch) -> None:
+        """Drop unmatched fills of earlier blocks, because both fills of a trade are in one block."""
+        for trade in [trade for trade in self._unmatched_fills if trade[0] < time_ms]:
+            del self._unmatched_fills[trade]
+            batch.skip(UNMATCHED_FILL, "its trade is skipped")
 
 
-def _add_node_trades(block: Block, cursor: BlockCursor, batch: Batch) -> None:
-    """Add node trades. Nodes of 2024 wrote a trade once for each side; the taker is the side with the newer order."""
+def _add_node_trades(block: Block, cursor: BlockCursor, batch: ConvertedBatch) -> None:
+    """Add node trades. Nodes of 2024 wrote each trade once per side; the taker is the side with the newer order."""
     found: dict[object, tuple[NodeTrade, msgspec.Raw]] = {}
     for index, event in enumerate(block.events, cursor.events):
         try:
             trade = records.read_node_trade(event)
-        except BadEvent as error:
+        except BAD_EVENT_ERRORS as error:
             batch.skip(BAD_EVENT, error)
             continue
         first, _ = found.setdefault(trade.identity or index, (trade, event))
@@ -121,25 +129,25 @@ def _add_node_trades(block: Block, cursor: BlockCursor, batch: Batch) -> None:
             if first.side != trade.side:
                 first.side = first.newer_side
     for index, (trade, event) in enumerate(found.values(), cursor.events):
-        batch.records.append(records.node_trade(trade, event, block.number, index))
+        batch.records.append(records.node_trade_record(trade, event, block.number, index))
 
 
-def _add_orders(block: Block, _cursor: BlockCursor, batch: Batch) -> None:
+def _add_orders(block: Block, _cursor: BlockCursor, batch: ConvertedBatch) -> None:
     for event in block.events:
         try:
-            batch.records.append(records.order(event, block.number))
-        except BadEvent as error:
+            batch.records.append(records.order_record(event, block.number))
+        except BAD_EVENT_ERRORS as error:
             batch.skip(BAD_EVENT, error)
 
 
-def _add_blocks(block: Block, _cursor: BlockCursor, batch: Batch) -> None:
-    batch.records += [records.block(event, block.number) for event in block.events]
+def _add_blocks(block: Block, _cursor: BlockCursor, batch: ConvertedBatch) -> None:
+    batch.records += [records.block_record(event, block.number) for event in block.events]
 
 
-def _add_misc_events(block: Block, cursor: BlockCursor, batch: Batch) -> None:
-    """Add misc events, whose unique ids are the block and the event's index in the block."""
+def _add_misc_events(block: Block, cursor: BlockCursor, batch: ConvertedBatch) -> None:
+    """Add misc events. Their unique ids consist of the block and the event's index in the block."""
     for index, event in enumerate(block.events, cursor.events):
         try:
-            batch.records += records.misc_event(event, block.number, f"{cursor.block}-{index}")
-        except BadEvent as error:
+            batch.records += records.misc_records(event, block.number, f"{cursor.block}-{index}")
+        except BAD_EVENT_ERRORS as error:
             batch.skip(BAD_EVENT, error)

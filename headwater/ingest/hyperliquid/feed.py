@@ -1,4 +1,4 @@
-"""A feed from the files that a Hyperliquid node writes."""
+"""A feed that reads the files of a Hyperliquid node."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 import structlog
 
-from headwater.background import WaitLog
 from headwater.errors import NodeUnavailable
 from headwater.ingest.base import Step
 from headwater.ingest.hyperliquid.block_merger import FOLDERS, BlockMerger, FolderBlocks, groups_for
@@ -22,22 +21,23 @@ from headwater.ingest.hyperliquid.position import (
     SeenBlocks,
     read_node_position,
 )
+from headwater.wait_log import WaitLog
 
 log = structlog.get_logger(__name__)
 
-SCAN_S: Final = 1.0
-POLL_S: Final = 0.05
-QUIET_S: Final = 1.0
+SCAN_INTERVAL_S: Final = 1.0
+POLL_INTERVAL_S: Final = 0.05
+IDLE_YIELD_S: Final = 1.0
 
 
 class NodeFeed:
-    """Follows the folder that a node writes to.
+    """Follows the folder to which a node writes.
 
-    now: The clock, in seconds since 1970. quiet_s: After so long without a new block, `steps` yields None.
+    now: the clock, in seconds since 1970. idle_yield_s: the time without a new block after which `steps` yields None.
     """
 
     def __init__(
-        self, options: HyperliquidOptions, now: Callable[[], float] = time.time, quiet_s: float = QUIET_S
+        self, options: HyperliquidOptions, now: Callable[[], float] = time.time, idle_yield_s: float = IDLE_YIELD_S
     ) -> None:
         assert options.node_data is not None
         self._name = options.name
@@ -45,22 +45,24 @@ class NodeFeed:
         self._entities: Sequence[Entity] = options.entities or ENTITIES
         self._from_start = options.from_start
         self._now = now
-        self._quiet_s = quiet_s
+        self._quiet_s = idle_yield_s
 
     @property
     def streams(self) -> Sequence[str]:
         return self._entities
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """See Feed. Raises NodeUnavailable while the folder is not there or can't be read."""
+        """See Feed. Raises NodeUnavailable while the folder does not exist or can't be read."""
         if not self._folder.is_dir():
-            raise NodeUnavailable(f"There is no folder {self._folder}: it is where the node writes its data.")
+            raise NodeUnavailable(f"The folder {self._folder}, to which the node writes its data, does not exist.")
         stored = read_node_position(position, self._name)
         node = _Node(self._folder, frozenset(self._entities), stored, self._now, self._quiet_s)
         try:
             if position is None and not self._from_start:
                 node.skip_to_end()
-                log.info("begins at the end of what is there", folder=str(self._folder))
+                log.info(
+                    "the first start skips existing files; use --from-start to read them", folder=str(self._folder)
+                )
             if position is None:
                 yield Step([], node.position(), 0)
             yield from node.steps()
@@ -71,16 +73,21 @@ class NodeFeed:
 
 
 class _Node:
-    """All folders of a node that hold events of the wanted entities."""
+    """Reads all folders of a node that contain events of the requested entities."""
 
     def __init__(
-        self, root: Path, entities: frozenset[Entity], stored: NodePosition, now: Callable[[], float], quiet_s: float
+        self,
+        root: Path,
+        entities: frozenset[Entity],
+        stored: NodePosition,
+        now: Callable[[], float],
+        idle_yield_s: float,
     ) -> None:
         self._root = root
         self._wait_log = WaitLog(
-            "the ingest waits for the node's first folder; start the node with its --write- options"
+            "the ingest waits for the node to create a data folder; start the node with its --write-* options"
         )
-        self._quiet_s = quiet_s
+        self._quiet_s = idle_yield_s
         self._scanned = 0.0
         groups = groups_for(entities)
         kinds = [kind for group in groups for kind in group]
@@ -93,8 +100,8 @@ class _Node:
                     folder,
                     FolderReader(root / folder.name, stored.folders.get(folder.name) or FolderPosition(), now),
                     stored.cursors.get(folder.name) or BlockCursor(),
-                    self._coverage[kind].newest_from(folder.rank),
-                    quiet_s,
+                    self._coverage[kind].newest_of(folder.rank),
+                    idle_yield_s,
                 )
                 for folder in FOLDERS[kind]
             ]
@@ -111,12 +118,12 @@ class _Node:
         return (folder for folders in self._folders.values() for folder in folders)
 
     def skip_to_end(self) -> None:
-        """Begin behind what is there."""
+        """Skip all existing lines."""
         for folder in self._all_folders:
             folder.reader.skip_to_end()
 
     def position(self) -> bytes:
-        """What was read so far."""
+        """Return the current position, encoded for storage."""
         readers = {folder.folder.name: folder.reader.position for folder in self._all_folders}
         cursors = {folder.folder.name: folder.cursor for folder in self._all_folders}
         return msgspec.json.encode(
@@ -125,12 +132,12 @@ class _Node:
                 {name: cursor for name, cursor in cursors.items() if cursor.block},
                 {kind: coverage.spans for kind, coverage in self._coverage.items() if coverage.spans},
                 seen={kind: seen.ranges for kind, seen in self._seen.items() if seen.ranges},
-                halves=self._converter.halves,
+                halves=self._converter.unmatched_fills,
             )
         )
 
     def steps(self) -> Iterator[Step | None]:
-        """Steps of new records, group by group; None when nothing was written for a while."""
+        """Yield steps with new records, group by group; None when nothing was written for a while."""
         quiet_since = time.monotonic()
         while True:
             self._scan()
@@ -145,32 +152,32 @@ class _Node:
             if time.monotonic() - quiet_since >= self._quiet_s:
                 quiet_since = time.monotonic()
                 yield None
-            time.sleep(POLL_S)
+            time.sleep(POLL_INTERVAL_S)
 
     def _scan(self) -> None:
-        if time.monotonic() - self._scanned >= SCAN_S:
+        if time.monotonic() - self._scanned >= SCAN_INTERVAL_S:
             self._scanned = time.monotonic()
             for folder in self._all_folders:
                 folder.reader.scan()
             if not any(folder.reader.folder.is_dir() for folder in self._all_folders):
                 names = [folder.folder.name for folder in self._all_folders]
-                self._wait_log.waits(node_data=str(self._root), one_of=names)
+                self._wait_log.log_if_due(node_data=str(self._root), one_of=names)
 
     def _step(self, merger: BlockMerger) -> Step | None:
         batch = merger.read()
-        lost = self._lost()
+        losses = self._log_losses()
         if batch is None:
-            return Step([], self.position(), 0, gaps=lost) if lost else None
-        return Step(batch.records, self.position(), batch.newest_ms, batch.skipped, lost + batch.gaps)
+            return Step([], self.position(), 0, gaps=losses) if losses else None
+        return Step(batch.records, self.position(), batch.newest_ms, batch.skipped, losses + batch.gaps)
 
-    def _lost(self) -> int:
-        """Log the lines that were lost since the last call. Returns at how many places."""
+    def _log_losses(self) -> int:
+        """Log the losses since the last call. Returns their number."""
         count = 0
         for folder in self._all_folders:
-            for what in folder.reader.lost:
-                log.warning("lines are lost", file=f"{folder.folder.name}/{what}")
+            for loss in folder.reader.losses:
+                log.warning("lines are lost", file=f"{folder.folder.name}/{loss}")
                 count += 1
-            folder.reader.lost.clear()
+            folder.reader.losses.clear()
         return count
 
     def close(self) -> None:

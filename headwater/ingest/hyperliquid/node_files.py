@@ -1,9 +1,9 @@
 """Follows the files of one folder of a node, like `tail -F`.
 
-A file is read as far as it has whole lines. Its position is the inode and the offset, with a checksum of the file's
-first bytes: so a replaced or truncated file is noticed, even when it has the inode number of the file before.
+Only complete lines of a file are read. The position is the inode and the offset, with a checksum of the first bytes, so
+that a replaced or truncated file is noticed even if its inode number is the same.
 
-A packed file (`9.lz4`) holds the content of the file whose name it extends (`9`), and is complete.
+A compressed file (`9.lz4`) is complete, and has the content of the file without the suffix (`9`).
 """
 
 import os
@@ -18,22 +18,29 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from headwater.errors import NodeUnavailable, SetupError
-from headwater.ingest.formats.packed import DAMAGE, unpacked
 from headwater.ingest.hyperliquid.position import FilePosition, FolderPosition
+from headwater.record_files.formats.compression import DAMAGE_ERRORS, decompressed
 
 READ_BYTES: Final = 512 * 1024
 MAX_LINE_BYTES: Final = 256 * 1024 * 1024
-"""A longer line is split into pieces that can't be decoded; the next line is read again as usual."""
+"""A longer line is split into pieces, which can't be decoded. The line after it is read as usual."""
 HEAD_BYTES: Final = 128
-PARTIAL_LINE_S: Final = 5.0
-"""How long later files wait for the end of a partial line."""
-RETIRE_S: Final = 60.0
-"""A file that did not change for so long, while there is a later one, is done."""
-PACKED_SUFFIXES: Final = (".lz4", ".zst", ".gz", ".bz2", ".xz")
+PARTIAL_LINE_TIMEOUT_S: Final = 5.0
+"""The time for which later files wait for the end of a partial line."""
+FINISHED_AFTER_S: Final = 60.0
+"""A file that was not changed for this long is finished if there is a later file."""
+COMPRESSED_SUFFIXES: Final = (".lz4", ".zst", ".gz", ".bz2", ".xz")
 
 
 class Lines(NamedTuple):
-    """Whole lines of a file, without their ends. ends: the offset behind each. first_line: its number, from 0."""
+    """Complete lines of a file.
+
+    Attributes:
+        path: The path of the file in its folder.
+        first_line: The index of the first line, from 0.
+        lines: The lines without newlines.
+        ends: The byte offset after each line.
+    """
 
     path: str
     first_line: int
@@ -42,29 +49,29 @@ class Lines(NamedTuple):
 
 
 def file_order(path: str) -> list[tuple[int, str]]:
-    """The sort key of a path, by the numbers in it: hour 9 comes before hour 10."""
+    """Return the sort key of a path, by the numbers in it: hour 9 comes before hour 10."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", path)]
 
 
 class _Content(Protocol):
-    """The bytes of a file. is_complete: nothing is added to them any more."""
+    """The content of a file. is_complete: whether the file will not grow any more."""
 
     is_complete: bool
 
     def read(self, size: int, offset: int) -> bytes:
-        """At most so many bytes behind an offset."""
+        """Return at most this many bytes from an offset."""
 
     def unread(self, offset: int) -> int:
-        """How many bytes there are behind an offset; less than 0 when the file was cut."""
+        """Return the number of bytes after an offset; negative if the file was truncated."""
 
     def changed_at(self) -> float:
-        """When the file was written to, in seconds since 1970."""
+        """Return the time of the last write, in seconds since 1970."""
 
     def close(self) -> None:
         """Close the file."""
 
 
-class _Plain:
+class _PlainFile:
     """A file that the node may still write to."""
 
     is_complete = False
@@ -85,8 +92,8 @@ class _Plain:
         os.close(self._fd)
 
 
-class _Packed:
-    """A packed file. Reading before the last position unpacks the file from its beginning."""
+class _CompressedFile:
+    """A compressed file. Reading before the current position decompresses the file again from its beginning."""
 
     is_complete = True
 
@@ -98,13 +105,13 @@ class _Packed:
     def _begin(self) -> None:
         self._file, self._at = self._path.open("rb"), 0
         try:
-            self._stream = unpacked(self._file)
+            self._stream = decompressed(self._file)
         except SetupError as error:
             self._file.close()
             raise SetupError(f"The file {self._path} can't be read. {error.detail}") from error
 
     def read(self, size: int, offset: int) -> bytes:
-        """Raises NodeUnavailable when the file can't be unpacked: it is damaged, or not written to its end yet."""
+        """Read bytes. Raises NodeUnavailable when the file is damaged, or not completely written yet."""
         try:
             if offset < self._at:
                 self.close()
@@ -112,9 +119,9 @@ class _Packed:
             while self._at < offset and (passed := self._stream.read(min(READ_BYTES, offset - self._at))):
                 self._at += len(passed)
             data = self._stream.read(size) if self._at == offset else b""
-        except DAMAGE as error:
+        except DAMAGE_ERRORS as error:
             raise NodeUnavailable(
-                f"The file {self._path} can't be unpacked: {error}. Put a whole one in its place, or remove it."
+                f"The file {self._path} can't be decompressed: {error}. Replace it by a complete file, or remove it."
             ) from error
         self._at += len(data)
         return data
@@ -130,14 +137,14 @@ class _Packed:
 
 
 class _File:
-    """An open file, and how far it was read.
+    """An open file with its position.
 
-    path: of the file in the folder, without the suffix of a packed file. position: None for one that was not read yet.
+    path: the path in the folder, without the suffix of a compressed file. position: None for a file that was not read.
     """
 
     def __init__(self, path: str, actual: Path, position: FilePosition | None = None) -> None:
         self.path = path
-        self.content: _Content = _Packed(actual) if actual.suffix in PACKED_SUFFIXES else _Plain(actual)
+        self.content: _Content = _CompressedFile(actual) if actual.suffix in COMPRESSED_SUFFIXES else _PlainFile(actual)
         self.position = position or FilePosition(0)
         self.position.inode = _inode(actual)
 
@@ -145,14 +152,14 @@ class _File:
         return self.content.unread(self.position.offset)
 
     def is_same(self) -> bool:
-        """Whether the file still begins with what was read."""
+        """Return whether the file still begins with the bytes that were read."""
         return self.unread() >= 0 and zlib.crc32(self._head()) == self.position.head
 
     def _head(self) -> bytes:
         return self.content.read(min(HEAD_BYTES, self.position.offset), 0)
 
     def peek(self, size: int = READ_BYTES) -> Lines | None:
-        """Whole lines behind what was read, about so many bytes of them."""
+        """Return the complete lines after the position, about this many bytes; None if there are none."""
         while True:
             data = self.content.read(size, self.position.offset)
             end = data.rfind(b"\n") + 1
@@ -176,7 +183,7 @@ class _File:
         return Lines(self.path, self.position.lines, lines, ends)
 
     def advance(self, offset: int, lines: int) -> None:
-        """The file was read up to this offset, which is behind so many lines."""
+        """Set the position. lines: the number of lines before the offset."""
         position = self.position
         changes = position.offset < HEAD_BYTES
         position.offset, position.lines = offset, lines
@@ -184,37 +191,45 @@ class _File:
             position.head = zlib.crc32(self._head())
 
     def skip_to_end(self) -> None:
-        """Take all whole lines for read. They are counted: a block's height is the number of its line."""
+        """Mark all complete lines as read.
+
+        The lines are counted, because the height of a block is derived from its line number.
+        """
         self.position = FilePosition(self.position.inode)
         while found := self.peek():
             self.advance(found.ends[-1], found.first_line + len(found.lines))
 
     def restart(self) -> str:
-        """Go on at the end of a file that was cut, or at the beginning of one that was written anew. Says which."""
+        """Continue at the end of a truncated file, or at the beginning of a rewritten one.
+
+        Returns "was truncated" or "was rewritten".
+        """
         head = self._head()
         if head and zlib.crc32(head) == self.position.head:
             self.skip_to_end()
-            return "was cut"
+            return "was truncated"
         self.position = FilePosition(self.position.inode)
-        return "was written anew"
+        return "was rewritten"
 
     def has_partial_line(self, now: float) -> bool:
-        """Whether the file ends with a line that the node may still be writing; later files wait for its end."""
-        return self.unread() > 0 and now - self.content.changed_at() < PARTIAL_LINE_S
+        """Return whether the node may still be writing the last line. Later files wait for its end."""
+        return self.unread() > 0 and now - self.content.changed_at() < PARTIAL_LINE_TIMEOUT_S
 
 
 @dataclass(slots=True)
 class FolderReader:
     """Reads the files of one folder in order. Used by one thread.
 
-    now: The clock, in seconds since 1970. lost: A sentence for each file that was replaced, cut or removed, and for
-    each partial line that was given up.
+    Attributes:
+        now: The clock, in seconds since 1970.
+        losses: A message for each file that was replaced, truncated or removed, and for each partial line that was
+            dropped.
     """
 
     folder: Path
     position: FolderPosition
     now: Callable[[], float] = time.time
-    lost: list[str] = field(default_factory=list)
+    losses: list[str] = field(default_factory=list)
     _paths: list[str] = field(default_factory=list)
     _files: dict[str, _File] = field(default_factory=dict)
 
@@ -225,7 +240,7 @@ class FolderReader:
         self._paths = sorted(found | set(self.position.files), key=file_order)
 
     def skip_to_end(self) -> None:
-        """Take all that is there for read."""
+        """Mark all existing lines as read."""
         self.scan()
         *old, last = self._paths or [""]
         self.position.floor = old[-1] if old else ""
@@ -238,7 +253,7 @@ class FolderReader:
             self._paths, self.position.files = [last], {last: file.position}
 
     def changed_at(self) -> float:
-        """When the newest file was written to; 0 without one."""
+        """Return the time of the last write to the newest file; 0 without a file."""
         newest = self._actual(self._paths[-1]) if self._paths else None
         try:
             return newest.stat().st_mtime if newest else 0.0
@@ -246,7 +261,7 @@ class FolderReader:
             return 0.0
 
     def peek(self, size: int = READ_BYTES) -> Lines | None:
-        """The next whole lines, about so many bytes of them, or None. `advance` then notes how many were read."""
+        """Return the next complete lines, about this many bytes, or None. `advance` then marks them as read."""
         for path in list(self._paths):
             file = self._current(path)
             if file is None:
@@ -260,7 +275,7 @@ class FolderReader:
         return None
 
     def advance(self, lines: Lines, count: int) -> None:
-        """The first so many lines were read."""
+        """Mark the first `count` of these lines as read."""
         if count:
             file = self._files[lines.path]
             file.advance(lines.ends[count - 1], lines.first_line + count)
@@ -272,11 +287,11 @@ class FolderReader:
             self._files.pop(path).content.close()
 
     def _is_done(self, file: _File) -> bool:
-        """Whether the file is complete: it is packed, or it is unchanged and a later file has content."""
+        """Return whether a file is finished: it is compressed, or it is unchanged and a later file has content."""
         if file.path != self._paths[0]:
             return False
         return file.content.is_complete or (
-            self.now() - file.content.changed_at() >= RETIRE_S and self._has_later(file.path)
+            self.now() - file.content.changed_at() >= FINISHED_AFTER_S and self._has_later(file.path)
         )
 
     def _has_later(self, path: str) -> bool:
@@ -287,14 +302,14 @@ class FolderReader:
             return False
 
     def _finish(self, file: _File) -> None:
-        """Mark a file as done: this file and all before it are not read again."""
+        """Mark a file as finished: this file and all before it are not read again."""
         self._close(file)
         self.position.files.pop(file.path, None)
         self.position.floor = file.path
         self._paths.remove(file.path)
 
     def _current(self, path: str) -> _File | None:
-        """The file at a path; the one that was there before, as long as it has something to read."""
+        """Return the open file for a path. A file that was replaced is returned until it is read to its end."""
         file = self._files.get(path) or self._open(path)
         if file is None:
             return None
@@ -303,12 +318,12 @@ class FolderReader:
             if not file.content.is_complete and not file.is_same():
                 what = file.restart()
                 self.position.files[path] = file.position
-                self.lost.append(f"{path} {what}; lines that were not read by then are lost")
+                self.losses.append(f"{path} {what}; lines that were not read by then are lost")
             return file
         if file.peek() or file.has_partial_line(self.now()):
             return file
         self._close(file)
-        if actual is None or actual.suffix not in PACKED_SUFFIXES:
+        if actual is None or actual.suffix not in COMPRESSED_SUFFIXES:
             self.position.files.pop(path, None)
         return self._open(path)
 
@@ -318,7 +333,7 @@ class FolderReader:
             if position is not None and (actual is None or _inode(actual) != position.inode):
                 file = self._find(path, position)
                 if file is None:
-                    self.lost.append(f"{path} was removed; lines that were not read by then are lost")
+                    self.losses.append(f"{path} was removed; lines that were not read by then are lost")
                     del self.position.files[path]
             else:
                 file = None
@@ -331,22 +346,22 @@ class FolderReader:
         return file
 
     def _close(self, file: _File) -> None:
-        """Let go of a file."""
+        """Close a file, and record the bytes of an incomplete last line as lost."""
         if rest := file.unread():
-            self.lost.append(f"{file.path} ends within a line; {rest} bytes are left out")
+            self.losses.append(f"{file.path} ends within a line; {rest} bytes are skipped")
         self._files.pop(file.path).content.close()
 
     def _actual(self, path: str) -> Path | None:
-        """The existing file of a path: the plain one, or a packed one."""
+        """Return the existing file of a path: the plain file, or a compressed one."""
         plain = self.folder / path
-        packed = (plain.with_name(plain.name + suffix) for suffix in PACKED_SUFFIXES)
+        packed = (plain.with_name(plain.name + suffix) for suffix in COMPRESSED_SUFFIXES)
         return next((found for found in (plain, *packed) if found.exists()), None)
 
     def _find(self, path: str, position: FilePosition) -> _File | None:
-        """A file that was read before, and now has another name (it was rotated), or was packed."""
+        """Find a file that was read before and now has another name, because it was rotated or compressed."""
         plain = self.folder / path
         for entry in _entries(plain.parent):
-            is_packed = entry.name.removeprefix(plain.name) in PACKED_SUFFIXES
+            is_packed = entry.name.removeprefix(plain.name) in COMPRESSED_SUFFIXES
             if (is_packed or entry.inode() == position.inode) and entry.is_file():
                 file = _File(path, Path(entry.path), msgspec.structs.replace(position))
                 if file.is_same():
@@ -357,7 +372,7 @@ class FolderReader:
 
 
 def _inode(path: Path) -> int:
-    """Raises FileNotFoundError."""
+    """Return the inode number of a file. Raises FileNotFoundError."""
     return path.stat().st_ino
 
 
@@ -370,13 +385,13 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _numbered(folder: Path, below: str = "") -> Iterator[str]:
-    """Paths of the files that are named by a number, as the node's are, without the suffix of packed ones."""
+    """Yield the paths of the node's files, whose names are numbers, without the suffix of compressed files."""
     for entry in _entries(folder / below):
         path = f"{below}{entry.name}"
         if entry.is_dir():
             yield from _numbered(folder, f"{path}/")
             continue
         plain, dot, suffix = path.rpartition(".")
-        path = plain if dot and f".{suffix}" in PACKED_SUFFIXES else path
+        path = plain if dot and f".{suffix}" in COMPRESSED_SUFFIXES else path
         if path.rpartition("/")[2].isdecimal():
             yield path

@@ -10,14 +10,18 @@ from headwater.ingest.options import IngestOptions, WebSocketUrl
 Entity = Literal["block", "trade", "fill", "order", "misc_event"]
 ENTITIES: Final[tuple[Entity, ...]] = ("block", "trade", "fill", "order", "misc_event")
 SOCKET_ENTITIES: Final[tuple[Entity, ...]] = ("trade", "block")
-"""The entities that the WebSocket API has for all users."""
+"""The entities that the WebSocket API provides for all users."""
 
 
 class HyperliquidOptions(IngestOptions):
-    """One source: the folder of a node (node_data), or the WebSocket API (ws).
+    """The options of a Hyperliquid ingest, which reads either a node's folder or the WebSocket API.
 
-    entities: The entities to read; empty for all of a node, and for `trade` of the WebSocket API. coins: Markets of the
-    WebSocket API; empty for all. from_start: A first start also reads the files that exist already.
+    Attributes:
+        node_data: The folder of a node.
+        ws: The URL of the WebSocket API.
+        entities: The entities to read; empty for all entities of a node, or for `trade` of the WebSocket API.
+        coins: The markets to read from the WebSocket API; empty for all.
+        from_start: Whether the first start also reads existing files.
     """
 
     chain: str = "hyperliquid"

@@ -1,6 +1,5 @@
-"""The position of an ingest: what it has read so far, stored with the records.
-
-The JSON member names are those of older versions, so that their positions can be read.
+"""The stored position of a Hyperliquid ingest. The JSON member names are those of older versions, whose positions can
+be read.
 """
 
 from bisect import bisect_right
@@ -17,13 +16,13 @@ MAX_SPANS: Final = 64
 
 
 class FilePosition(msgspec.Struct, array_like=True):
-    """How far a file was read.
+    """The position in a file.
 
     Attributes:
         inode: The file's inode number.
-        offset: Bytes that were read; of a packed file, unpacked bytes.
-        lines: Lines that were read.
-        head: CRC-32 of the file's first bytes, at most 128 of those that were read.
+        offset: The number of bytes that were read, after decompression.
+        lines: The number of lines that were read.
+        head: The CRC-32 of the first bytes of the file, of at most 128 bytes that were read.
     """
 
     inode: int
@@ -33,10 +32,10 @@ class FilePosition(msgspec.Struct, array_like=True):
 
 
 class FolderPosition(msgspec.Struct):
-    """How far the files of a folder were read.
+    """The position in the files of a folder.
 
     Attributes:
-        floor: The last file that is done; this file and all before it are not read again.
+        floor: The last finished file; this file and all before it are not read again.
         files: The positions of files after it, by path.
     """
 
@@ -45,11 +44,11 @@ class FolderPosition(msgspec.Struct):
 
 
 class BlockCursor(msgspec.Struct, array_like=True):
-    """The block that a folder's lines are in.
+    """The current block of a folder.
 
     Attributes:
         block: The block's number, or its time in ms when lines don't have the number.
-        events: How many of its events were read.
+        events: The number of its events that were read.
     """
 
     block: int = 0
@@ -74,12 +73,12 @@ class NodePosition(msgspec.Struct, forbid_unknown_fields=True):
     """The position of an ingest that reads a node's files.
 
     Attributes:
-        folders: How far each folder was read.
-        cursors: The block that each folder is in.
+        folders: The position in each folder.
+        cursors: The current block of each folder.
         covered: By kind of event, the stretches of time that were taken, in order, each from one folder.
-        spans: What older versions stored in the place of `covered`: one stretch for each folder.
+        spans: Stored by older versions instead of `covered`: one stretch of time for each folder.
         seen: By kind of event, the ranges of block numbers that were taken.
-        halves: Fills whose trade waits for the fill of the other side.
+        halves: Fills that wait for the matching fill of the other side, to form a trade.
     """
 
     folders: dict[str, FolderPosition] = msgspec.field(default_factory=dict, name="tails")
@@ -90,13 +89,13 @@ class NodePosition(msgspec.Struct, forbid_unknown_fields=True):
     halves: list[FillSide] = []
 
     def coverage(self, kind: str) -> "Coverage":
-        """The stretches of time of a kind of event."""
+        """Return the stretches of time of a kind of event."""
         older = [Span(rank, *span) for rank, span in enumerate(self.spans.get(kind, [])) if span is not None]
         return Coverage([*older, *self.covered.get(kind, [])])
 
 
 class CoinPosition(msgspec.Struct, array_like=True):
-    """The newest trades of a coin over the WebSocket API.
+    """The newest trades of a coin from the WebSocket API.
 
     Attributes:
         time: Their time in ms.
@@ -120,12 +119,12 @@ class WebSocketPosition(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_node_position(text: bytes | None, name: str) -> NodePosition:
-    """The stored position of the ingest of this name. Raises IngestStopped when it is of another kind."""
+    """Decode the stored position of an ingest. Raises IngestStopped when another kind of ingest stored it."""
     return read_position(text, NodePosition, name) if text else NodePosition()
 
 
 def read_websocket_position(text: bytes | None, name: str) -> WebSocketPosition:
-    """The stored position of the ingest of this name. Raises IngestStopped when it is of another kind."""
+    """Decode the stored position of an ingest. Raises IngestStopped when another kind of ingest stored it."""
     return read_position(text, WebSocketPosition, name) if text else WebSocketPosition()
 
 
@@ -139,33 +138,33 @@ class Coverage:
     def __init__(self, spans: Iterable[Span] = ()) -> None:
         self.spans = sorted(spans, key=lambda span: span.first)
 
-    def has(self, rank: int, time_ms: int) -> bool:
-        """Whether the block of this time was taken from another folder than that of this rank."""
+    def is_taken_from_other(self, rank: int, time_ms: int) -> bool:
+        """Return whether the block of this time was taken from a folder of another rank."""
         return any(span.first <= time_ms <= span.last for span in self.spans if span.rank != rank)
 
-    def newest(self, rank: int) -> int | None:
-        """The time of the newest block, if it was taken from the folder of this rank."""
+    def newest_if_last(self, rank: int) -> int | None:
+        """Return the time of the newest block if it was taken from the folder of this rank; otherwise None."""
         return self.spans[-1].last if self.spans and self.spans[-1].rank == rank else None
 
-    def newest_from(self, rank: int) -> int | None:
-        """The time of the newest block that was taken from the folder of this rank."""
+    def newest_of(self, rank: int) -> int | None:
+        """Return the time of the newest block that was taken from the folder of this rank."""
         return max((span.last for span in self.spans if span.rank == rank), default=None)
 
-    def add(self, rank: int, time_ms: int, follows: bool = True) -> None:
-        """Note that the block of this time was taken from a folder.
+    def record(self, rank: int, time_ms: int, is_contiguous: bool = True) -> None:
+        """Record that the block of this time was taken from the folder of this rank.
 
-        follows: no block is missing between this one and the last one that was taken from the folder.
+        is_contiguous: whether no block is missing after the last one that was taken from the folder.
         """
         spans = self.spans
         after = len(spans)
         if after and spans[-1].first > time_ms:
             after = bisect_right(spans, time_ms, key=lambda span: span.first)
         before = spans[after - 1] if after else None
-        if before and before.rank == rank and (follows or time_ms <= before.last):
+        if before and before.rank == rank and (is_contiguous or time_ms <= before.last):
             if time_ms > before.last:
                 spans[after - 1] = Span(rank, before.first, time_ms)
             return
-        if follows and after < len(spans) and spans[after].rank == rank:
+        if is_contiguous and after < len(spans) and spans[after].rank == rank:
             spans[after] = Span(rank, time_ms, spans[after].last)
             return
         spans.insert(after, Span(rank, time_ms, time_ms))
@@ -174,7 +173,7 @@ class Coverage:
 
 
 class SeenBlocks:
-    """The numbers of the blocks that were taken, because a node that restarts writes some blocks again.
+    """The numbers of the blocks that were taken. They are needed because a restarted node writes some blocks again.
 
     Numbers are kept as ranges. When there are too many, the lowest ranges are joined, and the numbers between them
     count as taken.
@@ -182,10 +181,10 @@ class SeenBlocks:
 
     def __init__(self, ranges: Sequence[tuple[int, int]] = ()) -> None:
         self.ranges = list(ranges)
-        """First and last number of each range, ascending."""
+        """The first and last number of each range, ascending."""
 
     def add(self, number: int) -> bool:
-        """Note a block. Returns False when it was noted before."""
+        """Add a block. Returns False if it was added before."""
         ranges = self.ranges
         after = bisect_right(ranges, (number, float("inf")))
         if after and number <= ranges[after - 1][1]:

@@ -1,8 +1,8 @@
-"""Makes records of the streams from the lines of a node. Members that the node wrote keep their bytes.
+"""Converts the lines of a node to records of the streams. Members that the node wrote keep their bytes.
 
-Keys are those of `model.natural_key`, made without reading the record again. Lines hold one event each, or
-`{local_time, block_time, block_number, events}`. The layout is that of the README of hyperliquid-dex/node and of the
-page "L1 data schemas" of Hyperliquid's documentation.
+Keys are those of `model.natural_key`, built without parsing the record again. Lines hold one event each, or
+`{local_time, block_time, block_number, events}`. The format is described in the README of hyperliquid-dex/node and of
+the page "L1 data schemas" of Hyperliquid's documentation.
 """
 
 from collections.abc import Iterator
@@ -15,15 +15,15 @@ import msgspec
 from headwater.ingest.base import StreamRecord
 
 Side = Literal["A", "B"]
-"""Ask or bid: the taker sold or bought."""
+"""`A` (ask): the taker sold; `B` (bid): the taker bought."""
 
 _CHAIN: Final = "hyperliquid"
 MAX_FUNDING_BYTES: Final = 500_000
-"""A funding event of all positions is larger than a record of a topic can be: it becomes several records."""
+"""A funding event of all positions may exceed the size limit of a record; it is split into several records."""
 
 
 class Block(NamedTuple):
-    """The events of a line. number: None when the line does not have it. time: as the node wrote it; may be empty."""
+    """The events of a line. number: None if the line does not have it. time: as the node wrote it; may be empty."""
 
     number: int | None
     time: str
@@ -54,7 +54,7 @@ class Trade(msgspec.Struct):
 
 
 class FillSide(msgspec.Struct, array_like=True):
-    """One user's side of a trade. trade: time in ms, coin and tid, which both sides have in common."""
+    """One user's side of a trade. trade: the time in ms, coin and tid, which both sides have in common."""
 
     user: str
     side: Side
@@ -66,7 +66,7 @@ class FillSide(msgspec.Struct, array_like=True):
     block: int | None
 
     def trade_with(self, other: "FillSide", trade_index: int) -> Trade:
-        """The trade of both sides."""
+        """Return the trade of this side and the other side."""
         taker = self if self.crossed else other
         buyer, seller = (self, other) if self.side == "B" else (other, self)
         time, coin, tid = self.trade
@@ -128,7 +128,7 @@ class _TradeSide(msgspec.Struct):
 
 
 class NodeTrade(msgspec.Struct):
-    """A trade that the node wrote itself. side_info: the buyer's order, then the seller's."""
+    """A trade that the node wrote itself. side_info: the buyer's order, then the seller's order."""
 
     coin: str
     side: Side
@@ -140,7 +140,7 @@ class NodeTrade(msgspec.Struct):
 
     @property
     def identity(self) -> tuple[object, ...] | None:
-        """The identity of a trade, the same on both sides. None when the node did not write the orders."""
+        """The identity of a trade, which is the same for both sides. None if the node did not write the orders."""
         oids = [side.oid for side in self.side_info]
         return None if None in oids else (self.coin, self.px, self.sz, self.hash, frozenset(oids))
 
@@ -166,7 +166,7 @@ class _ReplicaLine(msgspec.Struct):
 
 
 class BlockRecord(msgspec.Struct):
-    """A record of the stream `block`. hash: None from a node's files, which don't have it."""
+    """A record of the stream `block`. hash: None in records from a node's files, which don't contain it."""
 
     height: int
     blockTime: int  # noqa: N815  # the record's own spelling
@@ -175,7 +175,7 @@ class BlockRecord(msgspec.Struct):
     numTxs: int  # noqa: N815
 
 
-BadEvent = (msgspec.DecodeError, ValueError, RecursionError)
+BAD_EVENT_ERRORS = (msgspec.DecodeError, ValueError, RecursionError)
 """The exceptions that the functions of this module raise for an event of an unexpected form."""
 
 _LINE = msgspec.json.Decoder(_Line)
@@ -192,7 +192,7 @@ _ENCODE = msgspec.json.Encoder().encode
 
 
 def read_line(line: bytes) -> Block:
-    """The events of a line of either form. Raises BadEvent."""
+    """Decode a line of either form. Raises one of BAD_EVENT_ERRORS."""
     if line.startswith(b"["):
         return Block(None, "", [msgspec.Raw(line)])
     decoded = _LINE.decode(line)
@@ -202,7 +202,9 @@ def read_line(line: bytes) -> Block:
 
 
 def read_replica_line(line: bytes, path: str, number: int) -> Block:
-    """The block of line `number`, from 0, of a file of `replica_cmds`. Its only event is the record. Raises BadEvent.
+    """Decode line `number`, counted from 0, of a file of `replica_cmds`.
+
+    Its only event is the record. Raises one of BAD_EVENT_ERRORS.
 
     The node does not write the height. A file is named by the height before that of its first line, and each line is
     a block, as operators of nodes observed (bufrr/hyperstream, hl-agent/DATA_FLOW.md). numTxs counts the signed
@@ -217,7 +219,7 @@ def read_replica_line(line: bytes, path: str, number: int) -> Block:
 
 @lru_cache(maxsize=256)
 def to_ms(time: str) -> int:
-    """Milliseconds since 1970 of a time in UTC as the node writes it: ISO 8601, without a zone, up to nanoseconds.
+    """Convert a time of the node to milliseconds since 1970: ISO 8601 in UTC, without a zone, up to nanoseconds.
 
     Digits beyond milliseconds are cut off. Raises ValueError.
     """
@@ -226,12 +228,12 @@ def to_ms(time: str) -> int:
 
 
 def fill_time_ms(event: msgspec.Raw) -> int:
-    """The time of a fill. Raises BadEvent."""
+    """Return the time of a fill. Raises one of BAD_EVENT_ERRORS."""
     return _FILL.decode(_PAIR.decode(event)[1]).time
 
 
 def event_time_ms(event: msgspec.Raw) -> int:
-    """The time of an event other than a fill. Raises BadEvent."""
+    """Return the time of an event other than a fill. Raises one of BAD_EVENT_ERRORS."""
     return to_ms(_TIME.decode(event).time)
 
 
@@ -239,36 +241,36 @@ def _number(block: int | None) -> bytes:
     return b"null" if block is None else b"%d" % block
 
 
-def fill(event: msgspec.Raw, block: int | None) -> tuple[StreamRecord, FillSide]:
-    """A fill, `[user, fill]`, as a record and as one side of a trade. Raises BadEvent."""
+def fill_record(event: msgspec.Raw, block: int | None) -> tuple[StreamRecord, FillSide]:
+    """Convert a fill, `[user, fill]`, to a record and to one side of a trade. Raises one of BAD_EVENT_ERRORS."""
     user, rest = _PAIR.decode(event)
     decoded, quoted = _FILL.decode(rest), bytes(user)
     if quoted[:1] != b'"':
-        raise ValueError("the user of a fill is no string")
+        raise ValueError("the user of a fill is not a string")
     value = b'{"user":%b,%b,"block_number":%b}' % (quoted, bytes(rest).strip()[1:-1], _number(block))
     name = quoted[1:-1].decode()
     key = f"{_CHAIN}:{name}:{decoded.coin}:{decoded.oid}:{decoded.tid}:{decoded.hash}:{decoded.time}"
-    if decoded.startPosition is not None:  # the position and the size tell fills of one order apart without a tid
+    if decoded.startPosition is not None:  # without a tid, the position and the size distinguish the fills of one order
         key = f"{key}:{decoded.startPosition}:{decoded.sz}"
     trade = (decoded.time, decoded.coin, decoded.tid)
     side = FillSide(name, decoded.side, decoded.crossed, trade, decoded.px, decoded.sz, decoded.hash, block)
     return StreamRecord("fill", key.encode(), value), side
 
 
-def trade(made: Trade) -> StreamRecord:
-    """A trade that has a tid, as a record."""
+def trade_record(made: Trade) -> StreamRecord:
+    """Convert a trade with a tid to a record."""
     return StreamRecord("trade", f"{_CHAIN}:{made.coin}:{made.tid}:{made.time}".encode(), _ENCODE(made))
 
 
 def read_node_trade(event: msgspec.Raw) -> NodeTrade:
-    """A trade that the node wrote itself. Raises BadEvent."""
+    """Decode a trade that the node wrote itself. Raises one of BAD_EVENT_ERRORS."""
     decoded = _TRADE.decode(event)
     to_ms(decoded.time)
     return decoded
 
 
-def node_trade(read: NodeTrade, event: msgspec.Raw, block: int | None, trade_index: int) -> StreamRecord:
-    """A trade that the node wrote itself, as a record: it has no tid, but `side_info` with the orders."""
+def node_trade_record(read: NodeTrade, event: msgspec.Raw, block: int | None, trade_index: int) -> StreamRecord:
+    """Convert a trade that the node wrote itself to a record. It has `side_info` with the orders instead of a tid."""
     time_ms, members = to_ms(read.time), _MEMBERS.decode(event)
     buyer, seller = read.side_info
     users = (buyer.user, seller.user)
@@ -280,16 +282,22 @@ def node_trade(read: NodeTrade, event: msgspec.Raw, block: int | None, trade_ind
     return StreamRecord("trade", key.encode(), value)
 
 
-def order(event: msgspec.Raw, block: int | None) -> StreamRecord:
-    """An order status as a record. One order can have several statuses in one block. Raises BadEvent."""
+def order_record(event: msgspec.Raw, block: int | None) -> StreamRecord:
+    """Convert an order status to a record. Raises one of BAD_EVENT_ERRORS.
+
+    An order can have several statuses in one block.
+    """
     decoded = _ORDER.decode(event)
     value = b'%b,"block_number":%b}' % (bytes(event).strip()[:-1], _number(block))
     key = f"{_CHAIN}:{decoded.user}:{decoded.order.oid}:{decoded.status}:{decoded.time}".encode()
     return StreamRecord("order", key, value)
 
 
-def misc_event(event: msgspec.Raw, block: int | None, unique_id: str) -> list[StreamRecord]:
-    """A misc event as a record; as several when it has more funding payments than one record takes. Raises BadEvent."""
+def misc_records(event: msgspec.Raw, block: int | None, unique_id: str) -> list[StreamRecord]:
+    """Convert a misc event to a record, or to several if its funding payments exceed the size of one record.
+
+    Raises one of BAD_EVENT_ERRORS.
+    """
     inner, body = _MISC.decode(event).inner, bytes(event).strip()
     if len(body) <= MAX_FUNDING_BYTES or "Funding" not in _MEMBERS.decode(inner):
         return [_misc_record(body, block, unique_id)]
@@ -320,6 +328,6 @@ def _slices(deltas: list[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
     yield part
 
 
-def block(event: msgspec.Raw, height: int | None) -> StreamRecord:
-    """The event of `read_replica_line` as a record."""
+def block_record(event: msgspec.Raw, height: int | None) -> StreamRecord:
+    """Convert the event of `read_replica_line` to a record."""
     return StreamRecord("block", f"{_CHAIN}:{height}".encode(), bytes(event))

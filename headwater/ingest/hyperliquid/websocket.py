@@ -1,4 +1,4 @@
-"""A feed from Hyperliquid's WebSocket API: trades by coin, or blocks."""
+"""A feed that reads Hyperliquid's WebSocket API: trades by coin, or blocks."""
 
 import time
 from collections import Counter
@@ -13,7 +13,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from headwater.errors import NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
-from headwater.ingest.closing import Closing
+from headwater.ingest.cancellation import CancelToken
 from headwater.ingest.hyperliquid import websocket_messages as messages
 from headwater.ingest.hyperliquid.conversion import REPEATED_BLOCK, REPEATED_TRADE
 from headwater.ingest.hyperliquid.options import Entity, HyperliquidOptions
@@ -23,23 +23,26 @@ from headwater.ingest.hyperliquid.websocket_messages import ExplorerBlock, WsTra
 log = structlog.get_logger(__name__)
 
 PING_S: Final = 30.0
-"""The server ends a connection that was silent for 60 s (its documentation, "Timeouts and heartbeats")."""
-SILENT_S: Final = 60.0
-ANSWER_S: Final = 10.0
-QUIET_S: Final = 1.0
-GATHER_S: Final = 0.1
-CLOSE_S: Final = 1.0
+"""The interval of pings. The server closes a connection after 60 s of silence ("Timeouts and heartbeats")."""
+SILENCE_TIMEOUT_S: Final = 60.0
+"""A connection without a message for this long counts as broken."""
+ANSWER_TIMEOUT_S: Final = 10.0
+IDLE_YIELD_S: Final = 1.0
+"""The time without a message after which `steps` yields."""
+BATCH_WINDOW_S: Final = 0.1
+"""The time after a message for which further messages are collected into the same step."""
+CLOSE_TIMEOUT_S: Final = 1.0
 MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 BAD_MESSAGE: Final = "unreadable message"
 
 
 class WebSocketFeed:
-    """Trades of the coins in the options (of all, when they name none), or blocks."""
+    """Reads the trades of the coins in the options (all coins if there are none), or blocks."""
 
     def __init__(self, options: HyperliquidOptions, stop: Event) -> None:
-        """stop: ends its waits."""
+        """Create the feed. stop: cancels its waits."""
         assert options.ws is not None
-        self._closing = Closing(stop)
+        self._cancel_token = CancelToken(stop)
         self._name = options.name
         self._url = options.ws
         self._coins = options.coins
@@ -50,17 +53,22 @@ class WebSocketFeed:
         return (self._entity,)
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """See Feed. Raises NodeUnavailable when the connection can't be made, ends, or falls silent."""
+        """See Feed. Raises NodeUnavailable when the connection can't be opened, is closed, or falls silent."""
         stored = read_websocket_position(position, self._name)
         try:
-            with self._closing.result(self._connected) as connection:
-                yield from _Session(connection, NewEvents(stored), self._entity, self._coins).steps()
+            with self._cancel_token.run_abandonable(self._connected) as connection:
+                yield from _Session(connection, EventDeduplicator(stored), self._entity, self._coins).steps()
         except (OSError, WebSocketException) as error:
-            raise NodeUnavailable(f"The WebSocket API is away: {_why(error)}.") from None  # the cause may name the URL
+            raise NodeUnavailable(
+                f"The WebSocket API is unavailable: {_why(error)}."
+            ) from None  # the cause may name the URL
 
     def _connected(self) -> ClientConnection:
         return connect(
-            self._url.get_secret_value(), max_size=MAX_MESSAGE_BYTES, open_timeout=ANSWER_S, close_timeout=CLOSE_S
+            self._url.get_secret_value(),
+            max_size=MAX_MESSAGE_BYTES,
+            open_timeout=ANSWER_TIMEOUT_S,
+            close_timeout=CLOSE_TIMEOUT_S,
         )
 
 
@@ -72,10 +80,13 @@ def _why(error: Exception) -> str:
     return getattr(error, "strerror", None) or type(error).__name__
 
 
-class NewEvents:
-    """Finds the new trades and blocks of one connection, and gaps between them.
+class EventDeduplicator:
+    """Finds the new trades and blocks of one connection, and the gaps between them.
 
-    position: The position after all events so far. gaps, skipped: Counts since the last `take_counts`.
+    Attributes:
+        position: The position after all events so far.
+        gaps: The number of gaps since the last `take_counts`.
+        skipped: The number of repeated events since the last `take_counts`, by reason.
     """
 
     def __init__(self, position: WebSocketPosition) -> None:
@@ -85,20 +96,23 @@ class NewEvents:
         self._seen_coins: set[str] = set()
 
     def trades(self, trades: Sequence[WsTrade]) -> list[tuple[WsTrade, int]]:
-        """Trades that were not seen before, in order, each with its place among those of its coin and time.
+        """Return the new trades in order, each with its index among the trades of its coin and time.
 
         A snapshot may begin with the newest trade.
         """
         backwards = bool(trades) and trades[0].time > trades[-1].time
         ordered = sorted(trades[::-1] if backwards else trades, key=lambda trade: trade.time)
         for trade in ordered:
-            self._check_reaches_back(trade)
-        found = [(trade, place) for trade in ordered if (place := self._place(trade)) is not None]
+            self._check_continuity(trade)
+        found = [(trade, index) for trade in ordered if (index := self._index_if_new(trade)) is not None]
         self.skipped[REPEATED_TRADE] += len(ordered) - len(found)
         return found
 
-    def _check_reaches_back(self, trade: WsTrade) -> None:
-        """Count a gap unless the first message of a subscription, its last trades, reaches back to the stored trade."""
+    def _check_continuity(self, trade: WsTrade) -> None:
+        """Count a gap unless the first message of a subscription overlaps with the stored position.
+
+        The first message is a snapshot of the latest trades.
+        """
         if trade.coin in self._seen_coins:
             return
         self._seen_coins.add(trade.coin)
@@ -107,8 +121,8 @@ class NewEvents:
             self.gaps += 1
             log.warning("trades may be missing", coin=trade.coin, after_ms=stored.time, before_ms=trade.time)
 
-    def _place(self, trade: WsTrade) -> int | None:
-        """Note a trade; None when it was seen. Trades of a coin come in the order of their time."""
+    def _index_if_new(self, trade: WsTrade) -> int | None:
+        """Add a trade, and return its index; None for a repeated one. Trades of a coin arrive in the order of time."""
         newest = self.position.coins.setdefault(trade.coin, CoinPosition(trade.time, []))
         if trade.time > newest.time:
             newest.time, newest.tids = trade.time, []
@@ -118,7 +132,7 @@ class NewEvents:
         return len(newest.tids) - 1
 
     def blocks(self, blocks: Iterable[ExplorerBlock]) -> list[ExplorerBlock]:
-        """Blocks that were not seen before, in order."""
+        """Return the new blocks, in order."""
         found: list[ExplorerBlock] = []
         for block in sorted(blocks, key=lambda block: block.height):
             last = self.position.height
@@ -140,9 +154,11 @@ class NewEvents:
 
 
 class _Session:
-    """One connection, from the subscriptions to its end."""
+    """Handles one connection, from the subscriptions to its end."""
 
-    def __init__(self, connection: ClientConnection, new: NewEvents, entity: Entity, coins: Sequence[str]) -> None:
+    def __init__(
+        self, connection: ClientConnection, new: EventDeduplicator, entity: Entity, coins: Sequence[str]
+    ) -> None:
         self._connection = connection
         self._new = new
         self._entity = entity
@@ -150,11 +166,11 @@ class _Session:
         self._unanswered: set[str] = set()
         self._records: list[StreamRecord] = []
         self._time_ms = 0
-        self._bad = 0
-        self._answer_by = self._heard = self._pinged = time.monotonic()
+        self._unreadable_messages = 0
+        self._answer_by = self._heard_at = self._pinged_at = time.monotonic()
 
     def steps(self) -> Iterator[Step | None]:
-        """Steps of new records. When the connection ends, the records before its end come first, then the error."""
+        """Yield steps with new records. When the connection ends, the last records are yielded before the error."""
         self._begin()
         while True:
             ended = self._gather()
@@ -164,7 +180,7 @@ class _Session:
             self._check()
 
     def _begin(self) -> None:
-        self._answer_by = time.monotonic() + ANSWER_S
+        self._answer_by = time.monotonic() + ANSWER_TIMEOUT_S
         if self._entity == "block":
             self._subscribe("explorerBlock", [""])
         elif self._coins:
@@ -179,14 +195,14 @@ class _Session:
             self._connection.send(messages.subscribe(kind, coin), text=True)
 
     def _gather(self) -> ConnectionClosed | None:
-        """Read messages for a moment. Returns how the connection ended; None while it is open."""
-        until, timeout_s = time.monotonic() + QUIET_S, QUIET_S
+        """Read messages for a moment. Returns the error when the connection ended; None while it is open."""
+        until, timeout_s = time.monotonic() + IDLE_YIELD_S, IDLE_YIELD_S
         try:
             while timeout_s >= 0:
                 text = self._connection.recv(timeout_s)
-                self._heard = time.monotonic()
+                self._heard_at = time.monotonic()
                 self._read(text)
-                until = min(until, self._heard + GATHER_S)
+                until = min(until, self._heard_at + BATCH_WINDOW_S)
                 timeout_s = until - time.monotonic()
         except TimeoutError:
             return None
@@ -201,12 +217,12 @@ class _Session:
                 blocks = self._new.blocks(message)
                 self._add([messages.block_record(block) for block in blocks], [block.blockTime for block in blocks])
             else:
-                self._hear(message)
+                self._handle_message(message)
         except (msgspec.DecodeError, RecursionError) as error:
-            self._bad += 1
-            log.warning("left out", reason=BAD_MESSAGE, error=str(error), begins=str(text[:80]))
+            self._unreadable_messages += 1
+            log.warning("skipped an unreadable message", reason=BAD_MESSAGE, error=str(error), begins=str(text[:80]))
 
-    def _hear(self, message: messages.Message) -> None:
+    def _handle_message(self, message: messages.Message) -> None:
         match message.channel:
             case "trades":
                 trades = self._new.trades(messages.trades(message.data))
@@ -216,7 +232,7 @@ class _Session:
             case "post":
                 coins = messages.markets(message.data)
                 self._unanswered.discard("meta")
-                self._answer_by = time.monotonic() + ANSWER_S
+                self._answer_by = time.monotonic() + ANSWER_TIMEOUT_S
                 self._subscribe("trades", coins)
             case "error":
                 raise NodeUnavailable(f"The WebSocket API refuses a request: {bytes(message.data).decode()}.")
@@ -227,21 +243,21 @@ class _Session:
 
     def _step(self) -> Step | None:
         skipped, gaps = self._new.take_counts()
-        if self._bad:
-            skipped[BAD_MESSAGE] = self._bad
-        records, self._records, self._bad = self._records, [], 0
+        if self._unreadable_messages:
+            skipped[BAD_MESSAGE] = self._unreadable_messages
+        records, self._records, self._unreadable_messages = self._records, [], 0
         if not records and not skipped and not gaps:
             return None
         return Step(records, msgspec.json.encode(self._new.position), self._time_ms, skipped, gaps)
 
     def _check(self) -> None:
-        """Raises NodeUnavailable when the server owes an answer, or is silent."""
+        """Raise NodeUnavailable when a response is overdue, or when the connection is silent."""
         now = time.monotonic()
         if self._unanswered and now > self._answer_by:
             some = ", ".join(sorted(self._unanswered)[:5])
             raise NodeUnavailable(f"The WebSocket API did not confirm {len(self._unanswered)} requests: {some}.")
-        if now - self._heard > SILENT_S:
-            raise NodeUnavailable(f"The WebSocket API was silent for {SILENT_S:.0f} s.")
-        if now - self._pinged > PING_S:
-            self._pinged = now
+        if now - self._heard_at > SILENCE_TIMEOUT_S:
+            raise NodeUnavailable(f"The WebSocket API was silent for {SILENCE_TIMEOUT_S:.0f} s.")
+        if now - self._pinged_at > PING_S:
+            self._pinged_at = now
             self._connection.send(messages.PING, text=True)

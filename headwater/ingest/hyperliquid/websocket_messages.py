@@ -1,6 +1,6 @@
-"""Messages of Hyperliquid's WebSocket API (its documentation, "Websocket" and "Subscriptions").
+"""The messages of Hyperliquid's WebSocket API (see "Websocket" and "Subscriptions" of its documentation).
 
-Blocks come from `explorerBlock`, as bare arrays without a channel.
+Blocks of the subscription `explorerBlock` arrive as arrays without a channel.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ class Message(msgspec.Struct):
 
 
 class ExplorerBlock(msgspec.Struct):
-    """A block; it is a record of the stream `block` as it comes."""
+    """A block, which is a record of the stream `block` without changes."""
 
     height: int
     blockTime: int  # noqa: N815  # the API's spelling
@@ -33,7 +33,7 @@ class ExplorerBlock(msgspec.Struct):
 
 
 class WsTrade(msgspec.Struct):
-    """A trade. time in ms. users: buyer, seller."""
+    """A trade of the channel `trades`. time: in ms. users: the buyer, then the seller."""
 
     coin: str
     side: Side
@@ -85,13 +85,13 @@ _META = msgspec.json.Decoder(_Payload)
 
 
 def subscribe(kind: str, coin: str = "") -> bytes:
-    """The request for a channel."""
+    """Return the request to subscribe to a channel."""
     subscription = {"type": kind, "coin": coin} if coin else {"type": kind}
     return msgspec.json.encode({"method": "subscribe", "subscription": subscription})
 
 
 def read(text: str | bytes) -> Message | list[ExplorerBlock]:
-    """A message. Raises msgspec.DecodeError."""
+    """Decode a message. Raises msgspec.DecodeError."""
     data = text.encode() if isinstance(text, str) else text
     if data.lstrip()[:1] == b"[":
         return _BLOCKS.decode(data)
@@ -99,18 +99,18 @@ def read(text: str | bytes) -> Message | list[ExplorerBlock]:
 
 
 def trades(data: msgspec.Raw) -> list[WsTrade]:
-    """The data of the channel `trades`. Raises msgspec.DecodeError."""
+    """Decode the data of the channel `trades`. Raises msgspec.DecodeError."""
     return _TRADES.decode(data)
 
 
 def confirmed(data: msgspec.Raw) -> tuple[str, str]:
-    """Type and coin that the data of `subscriptionResponse` confirm. Raises msgspec.DecodeError."""
+    """Return the type and coin that `subscriptionResponse` confirms. Raises msgspec.DecodeError."""
     subscription = _CONFIRMATION.decode(data).subscription
     return subscription.type, subscription.coin
 
 
 def markets(data: msgspec.Raw) -> list[str]:
-    """All coins that are traded, from the answer to META_REQUEST. Raises msgspec.DecodeError."""
+    """Return all traded coins from the response to META_REQUEST. Raises msgspec.DecodeError."""
     response = _POST.decode(data).response
     if response.type != "info":
         raise msgspec.ValidationError(f"the request for meta was answered with {response.type}")
@@ -118,13 +118,16 @@ def markets(data: msgspec.Raw) -> list[str]:
 
 
 def trade_record(trade: WsTrade, trade_index: int) -> StreamRecord:
-    """A trade as a record; the API does not name its block. trade_index: among the trades of its coin and time."""
-    return records.trade(
+    """Convert a trade to a record, without its block, which the API omits.
+
+    trade_index: the index among the trades of its coin and time.
+    """
+    return records.trade_record(
         Trade(trade.coin, trade.side, trade.px, trade.sz, trade.time, trade.hash, trade.tid, trade.users,
               trade_index=trade_index)
     )  # fmt: skip
 
 
 def block_record(block: ExplorerBlock) -> StreamRecord:
-    """A block as a record."""
-    return records.block(msgspec.Raw(msgspec.json.encode(block)), block.height)
+    """Convert a block to a record."""
+    return records.block_record(msgspec.Raw(msgspec.json.encode(block)), block.height)

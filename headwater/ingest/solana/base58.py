@@ -1,4 +1,4 @@
-"""Base58 in Bitcoin's alphabet (draft-msporny-base58): how Solana writes keys, signatures and data."""
+"""Base58 in Bitcoin's alphabet (draft-msporny-base58), the encoding of keys, signatures and data on Solana."""
 
 from functools import lru_cache
 from typing import Final
@@ -7,14 +7,14 @@ _ALPHABET: Final = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _PAIRS: Final = [bytes([high, low]) for high in _ALPHABET for low in _ALPHABET]
 _VALUES: Final = bytes(_ALPHABET.index(byte) if byte in _ALPHABET else 255 for byte in range(256))
 _CHUNK: Final = 10
-"""Digits that are taken off at once: 58 ** 10 is below 2 ** 63, where Python's integers are fast."""
+"""The number of digits per division: 58 ** 10 is below 2 ** 63, where Python's integers are fast."""
 _BASE: Final = 58**_CHUNK
-CACHED: Final = 1 << 13
-"""Much data comes again and again, budgets and swaps of a kind above all."""
+CACHE_SIZE: Final = 1 << 13
+"""The size of the decode cache. Instruction data repeats a lot, above all compute budget instructions and swaps."""
 
 
 def encode(data: bytes) -> str:
-    """Leading zero bytes are ones."""
+    """Encode bytes. Each leading zero byte becomes a `1`."""
     number, chunks = int.from_bytes(data), []
     while number:
         number, rest = divmod(number, _BASE)
@@ -25,12 +25,12 @@ def encode(data: bytes) -> str:
     return (b"1" * (len(data) - len(data.lstrip(b"\0"))) + digits).decode()
 
 
-@lru_cache(CACHED)
+@lru_cache(CACHE_SIZE)
 def decode(text: str) -> bytes:
-    """Raises ValueError when there is another character."""
+    """Decode a text. Raises ValueError for a character outside of the alphabet."""
     digits = text.encode("ascii", "replace").translate(_VALUES)
     if 255 in digits:
-        raise ValueError("a character that base58 does not have")
+        raise ValueError("the text contains a character that base58 does not have")
     number = 0
     for at in range(0, len(digits), _CHUNK):
         part = digits[at : at + _CHUNK]

@@ -1,6 +1,7 @@
-"""A block as nodes return it: the result of `getBlock` with transactionDetails `full`, encoding `json` or `base64`.
+"""The structure of blocks in JSON: results of `getBlock` with transactionDetails `full`, encoding `json` or `base64`.
 
-A member that the node did not record is null or absent there, and None here. An empty list says that there were none.
+A member that the node did not record is null or absent in JSON, and None in these structs. An empty list says that
+there were none.
 """
 
 import base64
@@ -26,18 +27,18 @@ TOP_LEVEL_STACK_HEIGHT: Final = 1
 
 
 class _Struct(msgspec.Struct, rename="camel"):
-    """Members that are not declared are skipped."""
+    """Base of the structures. Decoding skips members that are not declared."""
 
 
 class Amount(_Struct):
-    """Of a token, in its smallest unit, as a decimal string."""
+    """A token amount in the token's smallest unit, as a decimal string."""
 
     amount: str
     decimals: int
 
 
 class TokenBalance(_Struct):
-    """Of the account with this index. Blocks of old nodes name no owner."""
+    """The token balance of the account at this index. Blocks of old nodes have no owner."""
 
     account_index: int
     mint: str
@@ -46,7 +47,12 @@ class TokenBalance(_Struct):
 
 
 class CompiledInstruction(_Struct):
-    """data: base58. stack_height: 1 for an instruction of the transaction itself, and one more for each call within."""
+    """An instruction.
+
+    Attributes:
+        data: The data in base58.
+        stack_height: 1 for an instruction of the transaction itself, plus 1 for each nested call.
+    """
 
     program_id_index: int
     accounts: list[int]
@@ -55,21 +61,21 @@ class CompiledInstruction(_Struct):
 
 
 class InnerInstructions(_Struct):
-    """What the programs called that the instruction `index` ran."""
+    """The instructions that programs called (CPI) while instruction `index` ran."""
 
     index: int
     instructions: list[CompiledInstruction]
 
 
 class LoadedAddresses(_Struct):
-    """From lookup tables."""
+    """The addresses that a transaction loaded from lookup tables."""
 
     writable: list[str]
     readonly: list[str]
 
 
 class Meta(_Struct):
-    """How a transaction ended. Blocks of old nodes lack some."""
+    """The outcome of a transaction. Blocks of old nodes lack some members."""
 
     err: msgspec.Raw
     fee: int
@@ -84,7 +90,7 @@ class Meta(_Struct):
 
 
 class Header(_Struct):
-    """How the account keys are divided: signers first, in each part the writable ones first."""
+    """The division of the account keys: signers come first, and in each part the writable keys come first."""
 
     num_required_signatures: int
     num_readonly_signed_accounts: int
@@ -92,7 +98,7 @@ class Header(_Struct):
 
 
 class TableLookup(_Struct):
-    """The addresses that a transaction loads from the lookup table at account_key, by their indexes in the table."""
+    """The indexes of the addresses that a transaction loads from the lookup table at account_key."""
 
     account_key: str
     writable_indexes: list[int]
@@ -100,7 +106,7 @@ class TableLookup(_Struct):
 
 
 class Message(_Struct):
-    """What was signed. Legacy messages have no address_table_lookups."""
+    """The signed message of a transaction. Legacy messages have no address_table_lookups."""
 
     header: Header
     account_keys: list[str]
@@ -110,41 +116,49 @@ class Message(_Struct):
 
 
 class JsonTransaction(_Struct):
-    """The encoding `json`."""
+    """A transaction in the encoding `json`."""
 
     signatures: list[str]
     message: Message
 
 
-class Entry(_Struct):
-    """A transaction, or its wire format and the name of the encoding. version: `legacy` or a number."""
+class TransactionEntry(_Struct):
+    """A transaction of a block. Its version is `legacy` or a number; in base64 it is a pair of data and encoding."""
 
     transaction: JsonTransaction | tuple[str, str]
     meta: Meta | None = None
     version: str | int | None = None
 
 
-class Link(_Struct):
-    """A block without its transactions. parent_slot: of the block before; the slots between are skipped."""
+class BlockLink(_Struct):
+    """A block without its transactions. parent_slot: the slot of the previous block; slots between them are skipped."""
 
     parent_slot: int
 
 
-class Block(Link):
-    """block_time: seconds since the epoch."""
+class Block(BlockLink):
+    """A block with its transactions. block_time: seconds since the epoch."""
 
     blockhash: str
-    transactions: list[Entry]
+    transactions: list[TransactionEntry]
     block_height: int | None = None
     block_time: Annotated[int, msgspec.Meta(ge=0, le=MAX_BLOCK_TIME)] | None = None
 
 
 BLOCK: Final = msgspec.json.Decoder(Block | None)
-LINK: Final = msgspec.json.Decoder(Link | None)
+BLOCK_LINK: Final = msgspec.json.Decoder(BlockLink | None)
 
 
 class Instruction(NamedTuple):
-    """accounts, program: indexes of the transaction's account keys. base58: of the data."""
+    """A decoded instruction.
+
+    Attributes:
+        program: The index of the program in the transaction's account keys.
+        accounts: The indexes of the accounts in the transaction's account keys.
+        data: The decoded data.
+        base58: The data in base58.
+        stack_height: See CompiledInstruction.
+    """
 
     program: int
     accounts: Sequence[int]
@@ -153,8 +167,8 @@ class Instruction(NamedTuple):
     stack_height: int | None
 
 
-class Signed(NamedTuple):
-    """A transaction, whatever its encoding. lookups: None in a legacy transaction, which can have none."""
+class DecodedTransaction(NamedTuple):
+    """A transaction, decoded from either encoding. lookups: None in a legacy transaction, which can't have any."""
 
     version: str
     signatures: list[str]
@@ -165,8 +179,8 @@ class Signed(NamedTuple):
     lookups: list[TableLookup] | None
 
 
-def signed(entry: Entry) -> Signed | None:
-    """The transaction of an entry; None for a vote. Raises ValueError when the entry can't be read."""
+def decode_transaction(entry: TransactionEntry) -> DecodedTransaction | None:
+    """Decode the transaction of an entry; None for a vote. Raises ValueError when the entry can't be decoded."""
     if isinstance(entry.transaction, tuple):
         return _from_wire(*entry.transaction)
     signatures, message = entry.transaction.signatures, entry.transaction.message
@@ -174,7 +188,7 @@ def signed(entry: Entry) -> Signed | None:
     programs = [message.account_keys[one.program_id_index : one.program_id_index + 1] for one in message.instructions]
     if _is_vote(version == LEGACY, len(signatures), programs == [[VOTE_PROGRAM]]):
         return None
-    return Signed(
+    return DecodedTransaction(
         version,
         signatures,
         message.header,
@@ -186,27 +200,27 @@ def signed(entry: Entry) -> Signed | None:
 
 
 def _is_vote(is_legacy: bool, signatures: int, runs_vote_program_only: bool) -> bool:
-    """The rule by which Agave, the validator's software, marks simple vote transactions.
+    """Return whether a transaction is a simple vote, by the rule of the validator Agave.
 
-    See `is_simple_vote_transaction` there. Whatever else runs the vote program, or only names it, is no vote.
+    See `is_simple_vote_transaction` there. Other transactions that run or name the vote program are not votes.
     """
     return runs_vote_program_only and is_legacy and signatures <= _MOST_VOTE_SIGNATURES
 
 
 def _version(named: str | int | None, lookups: list[TableLookup] | None) -> str:
-    """Nodes that know of legacy transactions alone name no version."""
+    """Return the version of a transaction. Nodes that know only legacy transactions omit it."""
     if named is None:
         return LEGACY if lookups is None else "0"
     return str(named)
 
 
 def instruction(compiled: CompiledInstruction, stack_height: int | None) -> Instruction:
-    """Raises ValueError when the data is not in base58."""
+    """Decode an instruction. Raises ValueError when its data is not base58."""
     data = base58.decode(compiled.data)
     return Instruction(compiled.program_id_index, compiled.accounts, data, compiled.data, stack_height)
 
 
-def _from_wire(content: str, encoding: str) -> Signed | None:
+def _from_wire(content: str, encoding: str) -> DecodedTransaction | None:
     if encoding != "base64":
         raise ValueError(f"the encoding {encoding} is not known")
     parsed = VersionedTransaction.from_bytes(base64.b64decode(content, validate=True))
@@ -217,7 +231,7 @@ def _from_wire(content: str, encoding: str) -> Signed | None:
     programs = [keys[one.program_id_index : one.program_id_index + 1] for one in message.instructions]
     if _is_vote(is_legacy, len(parsed.signatures), programs == [[_VOTE_KEY]]):
         return None
-    return Signed(
+    return DecodedTransaction(
         LEGACY if is_legacy else "0",
         [str(signature) for signature in parsed.signatures],
         Header(

@@ -1,8 +1,8 @@
-"""A node's blocks as steps, in the order of their slots.
+"""Reads the blocks of a Solana node in the order of their slots, and yields them as steps.
 
-Nodes behind one address are not all equally far, and one that is behind leaves its newest blocks out of getBlocks
-without a word. So no slot counts as skipped because a node says so, but because the next block names the one before: a
-block that does not name the last one as its parent is not taken, and the slots between are asked for again.
+Nodes behind a load balancer may be at different heights, and a node that lags omits the newest blocks from getBlocks
+without an error. So a slot counts as skipped only when the next block's parent proves it. A block whose parent is not
+the last stored block is not accepted, and the slots in between are requested again.
 """
 
 from collections import deque
@@ -16,29 +16,34 @@ import msgspec
 
 from headwater.errors import NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
-from headwater.ingest.closing import Closing
+from headwater.ingest.cancellation import CancelToken
 from headwater.ingest.options import IngestOptions
 from headwater.ingest.position import read_position
 from headwater.ingest.solana.blocks import Block
 from headwater.ingest.solana.options import SolanaOptions
 from headwater.ingest.solana.records import ENTITY, records
-from headwater.ingest.solana.rpc import MOST_SLOTS, Rpc
+from headwater.ingest.solana.rpc import MAX_SLOTS_PER_CALL, Rpc
 
-SPAN: Final = 1_000
-"""Slots that are asked for at once, at first; more when all of them are skipped."""
+SLOTS_PER_REQUEST: Final = 1_000
+"""The number of slots in one request; it is doubled while all slots are skipped."""
 STEP_BYTES: Final = 8 << 20
-"""Records of blocks that are there already are stored together up to this size."""
+"""Fetched blocks go into one step until its records have this size."""
 
 
 class Position(msgspec.Struct):
-    """next_slot: the first that is not stored. block: the slot of the last block; None when there was none yet."""
+    """The position of a Solana ingest.
+
+    Attributes:
+        next_slot: The first slot that is not stored.
+        block: The slot of the last stored block; None before the first.
+    """
 
     next_slot: int
     block: int | None = None
 
 
 class _Fetched(NamedTuple):
-    """is_next_there: the block behind this one is here too."""
+    """A fetched block. is_next_there: whether the next block is fetched already, so that both can go into one step."""
 
     slot: int
     block: Block
@@ -51,14 +56,17 @@ class SolanaFeed:
     streams: Sequence[str] = (ENTITY,)
 
     def __init__(self, options: SolanaOptions, stop: Event) -> None:
-        """stop: ends its waits."""
+        """Create the feed. stop: cancels its waits."""
         self._options = options
         self._stop = stop
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """Ends behind `to_slot`. A first start begins at `from_slot`, or at the newest slot, and stores that first."""
-        with self._opened() as (rpc, pool, closing):
-            walk = _Walk(self._options, rpc, pool)
+        """Yield the steps; return after `to_slot`.
+
+        A first start begins at `from_slot`, or at the newest slot, and stores that position first.
+        """
+        with self._opened() as (rpc, pool, cancel_token):
+            walk = _BlockWalk(self._options, rpc, pool)
             walk.begin(position)
             if position is None:
                 yield walk.step([], 0)
@@ -66,53 +74,53 @@ class SolanaFeed:
                 before = walk.position.next_slot
                 yield from walk.steps()
                 if walk.position.next_slot == before:
-                    closing.wait(self._options.poll_s)
+                    cancel_token.wait(self._options.poll_s)
                     yield None
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[Rpc, ThreadPoolExecutor, Closing]]:
-        """A client of its own for each run."""
-        options, closing = self._options, Closing(self._stop)
-        rpc = Rpc(options.rpc.get_secret_value(), options.commitment, options.encoding, options.rate, closing)
+    def _opened(self) -> Iterator[tuple[Rpc, ThreadPoolExecutor, CancelToken]]:
+        """Open a client and a thread pool for one run."""
+        options, cancel_token = self._options, CancelToken(self._stop)
+        rpc = Rpc(options.rpc.get_secret_value(), options.commitment, options.encoding, options.rate, cancel_token)
         pool = ThreadPoolExecutor(options.parallel, "getBlock")
         try:
-            yield rpc, pool, closing
+            yield rpc, pool, cancel_token
         finally:
-            closing.set()
+            cancel_token.set()
             pool.shutdown(cancel_futures=True)
             rpc.close()
 
 
-class _Walk:
-    """From block to block."""
+class _BlockWalk:
+    """Fetches blocks after the position, and advances the position."""
 
     def __init__(self, options: SolanaOptions, rpc: Rpc, pool: ThreadPoolExecutor) -> None:
         self._options = options
         self._rpc = rpc
         self._pool = pool
-        self._span = SPAN
-        self._is_proven = False
+        self._span = SLOTS_PER_REQUEST
+        self._range_is_complete = False
         self.position = Position(0)
 
     def begin(self, position: bytes | None) -> None:
-        """Go on behind a stored position."""
+        """Continue after a stored position; None at the first start."""
         if position is not None:
             self.position = read_position(position, Position, self._options.name)
             return
         first = self._options.from_slot
         self.position = Position(self._rpc.newest() if first is None else first)
 
-    def step(self, made: Sequence[StreamRecord], time_ms: int) -> Step:
-        """These records, and the position that is reached."""
-        return Step(made, msgspec.json.encode(self.position), time_ms)
+    def step(self, records: Sequence[StreamRecord], time_ms: int) -> Step:
+        """Return a step with these records and the current position."""
+        return Step(records, msgspec.json.encode(self.position), time_ms)
 
     def ended(self) -> bool:
-        """Whether all slots up to `to_slot` are stored, and none of their blocks was left out."""
+        """Return whether all slots up to `to_slot` are stored, and none of their blocks is missing."""
         last = self._options.to_slot
-        return last is not None and (self.position.next_slot > last or self._is_proven)
+        return last is not None and (self.position.next_slot > last or self._range_is_complete)
 
     def steps(self) -> Iterator[Step]:
-        """What is there now, up to the newest slot."""
+        """Yield steps with the blocks that exist now, up to the newest slot."""
         newest = self._rpc.newest()
         wanted = newest if self._options.to_slot is None else min(newest, self._options.to_slot)
         first = self.position.next_slot
@@ -120,34 +128,34 @@ class _Walk:
         if last < first:
             return
         slots = [slot for slot in self._rpc.slots(first, last) if first <= slot <= last]
-        yield from self._stored(slots)
+        yield from self._steps_of(slots)
         if slots:
-            self._span = SPAN
+            self._span = SLOTS_PER_REQUEST
         elif last < wanted:
-            self._span = min(MOST_SLOTS, self._span * 2)
+            self._span = min(MAX_SLOTS_PER_CALL, self._span * 2)
         elif wanted == self._options.to_slot:
-            self._prove()
+            self._verify_end_of_range()
 
-    def _stored(self, slots: Sequence[int]) -> Iterator[Step]:
-        """Steps of the blocks of these slots."""
-        made: list[StreamRecord] = []
+    def _steps_of(self, slots: Sequence[int]) -> Iterator[Step]:
+        """Yield steps with the blocks of these slots."""
+        records: list[StreamRecord] = []
         size, time_ms, is_stored = 0, 0, True
         for slot, block, is_next_there in self._fetched(slots):
             fault = self._fault(slot, block.parent_slot)
             if fault is None:
                 new = self._records(slot, block)
-                made += new
+                records += new
                 size += sum(len(record.value) for record in new)
                 time_ms = max(time_ms, (block.block_time or 0) * 1000)
                 self.position, is_stored = Position(slot + 1, slot), False
             if not is_stored and (fault or size >= STEP_BYTES or not is_next_there):
-                yield self.step(made, time_ms)
-                made, size, is_stored = [], 0, True
+                yield self.step(records, time_ms)
+                records, size, is_stored = [], 0, True
             if fault is not None:
                 raise NodeUnavailable(fault)
 
     def _fetched(self, slots: Sequence[int]) -> Iterator[_Fetched]:
-        """Blocks in order, several requests in flight."""
+        """Yield blocks in order, with several requests in flight."""
         waiting: deque[tuple[int, Future[Block]]] = deque()
         left = deque(slots)
         while left or waiting:
@@ -158,7 +166,7 @@ class _Walk:
             yield _Fetched(slot, fetched.result(), bool(waiting) and _has_result(waiting[0][1]))
 
     def _fault(self, slot: int, parent: int) -> str | None:
-        """Why the block of this slot can't follow on what is stored."""
+        """Return why the block of this slot can't follow the last stored block; None if it can."""
         block = self.position.block
         is_genesis = slot == parent == 0
         if parent == block or (block is None and (is_genesis or parent < self.position.next_slot)):
@@ -166,14 +174,17 @@ class _Walk:
         if parent == slot:
             return (
                 f"The node's block of slot {slot} names its own slot as that of its parent (parentSlot), so nobody can "
-                "tell whether a block is missing before it. Mend the node, or use another one."
+                "tell whether a block is missing before it. Repair the node, or use another one."
             )
         if block is not None and parent < block:
             return (
-                f"The node's block of slot {slot} follows on slot {parent}: slot {block}, whose records are stored, is "
-                "not on its chain. If that stays so, start an ingest of another --name with --from-slot."
+                f"The node's block of slot {slot} has its parent in slot {parent}: slot {block}, whose records are "
+                "stored, is not on its chain. If this persists, start an ingest with another --name and --from-slot."
             )
-        return f"The node left out the block of slot {parent}, which that of slot {slot} follows on."
+        return (
+            f"The node omitted the block of slot {parent}, the parent of the block of slot {slot}. "
+            "It is requested again."
+        )
 
     def _records(self, slot: int, block: Block) -> list[StreamRecord]:
         try:
@@ -181,16 +192,16 @@ class _Walk:
         except (ValueError, IndexError) as error:
             raise NodeUnavailable(f"The node's block of slot {slot} can't be read: {error}.") from error
 
-    def _prove(self) -> None:
-        """The end of a range: the block behind it shows that the range's last one is not missing."""
+    def _verify_end_of_range(self) -> None:
+        """Verify the end of a range: the parent of the first block after it proves that no block is missing."""
         assert self._options.to_slot is not None
-        behind = self._rpc.slot_from(self._options.to_slot + 1)
-        if behind is None:
+        next_slot = self._rpc.first_slot_from(self._options.to_slot + 1)
+        if next_slot is None:
             return
-        fault = self._fault(behind, self._rpc.parent_of(behind))
+        fault = self._fault(next_slot, self._rpc.parent_of(next_slot))
         if fault is not None:
             raise NodeUnavailable(fault)
-        self._is_proven = True
+        self._range_is_complete = True
 
 
 def _has_result(block: "Future[Block]") -> bool:
@@ -198,6 +209,6 @@ def _has_result(block: "Future[Block]") -> bool:
 
 
 def open_solana(options: IngestOptions, _: object, stop: Event) -> SolanaFeed:
-    """The feed of an ingest of this kind."""
+    """Return the feed of an ingest of this kind."""
     assert isinstance(options, SolanaOptions)
     return SolanaFeed(options, stop)

@@ -8,9 +8,13 @@ from headwater.ingest.options import HttpUrl, IngestOptions
 
 
 class SolanaOptions(IngestOptions):
-    """rpc: URL of a node, or `$NAME` of a variable that holds it. rate: calls a second, 0 for no limit.
+    """The options of a Solana ingest.
 
-    parallel: blocks that are fetched at once. poll_s: seconds between two questions for the newest slot.
+    Attributes:
+        rpc: The URL of a node, or `$NAME` of an environment variable.
+        rate: The calls per second; 0 for no limit.
+        parallel: The number of blocks that are fetched at once.
+        poll_s: The seconds between two requests for the newest slot.
     """
 
     chain: str = "solana"

@@ -1,8 +1,9 @@
-"""Records of the stream `nonvoting_transaction` from blocks.
+"""Converts blocks to records of the stream `nonvoting_transaction`.
 
 Field names are those of the public schema of the data source. `parsed`, `parsed_type` and `program_name` are null: they
-come from the node's own parser (encoding `jsonParsed`), which differs from version to version and leaves out the data
-of what it parses; here every instruction has its data. What the node did not record is null, never empty.
+would come from the node's parser (encoding `jsonParsed`). Its output depends on the node's version and omits the raw
+data of parsed instructions, so it is not used; every instruction here has its data. What the node did not record is
+null, never empty.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,25 +15,25 @@ import msgspec
 from headwater.ingest.base import StreamRecord
 from headwater.ingest.solana.blocks import (
     Block,
-    Entry,
+    DecodedTransaction,
     Header,
     Instruction,
     Meta,
-    Signed,
     TableLookup,
     TokenBalance,
+    TransactionEntry,
+    decode_transaction,
     instruction,
-    signed,
 )
 
 ENTITY: Final = "nonvoting_transaction"
 
-encode: Final = msgspec.json.Encoder().encode
+_encode: Final = msgspec.json.Encoder().encode
 Json = dict[str, Any]
 
 
 def records(block: Block, slot: int, chain_name: str) -> Iterator[StreamRecord]:
-    """All transactions but votes, in the block's order. Raises ValueError when one can't be read."""
+    """Yield a record for each transaction of a block except votes. Raises ValueError when one can't be converted."""
     about = {
         "block_slot": slot,
         "block_height": block.block_height,
@@ -42,12 +43,15 @@ def records(block: Block, slot: int, chain_name: str) -> Iterator[StreamRecord]:
     for index, entry in enumerate(block.transactions):
         record = transaction_record(entry, index, about)
         if record is not None:
-            yield StreamRecord(ENTITY, f"{chain_name}:{record['txn_id']}".encode(), encode(record))
+            yield StreamRecord(ENTITY, f"{chain_name}:{record['txn_id']}".encode(), _encode(record))
 
 
-def transaction_record(entry: Entry, index: int, about: Json) -> Json | None:
-    """A record; None for a vote. about: members that tell of the block. Raises ValueError when it can't be read."""
-    transaction, meta = signed(entry), entry.meta
+def transaction_record(entry: TransactionEntry, index: int, about: Json) -> Json | None:
+    """Convert a transaction to a record; None for a vote. about: the members that describe the block.
+
+    Raises ValueError when the transaction can't be converted.
+    """
+    transaction, meta = decode_transaction(entry), entry.meta
     if transaction is None:
         return None
     if meta is None:
@@ -56,9 +60,9 @@ def transaction_record(entry: Entry, index: int, about: Json) -> Json | None:
 
 
 class _Transaction:
-    """One transaction on its way into a record."""
+    """Converts one transaction to a record."""
 
-    def __init__(self, transaction: Signed, meta: Meta, index: int) -> None:
+    def __init__(self, transaction: DecodedTransaction, meta: Meta, index: int) -> None:
         self._transaction = transaction
         self._meta = meta
         self._index = index
@@ -140,7 +144,7 @@ class _Transaction:
         return {key: after - before for key, before, after in balances if after != before}
 
     def _instructions(self) -> tuple[list[Json], list[Json] | None]:
-        """The transaction's own instructions, and those that ran within them; None where these were not recorded."""
+        """Return the transaction's instructions, and the inner instructions; None if these were not recorded."""
         recorded = self._meta.inner_instructions
         groups = {group.index: group.instructions for group in recorded or ()}
         outer: list[Json] = []
@@ -181,7 +185,10 @@ class _Transaction:
 
 
 def _writable(header: Header, keys: int) -> list[bool]:
-    """As the message asks; the runtime takes system accounts and called programs as read-only whatever it asks."""
+    """Return whether each account is writable according to the message header.
+
+    The runtime treats system accounts and called programs as read-only anyway.
+    """
     signers = header.num_required_signatures
     writable_signers = signers - header.num_readonly_signed_accounts
     last = keys - header.num_readonly_unsigned_accounts
@@ -193,7 +200,7 @@ def _lookups(lookups: Sequence[TableLookup] | None) -> list[Json] | None:
 
 
 def _mapping(balances: Sequence[Json] | None, name: str, value: str) -> Json | None:
-    """One member of token balances by another one. None: not all of the balances were recorded."""
+    """Return a mapping from one member of token balances to another; None if not all balances were recorded."""
     return None if balances is None else {one[name]: one[value] for one in balances}
 
 
@@ -202,6 +209,6 @@ def _timestamp(seconds: int | None) -> str | None:
 
 
 def _error(err: msgspec.Raw) -> str | None:
-    """A name like `AccountInUse` as it is, anything else as JSON."""
+    """Return a named error such as `AccountInUse` unchanged, other errors as JSON."""
     decoded = msgspec.json.decode(err)
-    return decoded if decoded is None or isinstance(decoded, str) else encode(decoded).decode()
+    return decoded if decoded is None or isinstance(decoded, str) else _encode(decoded).decode()

@@ -1,27 +1,27 @@
-"""A Solana node's JSON-RPC interface. Used by several threads."""
+"""Calls the JSON-RPC methods of a Solana node."""
 
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from headwater.errors import IngestStopped, NodeUnavailable
-from headwater.ingest.closing import Closing
-from headwater.ingest.jsonrpc import Endpoint, ErrorObject, TransientFailure, checked
-from headwater.ingest.solana.blocks import BLOCK, LINK, Block, Link
+from headwater.ingest.cancellation import CancelToken
+from headwater.ingest.jsonrpc import Endpoint, ErrorObject, RetriableError, require_success
+from headwater.ingest.solana.blocks import BLOCK, BLOCK_LINK, Block, BlockLink
 
 _T = TypeVar("_T")
 
-MOST_SLOTS: Final = 500_000
-"""That getBlocks takes at once."""
+MAX_SLOTS_PER_CALL: Final = 500_000
+"""The widest range of slots that getBlocks accepts."""
 
-_HELP: Final = {
+_UNAVAILABLE_REASONS: Final = {
     -32007: "it lacks this block: use a node with more history",
     -32009: "it lacks this block: use a node with more history",
 }
-"""By error code (rpc_custom_error of the Solana client library): what trying again won't mend soon."""
-_STOP: Final = {
-    -32001: "it no longer keeps so old blocks: use a node with more history, or begin anew under another name",
-    -32011: "it keeps no history of transactions: use a node that does (--enable-rpc-transaction-history)",
+"""Errors that a quick retry does not fix, by error code (rpc_custom_error of the Solana client library)."""
+_FATAL_REASONS: Final = {
+    -32001: "it no longer stores blocks that old: use a node with more history, or an ingest with another --name",
+    -32011: "it stores no transaction history: use a node that does (--enable-rpc-transaction-history)",
     -32015: "the block has a transaction of a version that is not supported yet",
 }
 """What only the operator can mend."""
@@ -31,9 +31,13 @@ _SLOTS: Final = msgspec.json.Decoder(list[int])
 
 
 class Rpc:
-    """url: of the node. closing: when it is set, nothing waits and nothing is tried again."""
+    """Calls the methods of one node. Thread-safe.
 
-    def __init__(self, url: str, commitment: str, encoding: str, rate: float, closing: Closing) -> None:
+    url: the node's URL. rate: calls per second, 0 for no limit. cancel_token: once it is set, waits end and nothing is
+    retried.
+    """
+
+    def __init__(self, url: str, commitment: str, encoding: str, rate: float, cancel_token: CancelToken) -> None:
         self._commitment = {"commitment": commitment}
         self._whole = {
             **self._commitment,
@@ -42,33 +46,33 @@ class Rpc:
             "maxSupportedTransactionVersion": 0,
             "rewards": False,
         }
-        self._node = Endpoint(url, rate, closing)
+        self._node = Endpoint(url, rate, cancel_token)
 
     def close(self) -> None:
         """Close the connections."""
         self._node.close()
 
     def newest(self) -> int:
-        """The newest slot of the commitment. Raises NodeUnavailable, IngestStopped, as all of these."""
+        """Return the newest slot of the commitment. Raises NodeUnavailable, IngestStopped, like all methods."""
         return self._ask(_SLOT, "getSlot", self._commitment)
 
     def slots(self, first: int, last: int) -> list[int]:
-        """The slots between these, both included, that have a block; a node that is behind leaves out the newest."""
+        """Return the slots of a range, both ends included, that have a block. A lagging node omits the newest ones."""
         return self._ask(_SLOTS, "getBlocks", first, last, self._commitment)
 
-    def slot_from(self, first: int) -> int | None:
-        """The first slot from this one on that has a block; None when there is none yet."""
+    def first_slot_from(self, first: int) -> int | None:
+        """Return the first slot at or after this one that has a block; None if there is none yet."""
         slots = self._ask(_SLOTS, "getBlocksWithLimit", first, 1, self._commitment)
         return slots[0] if slots else None
 
     def block(self, slot: int) -> Block:
-        """The block of a slot that has one."""
+        """Return the block of a slot that has one."""
         block: Block = self._block(BLOCK, slot, self._whole)
         return block
 
     def parent_of(self, slot: int) -> int:
-        """The slot of the block before that of a slot that has one."""
-        link: Link = self._block(LINK, slot, {**self._whole, "transactionDetails": "none"})
+        """Return the parent slot of the block in a slot."""
+        link: BlockLink = self._block(BLOCK_LINK, slot, {**self._whole, "transactionDetails": "none"})
         return link.parent_slot
 
     def _block(self, decoder: "msgspec.json.Decoder[_T | None]", slot: int, options: dict[str, Any]) -> _T:
@@ -78,27 +82,27 @@ class Rpc:
         return block
 
     def _ask(self, decoder: "msgspec.json.Decoder[_T]", method: str, *params: Any, of: str = "") -> _T:
-        """The result of a call. of: what the call is about, for sentences that name it."""
+        """Return the result of a call. of: the subject of the call, for error messages."""
         call = f" {method}{of}"
-        return self._node.retried(lambda: self._once(decoder, method, params, call), call)
+        return self._node.call_with_retries(lambda: self._once(decoder, method, params, call), call)
 
     def _once(self, decoder: "msgspec.json.Decoder[_T]", method: str, params: tuple[Any, ...], call: str) -> _T:
         request = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-        answer = checked(self._node.post(request))
-        if isinstance(answer, list):
-            raise TransientFailure("what it sends is no JSON-RPC")
-        if answer.error is not None:
-            raise self._judged(answer.error, call)
+        response = require_success(self._node.post(request))
+        if isinstance(response, list):
+            raise RetriableError("the response is not JSON-RPC")
+        if response.error is not None:
+            raise self._classified(response.error, call)
         try:
-            return decoder.decode(answer.result)
+            return decoder.decode(response.result)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise TransientFailure(f"what it sends is no answer to the question ({error})") from None
+            raise RetriableError(f"the response has an unexpected form ({error})") from None
 
-    def _judged(self, error: ErrorObject, call: str) -> Exception:
-        """What may go better soon, or what takes longer."""
-        said = self._node.clean(error.message)
-        if error.code in _STOP:
-            return IngestStopped(f"The node refuses{call}: {_STOP[error.code]} ({said}).")
-        if error.code in _HELP:
-            return NodeUnavailable(f"The node refuses{call}: {_HELP[error.code]} ({said}).")
-        return TransientFailure(f"it says {said!r} ({error.code})")
+    def _classified(self, error: ErrorObject, call: str) -> Exception:
+        """Map a JSON-RPC error to a retriable error, to NodeUnavailable or to IngestStopped."""
+        said = self._node.redact_and_shorten(error.message)
+        if error.code in _FATAL_REASONS:
+            return IngestStopped(f"The node refuses{call}: {_FATAL_REASONS[error.code]} ({said}).")
+        if error.code in _UNAVAILABLE_REASONS:
+            return NodeUnavailable(f"The node refuses{call}: {_UNAVAILABLE_REASONS[error.code]} ({said}).")
+        return RetriableError(f"it says {said!r} ({error.code})")

@@ -336,7 +336,7 @@ def test_another_node_takes_over_without_loss_or_repeat(streams: Streams, anvil:
     assert process.returncode == 0, errors
     assert_once(streams, tokens, anvil, first, last)
     assert "the ingest uses another node" in errors
-    assert "does not give a block whole" in errors
+    assert "returned an incomplete block" in errors
     assert KEY not in output + errors
 
 

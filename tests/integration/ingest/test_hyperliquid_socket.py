@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from headwater.children import Backoff
+from headwater.backoff import Backoff
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.hyperliquid import websocket as sockets
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
 from headwater.ingest.hyperliquid.websocket import WebSocketFeed
-from headwater.ingest.runner import Meters, run
-from headwater.ingest.writer import Written
+from headwater.ingest.runner import IngestMetrics, run
+from headwater.ingest.writer import StepResult
 from tests.integration.ingest.hyperliquid_server import HyperliquidServer
 
 WITHIN_S = 20.0
@@ -42,10 +42,10 @@ class Store:
     position: bytes | None = None
     records: list[StreamRecord] = field(default_factory=list)
 
-    def write(self, step: Step) -> Written:
+    def write(self, step: Step) -> StepResult:
         self.records += step.records
         self.position = step.position
-        return Written({}, [])  # type: ignore[arg-type]  # counts are not read here
+        return StepResult({}, [])  # type: ignore[arg-type]  # counts are not read here
 
     @contextmanager
     def open(self) -> Iterator[tuple[Any, bytes | None]]:
@@ -59,7 +59,7 @@ class Store:
 @dataclass
 class Ingest:
     store: Store = field(default_factory=Store)
-    meters: Meters = field(default_factory=Meters)
+    meters: IngestMetrics = field(default_factory=IngestMetrics)
     stop: threading.Event = field(default_factory=threading.Event)
 
     @contextmanager
@@ -85,7 +85,7 @@ def server() -> Iterator[HyperliquidServer]:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "QUIET_S", 0.1)
+    monkeypatch.setattr(sockets, "IDLE_YIELD_S", 0.1)
 
 
 def subscribed(server: HyperliquidServer, *coins: str) -> None:
@@ -175,7 +175,7 @@ def test_a_coin_that_does_not_exist(server: HyperliquidServer, capsys: pytest.Ca
 
 def test_a_server_that_confirms_nothing(server: HyperliquidServer, capsys: pytest.CaptureFixture[str],
                                         monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    monkeypatch.setattr(sockets, "ANSWER_S", 0.2)
+    monkeypatch.setattr(sockets, "ANSWER_TIMEOUT_S", 0.2)
     server.silent = True
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):
@@ -187,7 +187,7 @@ def test_a_connection_is_kept_alive_and_given_up_when_silent(
     server: HyperliquidServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sockets, "PING_S", 0.2)
-    monkeypatch.setattr(sockets, "SILENT_S", 1.0)
+    monkeypatch.setattr(sockets, "SILENCE_TIMEOUT_S", 1.0)
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):
         until(lambda: server.pings > 5, "pings")

@@ -55,8 +55,8 @@ def resumed(feed: SolanaFeed, position: bytes | None = None) -> Generator[Step |
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries that don't wait long."""
-    monkeypatch.setattr("headwater.ingest.jsonrpc.AGAIN_S", 0.001)
-    monkeypatch.setattr("headwater.ingest.jsonrpc.PATIENCE_S", 0.05)
+    monkeypatch.setattr("headwater.ingest.jsonrpc.MAX_FIRST_BACKOFF_S", 0.001)
+    monkeypatch.setattr("headwater.ingest.jsonrpc.RETRY_DEADLINE_S", 0.05)
 
 
 class TestRange:

@@ -5,12 +5,13 @@ from threading import Event
 import pytest
 from confluent_kafka import Producer
 
-from headwater.app.ingest import Streams
+from headwater.app.run_ingest import Streams
 from headwater.brokers.base import INGEST_TOPIC_CONFIG
-from headwater.brokers.client import ClientErrors, producer_settings
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import producer_settings
 from headwater.errors import DeliveryFailed
 from headwater.ingest.base import Step, StreamRecord
-from headwater.ingest.writer import POSITIONS_TOPIC, Target, transactional_id
+from headwater.ingest.writer import POSITIONS_TOPIC, StreamTopic, transactional_id
 from tests.support.kafka import KafkaServer
 
 
@@ -19,7 +20,7 @@ def streams(kafka: KafkaServer) -> Streams:
     if POSITIONS_TOPIC not in kafka.admin.list_topics(timeout=10).topics:
         kafka.create_topic(POSITIONS_TOPIC, 1, INGEST_TOPIC_CONFIG)
     topic = kafka.create_topic(kafka.unique("stream.base.log"), 4)
-    return Streams(kafka.access, {"log": Target(topic, 4)}, kafka.unique("ingest"), Event())
+    return Streams(kafka.access, {"log": StreamTopic(topic, 4)}, kafka.unique("ingest"), Event())
 
 
 def block(number: int) -> Step:

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Message
 
 from headwater.model.transform import V8Transform
-from headwater.orchestrators.usage import resident_bytes
+from headwater.orchestrators.memory_usage import resident_bytes
 from headwater.sandbox.sandbox import RECYCLE_ABOVE_BYTES
 from tests.integration.engine.harness import PARTITIONS, Pipeline, WorkerProcess, headers, wait_for
 from tests.integration.sandbox.corpus import CASES, Case

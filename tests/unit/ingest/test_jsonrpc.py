@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from headwater.errors import NodeUnavailable
-from headwater.ingest.closing import Closing
+from headwater.ingest.cancellation import CancelToken
 from headwater.ingest.jsonrpc import Endpoint
 from tests.support.node import Node, Reply
 
@@ -21,15 +21,15 @@ def nobody() -> str:
 
 
 def test_a_node_that_is_away_is_named_at_the_first_failure(nobody: str) -> None:
-    endpoint = Endpoint(nobody, 0, Closing(Event()), sleep=lambda _: None)
+    endpoint = Endpoint(nobody, 0, CancelToken(Event()), sleep=lambda _: None)
     with (
         capture_logs() as lines,
         pytest.raises(NodeUnavailable, match=r"^The node 127\.0\.0\.1 does not answer getSlot"),
     ):
-        endpoint.retried(lambda: endpoint.post(CALL), " getSlot")
+        endpoint.call_with_retries(lambda: endpoint.post(CALL), " getSlot")
     endpoint.close()
     assert [(line["event"], line["node"]) for line in lines] == [
-        ("a node does not answer; it is asked again", "127.0.0.1")
+        ("a node does not answer; the request is repeated", "127.0.0.1")
     ]
     assert "with-a-key" not in repr(lines)
 
@@ -37,8 +37,8 @@ def test_a_node_that_is_away_is_named_at_the_first_failure(nobody: str) -> None:
 def test_a_node_that_cuts_some_connections_is_logged_once() -> None:
     replies: list[Reply | str] = ["cut", "cut", Reply(200, {"id": 1}), "cut", Reply(200, {"id": 1})]
     with Node(lambda _: replies.pop(0)) as node, capture_logs() as lines:
-        endpoint = Endpoint(node.address, 0, Closing(Event()), sleep=lambda _: None)
+        endpoint = Endpoint(node.address, 0, CancelToken(Event()), sleep=lambda _: None)
         for _ in range(2):
-            endpoint.retried(lambda: endpoint.post(CALL))
+            endpoint.call_with_retries(lambda: endpoint.post(CALL))
         endpoint.close()
     assert len(lines) == 1

@@ -27,7 +27,7 @@ def begin(kind: str, position: bytes, folder: Path) -> None:
         case "evm":
             decode(position, "mine", 8453)
         case "node":
-            next(NodeFeed(HyperliquidOptions(name="mine", node_data=folder), quiet_s=0.0).steps(position))
+            next(NodeFeed(HyperliquidOptions(name="mine", node_data=folder), idle_yield_s=0.0).steps(position))
         case "socket":
             options = HyperliquidOptions.model_validate({"name": "mine", "ws": "ws://127.0.0.1:9"})
             next(WebSocketFeed(options, Event()).steps(position))
@@ -38,7 +38,9 @@ def begin(kind: str, position: bytes, folder: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "of"), [*permutations(POSITIONS, 2)])
 def test_a_position_of_another_kind(kind: str, of: str, tmp_path: Path) -> None:
-    with pytest.raises(IngestStopped, match="of the ingest mine is of another kind: choose another name"):
+    with pytest.raises(
+        IngestStopped, match="of the ingest mine belongs to another kind of ingest: choose another --name"
+    ):
         begin(kind, POSITIONS[of], tmp_path)
 
 

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from headwater.children import Backoff
+from headwater.backoff import Backoff
 from headwater.errors import DeliveryFailed, NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
-from headwater.ingest.runner import Meters, run
-from headwater.ingest.writer import POSITIONS_TOPIC, StreamWriter, Target, transactional_id
+from headwater.ingest.runner import IngestMetrics, run
+from headwater.ingest.writer import POSITIONS_TOPIC, StreamTopic, StreamWriter, transactional_id
 from tests.support.memory.sinks import MemoryTopics, MemoryTransactionalProducer
 
-TARGETS = {"log": Target("stream.base.log", 4)}
+TARGETS = {"log": StreamTopic("stream.base.log", 4)}
 
 
 class Kafka:
@@ -35,7 +35,7 @@ class Kafka:
     @contextmanager
     def open(self) -> Iterator[tuple[StreamWriter, bytes | None]]:
         producer = MemoryTransactionalProducer(self.topics, transactional_id("n"))
-        producer.begin(1)
+        producer.init_transactions(1)
         yield StreamWriter(producer, TARGETS, "n"), self.position
 
 
@@ -73,7 +73,7 @@ def quickly() -> Backoff:
 
 
 def test_steps_are_stored_with_their_position() -> None:
-    kafka, feed, meters = Kafka(), Blocks(3), Meters()
+    kafka, feed, meters = Kafka(), Blocks(3), IngestMetrics()
     run(feed, kafka.open, threading.Event(), meters)
     assert kafka.values == all_of(3)
     assert kafka.position == b"2"
@@ -81,25 +81,25 @@ def test_steps_are_stored_with_their_position() -> None:
 
 
 def test_a_summary_tells_counts_where_there_are_any() -> None:
-    assert Meters().summary() == "records: none"
-    meters = Meters(records=Counter(trade=1, fill=2))
+    assert IngestMetrics().summary() == "records: none"
+    meters = IngestMetrics(records=Counter(trade=1, fill=2))
     assert meters.summary() == "records: 2 fill, 1 trade"
     meters.counts.update(blocks=3, retries=4)
     assert meters.summary() == (
-        "records: 2 fill, 1 trade; 3 blocks; 0 logs without an ABI that fits; 0 token transfers without their data"
+        "records: 2 fill, 1 trade; 3 blocks; 0 logs without an ABI that fits; 0 token transfers with invalid data"
     )
 
 
 def test_it_goes_on_behind_the_position() -> None:
     kafka = Kafka()
-    run(Blocks(2), kafka.open, threading.Event(), Meters())
-    run(Blocks(5), kafka.open, threading.Event(), Meters())
+    run(Blocks(2), kafka.open, threading.Event(), IngestMetrics())
+    run(Blocks(5), kafka.open, threading.Event(), IngestMetrics())
     assert kafka.values == all_of(5)
 
 
 @pytest.mark.parametrize("error", [NodeUnavailable("The node is away."), DeliveryFailed("Kafka did not take it.")])
 def test_failures_are_waited_out(error: Exception) -> None:
-    kafka, meters = Kafka(), Meters()
+    kafka, meters = Kafka(), IngestMetrics()
     feed = Blocks(4, {0: (0, error), 1: (2, error)})
     run(feed, kafka.open, threading.Event(), meters, quickly())
     assert kafka.values == all_of(4)
@@ -126,12 +126,12 @@ def test_it_stops_between_steps() -> None:
                 if step is not None:
                     stop.set()
 
-    run(Stopping(9), kafka.open, stop, Meters())
+    run(Stopping(9), kafka.open, stop, IngestMetrics())
     assert kafka.values == all_of(1)
 
 
 def test_records_that_are_too_large_are_left_out_and_counted() -> None:
-    kafka, meters = Kafka(), Meters()
+    kafka, meters = Kafka(), IngestMetrics()
 
     class Large(Blocks):
         def steps(self, position: bytes | None) -> Iterator[Step | None]:

@@ -13,7 +13,7 @@ import pytest
 from headwater.errors import NodeUnavailable
 from headwater.ingest import jsonrpc
 from headwater.ingest.base import Feed, Step
-from headwater.ingest.closing import Closing
+from headwater.ingest.cancellation import CancelToken
 from headwater.ingest.evm.abi import Abis
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.feed import EvmFeed
@@ -21,7 +21,7 @@ from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.well_known import well_known
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
 from headwater.ingest.hyperliquid.websocket import WebSocketFeed
-from headwater.ingest.runner import Meters, run
+from headwater.ingest.runner import IngestMetrics, run
 from headwater.ingest.solana.feed import SolanaFeed
 from headwater.ingest.solana.options import SolanaOptions
 from tests.support.node import Node, Reply, results
@@ -50,7 +50,7 @@ class Store:
 
     def write(self, _: Step) -> Any:
         self.begun.set()
-        return type("Written", (), {"records": {}, "left_out": []})
+        return type("StepResult", (), {"records": {}, "left_out": []})
 
     @contextmanager
     def open(self) -> Iterator[Any]:
@@ -59,7 +59,7 @@ class Store:
 
 def assert_ends(feed: Feed, stop: Event, store: Store, is_waiting: Callable[[], object]) -> None:
     before = set(threading.enumerate())
-    ingest = threading.Thread(target=run, args=(feed, store.open, stop, Meters()), daemon=True)
+    ingest = threading.Thread(target=run, args=(feed, store.open, stop, IngestMetrics()), daemon=True)
     ingest.start()
     is_waiting()
     begun = time.monotonic()
@@ -114,7 +114,7 @@ def test_a_connection_that_is_made_too_late_is_closed(monkeypatch: pytest.Monkey
     monkeypatch.setattr("socket.create_connection", slowly)
     stop = Event()
     with Node(lambda request: results(request, result_of)) as node:
-        calls = jsonrpc.Endpoint(node.address, 0, Closing(stop))
+        calls = jsonrpc.Endpoint(node.address, 0, CancelToken(stop))
         threading.Timer(0.1, stop.set).start()
         with pytest.raises(NodeUnavailable, match="ends"):
             calls.post(b'{"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}')

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from headwater.ingest.evm.blocks import Block, Header, Log, Parties, Receipt, from_receipts
+from headwater.ingest.evm.blocks import Block, Header, Log, Receipt, SenderAndReceiver, from_receipts
 
 FOLDER = Path(os.environ.get("HEADWATER_TEST_DATA") or "nowhere")
 EVM = FOLDER / "evm"
@@ -57,7 +57,7 @@ def native(path: Path) -> tuple[Block, list[dict[str, Any]]]:
     """A block of protobuf JSON, and the token transfers that another implementation found in it."""
     found = json.loads(text(path))["ethereum"]
     logs: list[Log] = []
-    parties: dict[str, Parties] = {}
+    parties: dict[str, SenderAndReceiver] = {}
     transfers: list[dict[str, Any]] = []
     for transaction in found["transactions"]:
         receipt = transaction["receipt"]

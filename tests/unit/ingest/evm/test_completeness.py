@@ -14,9 +14,9 @@ from headwater.ingest.evm.blocks import FullBlock, HashesBlock, Log, Receipt, fr
 from headwater.ingest.evm.bloom import bloom_of, missing_bits
 from headwater.ingest.evm.completeness import (
     BlockResponse,
-    combined,
-    fault_of,
+    find_incompleteness,
     has_gap,
+    merged,
     state_sync_hash,
     state_sync_transaction,
     with_receipt,
@@ -54,13 +54,13 @@ def by_logs(block: ChainBlock, logs: list[dict[str, Any]] | None = None) -> Bloc
 @given(st.integers(0, 2**32), st.data())
 def test_every_log_that_is_left_out_is_noticed(seed: int, data: st.DataObject) -> None:
     for block in mined(seed, 6):
-        assert fault_of(by_receipts(block), None) is None
-        assert fault_of(by_logs(block), None) is None
+        assert find_incompleteness(by_receipts(block), None) is None
+        assert find_incompleteness(by_logs(block), None) is None
         if block.logs:
             left = data.draw(st.integers(0, len(block.logs) - 1))
-            fault = fault_of(by_logs(block, block.logs[:left] + block.logs[left + 1 :]), None)
+            fault = find_incompleteness(by_logs(block, block.logs[:left] + block.logs[left + 1 :]), None)
             assert fault is not None
-            assert fault.certain
+            assert fault.is_certain
 
 
 @given(st.integers(0, 2**32))
@@ -121,10 +121,10 @@ def without_state_sync(block: ChainBlock) -> ChainBlock:
 
 def test_the_filter_alone_does_not_tell_of_a_state_sync() -> None:
     block = synced()
-    assert fault_of(by_receipts(block), SPRINT) is None
+    assert find_incompleteness(by_receipts(block), SPRINT) is None
     for lacking in (by_receipts(without_state_sync(block)), by_logs(without_state_sync(block))):
-        assert fault_of(lacking, None) is None
-        assert fault_of(lacking, SPRINT) is not None
+        assert find_incompleteness(lacking, None) is None
+        assert find_incompleteness(lacking, SPRINT) is not None
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -134,10 +134,10 @@ def test_either_method_may_lack_the_state_sync(restarted: bool) -> None:
         (by_receipts(without_state_sync(block)), by_logs(block)),
         (by_logs(without_state_sync(block)), by_receipts(block)),
     ):
-        both = combined(one, other)
-        if fault_of(both, SPRINT):
+        both = merged(one, other)
+        if find_incompleteness(both, SPRINT):
             both = with_receipt(both, msgspec.convert(block.receipts()[-1], Receipt))
-        assert fault_of(both, SPRINT) is None
+        assert find_incompleteness(both, SPRINT) is None
         expected = by_receipts(block).block
         assert (both.block.logs, both.block.parties) == (expected.logs, expected.parties)
 
@@ -148,7 +148,7 @@ def test_two_ways_to_number_the_logs_of_a_state_sync_are_no_two_logs() -> None:
     for log in renumbered:
         if log["transactionHash"] == system:
             log["logIndex"], count = hex(count), count + 1
-    both = combined(by_receipts(block), by_logs(block, renumbered))
+    both = merged(by_receipts(block), by_logs(block, renumbered))
     assert both.block.logs == by_receipts(block).block.logs
 
 
@@ -156,35 +156,35 @@ def test_a_listed_state_sync_needs_its_logs_or_its_receipt() -> None:
     block = synced()
     system = block.transactions[-1]["hash"]
     logs = [log for log in block.logs if log["transactionHash"] != system]
-    fault = fault_of(by_logs(block, logs), SPRINT)
+    fault = find_incompleteness(by_logs(block, logs), SPRINT)
     assert fault is not None
-    assert (fault.certain, system in fault.reason) == (True, True)
+    assert (fault.is_certain, system in fault.reason) == (True, True)
     receipts = block.receipts()
     receipts[-1]["logs"] = []
-    both = combined(by_logs(block, logs), by_receipts(block, receipts))
-    fault = fault_of(both, SPRINT)
+    both = merged(by_logs(block, logs), by_receipts(block, receipts))
+    fault = find_incompleteness(both, SPRINT)
     assert fault is not None
-    assert fault.certain
+    assert fault.is_certain
 
 
 def test_both_methods_together_tell_that_there_is_no_state_sync() -> None:
     block = next(each for each in mined(5, 200, sprint=SPRINT) if each.number % SPRINT == 0 and not each.synced)
-    assert fault_of(by_receipts(block), SPRINT) is not None
-    assert fault_of(combined(by_receipts(block), by_logs(block)), SPRINT) is None
-    assert fault_of(with_receipt(by_logs(block), None), SPRINT) is None
+    assert find_incompleteness(by_receipts(block), SPRINT) is not None
+    assert find_incompleteness(merged(by_receipts(block), by_logs(block)), SPRINT) is None
+    assert find_incompleteness(with_receipt(by_logs(block), None), SPRINT) is None
 
 
 def test_an_answer_about_another_block_replaces_the_known_one() -> None:
     one, other = (by_receipts(mined(seed)[7]) for seed in (1, 2))
-    assert combined(one, other) == other
+    assert merged(one, other) == other
 
 
 def test_a_missing_receipt_asks_for_the_other_method() -> None:
     block = next(each for each in mined(9) if len(each.transactions) > 1 and not each.logs)
-    fault = fault_of(by_receipts(block, block.receipts()[1:]), None)
+    fault = find_incompleteness(by_receipts(block, block.receipts()[1:]), None)
     assert fault is not None
-    assert not fault.certain
-    assert fault_of(combined(by_receipts(block, []), by_logs(block)), None) is None
+    assert not fault.is_certain
+    assert find_incompleteness(merged(by_receipts(block, []), by_logs(block)), None) is None
 
 
 @needs_recorded

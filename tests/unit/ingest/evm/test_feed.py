@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from headwater.children import Backoff
+from headwater.backoff import Backoff
 from headwater.errors import IngestStopped
 from headwater.ingest.base import Step
 from headwater.ingest.evm.abi import Abis
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.feed import EvmFeed
 from headwater.ingest.evm.options import EvmOptions
-from headwater.ingest.runner import Meters, run
+from headwater.ingest.runner import IngestMetrics, run
 from tests.support.evm_chain import FINAL_BLOCKS, FakeChain
 from tests.support.node import CUT, Behave, Node, Reply, calls_of, error, results
 from tests.support.ports import free_port
@@ -34,7 +34,7 @@ class Store:
     def write(self, step: Step) -> Any:
         self.keys += [record.key for record in step.records if record.stream == "log"]
         self.position = step.position
-        return type("Written", (), {"records": {}, "left_out": []})
+        return type("StepResult", (), {"records": {}, "left_out": []})
 
     @contextmanager
     def open(self) -> Any:
@@ -47,17 +47,17 @@ def chain(**options: Any) -> FakeChain:
     return made
 
 
-def keys_of(true: FakeChain) -> list[bytes]:
+def opened_keys(true: FakeChain) -> list[bytes]:
     logs = [log for block in true.blocks[: LAST + 1] for log in block.logs]
     return [f"base:{log['transactionHash']}:{int(log['logIndex'], 16)}".encode() for log in logs]
 
 
-def ingest(addresses: list[str]) -> tuple[Store, Meters]:
+def ingest(addresses: list[str]) -> tuple[Store, IngestMetrics]:
     """Run a range to its end."""
     options = EvmOptions.model_validate(
         {"name": "n", "chain": "base", "rpc": addresses, "from_block": 0, "to_block": LAST, "parallel": 1}
     )
-    store, meters = Store(), Meters()
+    store, meters = Store(), IngestMetrics()
     feed = EvmFeed(options, Decoder(Abis([], {})), {}, [], lambda *_: iter([]), Event())
     run(feed, store.open, Event(), meters, Backoff(0.001, 0.01))
     return store, meters
@@ -75,7 +75,7 @@ def test_what_is_learnt_of_a_node_is_kept_while_it_is_waited_for() -> None:
     with Node(behave) as node:
         store, meters = ingest([node.address])
     assert meters.errors > 0
-    assert store.keys == keys_of(true)
+    assert store.keys == opened_keys(true)
     assert sum(isinstance(request, list) for request in node.requests) <= 6
 
 
@@ -84,12 +84,12 @@ def test_an_ingest_starts_with_the_nodes_that_serve(fault: Behave) -> None:
     true = chain()
     with Node(fault) as bad, Node(lambda request: results(request, true.answer)) as good:
         store, meters = ingest([bad.address, good.address])
-    assert store.keys == keys_of(true)
+    assert store.keys == opened_keys(true)
     assert meters.errors == 0
 
 
 def test_subscriptions_that_fail_are_counted() -> None:
-    true, lock, stop, meters = chain(), threading.Lock(), Event(), Meters()
+    true, lock, stop, meters = chain(), threading.Lock(), Event(), IngestMetrics()
 
     def behave(request: Any) -> Reply:
         """The chain grows until a failure is counted."""
@@ -113,7 +113,7 @@ def test_nodes_of_other_chains_alone_stop_the_ingest() -> None:
     other = chain(chain_id=137)
     with (
         Node(lambda request: results(request, other.answer)) as node,
-        pytest.raises(IngestStopped, match="The node is of the chain with the id 137, and base has 8453"),
+        pytest.raises(IngestStopped, match="The node serves chain 137, but base is chain 8453"),
     ):
         ingest([node.address])
 
@@ -136,4 +136,4 @@ def test_two_nodes_that_each_lack_blocks_give_all_of_them_together() -> None:
     with Node(lacking(set(range(10)))) as one, Node(lacking(set(range(20, 30)))) as other:
         store, _ = ingest([one.address, other.address])
         assert {call["method"] for request in one.requests for call in calls_of(request)} >= {"eth_getBlockReceipts"}
-    assert store.keys == keys_of(true)
+    assert store.keys == opened_keys(true)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from headwater.children import Backoff
+from headwater.backoff import Backoff
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.evm.abi import Abis
 from headwater.ingest.evm.blocks import Header, Receipt, from_receipts
@@ -25,7 +25,7 @@ from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.position import Position
 from headwater.ingest.evm.records import ENTITIES, Converter
 from headwater.ingest.evm.well_known import well_known
-from headwater.ingest.runner import Meters, run
+from headwater.ingest.runner import IngestMetrics, run
 from tests.support.evm_chain import FINAL_BLOCKS, ChainBlock, FakeChain
 from tests.support.lying_node import LyingNode
 from tests.support.node import Node
@@ -55,7 +55,7 @@ class Store:
         self.position = step.position
         if self.first is None:
             self.first = self.state.recent[0].number + 1
-        return type("Written", (), {"records": {}, "left_out": []})
+        return type("StepResult", (), {"records": {}, "left_out": []})
 
     @property
     def state(self) -> Position:
@@ -83,7 +83,7 @@ class World:
         self.lock = threading.Lock()
         self.liars = [LyingNode(self.chain, random.Random(seed + 2 + n), self.lock) for n in range(nodes)]
         self.name, self.fetch = chain.split()[0], self.dice.choice(["receipts", "logs"])
-        self.store, self.stop, self.meters = Store(), threading.Event(), Meters()
+        self.store, self.stop, self.meters = Store(), threading.Event(), IngestMetrics()
         self.failure: BaseException | None = None
         self.reorganisations = 0
 
@@ -185,9 +185,9 @@ def streams_equal_those_of_an_honest_node(seed: int, chain: str, nodes: int, blo
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.ingest.jsonrpc.AGAIN_S", 0.001)
-    monkeypatch.setattr("headwater.ingest.evm.fetch.PAUSE_S", 0.002)
-    monkeypatch.setattr("headwater.ingest.evm.pool.HASH_PAUSE_S", 0.002)
+    monkeypatch.setattr("headwater.ingest.jsonrpc.MAX_FIRST_BACKOFF_S", 0.001)
+    monkeypatch.setattr("headwater.ingest.evm.block_fetcher.RETRY_PAUSE_S", 0.002)
+    monkeypatch.setattr("headwater.ingest.evm.node_pool.HASH_PAUSE_S", 0.002)
 
 
 @pytest.mark.parametrize("chain", ["base", "polygon whose system logs count from 0"])

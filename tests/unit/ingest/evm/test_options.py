@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from headwater.app.evm import zerolag_entities
-from headwater.app.ingests import load_ingests
+from headwater.app.evm_ingest import zerolag_entities
+from headwater.app.ingest_kinds import load_ingests
 from headwater.errors import IngestStopped, SetupError
 from headwater.ingest.evm.options import EvmOptions
-from headwater.ingest.evm.position import Mark, Position, Recent, decode
+from headwater.ingest.evm.position import BlockRef, Position, ZerolagBlock, decode
 from headwater.ingest.evm.records import ENTITIES
 from headwater.ingest.options import read_options
 from headwater.model.binding import Bindings, KafkaTopic
@@ -97,8 +97,8 @@ def test_zerolag_streams_are_those_that_are_bound_or_all() -> None:
 
 
 def test_positions_come_back_and_are_small() -> None:
-    recent = tuple(Recent(n, "0x" + "ab" * 32, 5000, 1_767_323_045_000) for n in range(61_000_000, 61_000_257))
-    position = Position(8453, Mark(61_000_000, "0x" + "cd" * 32), recent)
+    recent = tuple(ZerolagBlock(n, "0x" + "ab" * 32, 5000, 1_767_323_045_000) for n in range(61_000_000, 61_000_257))
+    position = Position(8453, BlockRef(61_000_000, "0x" + "cd" * 32), recent)
     assert decode(position.encode(), "live", 8453) == position
     assert len(position.encode()) < 30_000
 

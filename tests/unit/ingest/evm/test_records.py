@@ -22,7 +22,7 @@ from headwater.ingest.evm.blocks import (
     from_receipts,
 )
 from headwater.ingest.evm.decode import Decoder
-from headwater.ingest.evm.records import Converter, Made, Token, as_zerolag, retraction
+from headwater.ingest.evm.records import Converter, EncodedRecord, Token, as_zerolag, retraction
 from headwater.ingest.evm.tokens import TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE
 from headwater.ingest.evm.well_known import well_known
 from headwater.model.natural_key import natural_key
@@ -45,10 +45,12 @@ def block(*topics: str, data: bytes = b"") -> Block:
     return Block(61_234_567, HASH, "0x", WHEN, [log], {TX: (FROM, TOKEN.lower())})
 
 
-def made_of(seen: Block, counts: Counter[str] | None = None, *, token: Token | None = None) -> dict[str, list[Made]]:
+def made_of(
+    seen: Block, counts: Counter[str] | None = None, *, token: Token | None = None
+) -> dict[str, list[EncodedRecord]]:
     tokens = {TOKEN.lower(): token} if token else {}
     converter = Converter("base", Decoder(Abis(well_known(), {})), tokens)
-    by_entity: dict[str, list[Made]] = {}
+    by_entity: dict[str, list[EncodedRecord]] = {}
     for made in converter.convert(seen, Counter() if counts is None else counts):
         by_entity.setdefault(made.entity, []).append(made)
     return by_entity

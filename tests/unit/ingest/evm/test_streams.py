@@ -18,13 +18,13 @@ from pydantic import SecretStr
 from headwater.errors import IngestStopped, NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.evm.blocks import Block, Header, Log
-from headwater.ingest.evm.feed import begun
-from headwater.ingest.evm.final import FinalBlocks
-from headwater.ingest.evm.head import HeadBlocks
+from headwater.ingest.evm.feed import first_step
+from headwater.ingest.evm.final_blocks import FinalBlocks
+from headwater.ingest.evm.head_blocks import HeadBlocks
+from headwater.ingest.evm.ingest_state import IngestState
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.position import Position, decode
 from headwater.ingest.evm.records import ENTITIES, Converter
-from headwater.ingest.evm.steps import Work
 from headwater.ingest.evm.tokens import TRANSFER
 
 CONFIRMATIONS, DEPTH = 3, 6
@@ -34,7 +34,7 @@ WORD, TOKEN = "0x" + "0" * 64, "0x" + "aa" * 20
 class Chain:
     """A node with a chain in memory. behind: how many of its newest blocks it does not show, like a slow one."""
 
-    span = 4
+    range_size = 4
     retries = failovers = incomplete = 0
 
     def __init__(self) -> None:
@@ -120,10 +120,10 @@ def steps_of(
         reorg_depth=depth,
     )
     position = Position(8453) if store.position is None else decode(store.position, "test", 8453)
-    work = Work(options, chain, Converter("base", None, {}), position)  # type: ignore[arg-type]  # a chain in memory
+    work = IngestState(options, chain, Converter("base", None, {}), position)  # type: ignore[arg-type]  # a chain in memory
     head, final_blocks = HeadBlocks(work, ENTITIES, store.read_back), FinalBlocks(work, pool)
     final = final_blocks.steps()
-    yield from begun(work, final_blocks, head if fast else None)
+    yield from first_step(work, final_blocks, head if fast else None)
     while True:
         before = len(store.records), store.position
         if fast:
@@ -289,5 +289,5 @@ def test_records_that_the_topic_no_longer_has_stop_the_ingest(pool: ThreadPoolEx
     store.records = [record for record in store.records if record.stream != "erc20_token_transfer.zerolag"]
     del chain.blocks_now[-1:]
     chain.mine(1)
-    with pytest.raises(IngestStopped, match="Of 2 records of orphaned blocks 1 are in the zerolag streams"):
+    with pytest.raises(IngestStopped, match="Only 1 of 2 records of orphaned blocks were found in the zerolag streams"):
         run(chain, store, pool)

@@ -232,7 +232,7 @@ def test_types_are_those_of_eth_abi(kind: str) -> None:
     try:
         registry.get_decoder(kind)
     except (ValueError, ParseError):
-        with pytest.raises(ValueError, match="is no type of an ABI"):
+        with pytest.raises(ValueError, match="is not an ABI type"):
             reader_of(Param("a", kind, indexed=False))
     else:
         reader_of(Param("a", kind, indexed=False))

@@ -68,11 +68,11 @@ class Reader:
     time_ms: int = 0
     now: float = 0.0
     """How far the clock is ahead, in seconds."""
-    quiet_s: float = 0.0
+    idle_yield_s: float = 0.0
 
     def feed(self) -> NodeFeed:
         options = HyperliquidOptions(name="t", node_data=self.root, **self.options)
-        return NodeFeed(options, lambda: time.time() + self.now, quiet_s=self.quiet_s)
+        return NodeFeed(options, lambda: time.time() + self.now, idle_yield_s=self.idle_yield_s)
 
     def read(self) -> list[StreamRecord]:
         found: list[StreamRecord] = []

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from headwater.ingest.hyperliquid.conversion import ONE_SIDE, REPEATED_TRADE, Batch, Converter
+from headwater.ingest.hyperliquid.conversion import REPEATED_TRADE, UNMATCHED_FILL, ConvertedBatch, Converter
 from headwater.ingest.hyperliquid.position import BlockCursor
 from headwater.ingest.hyperliquid.records import Block, Side
 from headwater.model.natural_key import natural_key
@@ -25,11 +25,11 @@ class Fills:
 
     def __init__(self) -> None:
         self.converter = Converter(frozenset({"trade"}), [])
-        self.batch = Batch()
+        self.batch = ConvertedBatch()
         self.cursor = BlockCursor(5)
 
     def add(self, *events: Any, time_ms: int = TIME_MS) -> list[dict[str, Any]]:
-        self.converter = Converter(frozenset({"trade"}), self.converter.halves)  # as after a restart
+        self.converter = Converter(frozenset({"trade"}), self.converter.unmatched_fills)  # as after a restart
         before = len(self.batch.records)
         self.converter.add_fills(Block(5, TIME, raw(*events)), time_ms, self.cursor, self.batch, True)
         self.cursor.events += len(events)
@@ -45,7 +45,7 @@ class TestTradesOfFills:
         assert fills.add(fill(9, first, users[first], crossed=first == taker)) == []
         (trade,) = fills.add(fill(9, second, users[second], crossed=second == taker))
         assert (trade["side"], trade["users"], trade["px"], trade["tid"]) == (taker, ["buyer", "seller"], "91234.50", 9)
-        assert fills.converter.halves == []
+        assert fills.converter.unmatched_fills == []
 
     def test_trades_of_a_block_are_in_the_order_of_the_file(self) -> None:
         fills = Fills()
@@ -58,19 +58,19 @@ class TestTradesOfFills:
     def test_a_conversion_of_dust_is_no_trade(self) -> None:
         fills = Fills()
         assert fills.add(fill(0, "A"), fill(0, "B")) == []
-        assert fills.converter.halves == []
+        assert fills.converter.unmatched_fills == []
 
     def test_a_side_that_stays_alone_is_given_up_with_its_block(self) -> None:
         fills = Fills()
         fills.add(fill(1, "A"))
         fills.add(fill(2, "A", time=TIME_MS + 1), time_ms=TIME_MS + 1)
-        assert fills.batch.skipped == {ONE_SIDE: 1}
-        assert [half.trade[2] for half in fills.converter.halves] == [2]
+        assert fills.batch.skipped == {UNMATCHED_FILL: 1}
+        assert [half.trade[2] for half in fills.converter.unmatched_fills] == [2]
 
     def test_two_fills_of_one_side_are_no_trade(self) -> None:
         fills = Fills()
         assert fills.add(fill(1, "A"), fill(1, "A", OTHER)) == []
-        assert fills.batch.skipped == {ONE_SIDE: 1}
+        assert fills.batch.skipped == {UNMATCHED_FILL: 1}
 
 
 def node_trade(buyer_oid: int, seller_oid: int, side: Side = "B", **members: Any) -> dict[str, Any]:
@@ -86,8 +86,8 @@ def node_trade(buyer_oid: int, seller_oid: int, side: Side = "B", **members: Any
     } | members
 
 
-def converted(*events: Any) -> tuple[list[dict[str, Any]], list[bytes], Batch]:
-    batch = Batch()
+def converted(*events: Any) -> tuple[list[dict[str, Any]], list[bytes], ConvertedBatch]:
+    batch = ConvertedBatch()
     Converter(frozenset({"trade"}), []).add("trades", Block(5, TIME, raw(*events)), BlockCursor(5), batch)
     keys = [record.key for record in batch.records]
     assert keys == [KEY_OF(record.value) for record in batch.records]
@@ -116,7 +116,7 @@ class TestTradesOfTheNode:
 
     def test_without_orders_nothing_is_taken_for_a_repeat(self) -> None:
         event = node_trade(1, 2, side_info=[{"user": USER}, {"user": OTHER}])
-        batch = Batch()
+        batch = ConvertedBatch()
         Converter(frozenset({"trade"}), []).add("trades", Block(5, TIME, raw(event, event)), BlockCursor(5), batch)
         assert len(batch.records) == 2
         assert not batch.skipped

@@ -165,7 +165,7 @@ class TestTwins:
         """The lines of one moment belong together: they are read once the next moment comes, or none for a while."""
         path = reader.root / "node_trades" / HOUR
         append(path, lines([own_trade(1, at(1)[0], "A"), own_trade(2, at(2)[0], "A")]))
-        reader.quiet_s = 0.2
+        reader.idle_yield_s = 0.2
         feed = reader.feed().steps(None)
         found = [json.loads(record.value) for record in [*next_step(feed), *next_step(feed)]]
         assert [int(trade["px"]) for trade in found] == [1]
@@ -358,7 +358,7 @@ class TestPacked:
         self.pack(path, blocks)
         whole = path.read_bytes()
         path.write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(NodeUnavailable, match=r"9\.lz4 can't be unpacked: .* Put a whole one in its place"):
+        with pytest.raises(NodeUnavailable, match=r"9\.lz4 can't be decompressed: .* Replace it by a complete file"):
             reader.read()
         path.write_bytes(whole)
         assert [trade["tid"] for trade in reader.values("trade")] == list(range(1, 9))

@@ -49,8 +49,8 @@ class Follower:
             reader.advance(lines, len(lines.lines))
             found += lines.lines
         self.state = msgspec.json.encode(reader.position)
-        self.lost += reader.lost
-        reader.lost.clear()
+        self.lost += reader.losses
+        reader.losses.clear()
         return found
 
 
@@ -77,7 +77,7 @@ def test_a_half_line_that_never_ends_is_told(follower: Follower, again: bool) ->
     append(follower.folder / "10", b"three\n")
     follower.ahead_s = 61
     assert follower.read(again) == [b"one", b"three"]
-    assert follower.lost == ["9 ends within a line; 2 bytes are left out"]
+    assert follower.lost == ["9 ends within a line; 2 bytes are skipped"]
     assert follower.read(again) == []
     assert list(msgspec.json.decode(follower.state)["places"]) == ["10"]
 
@@ -127,7 +127,7 @@ def test_a_file_that_was_written_anew(follower: Follower, again: bool) -> None:
     assert follower.read(again) == [b"one", b"two"]
     file.write_bytes(b"other, and longer than before\n")  # the same inode
     assert follower.read(again) == [b"other, and longer than before"]
-    assert follower.lost == ["9 was written anew; lines that were not read by then are lost"]
+    assert follower.lost == ["9 was rewritten; lines that were not read by then are lost"]
 
 
 def test_a_file_that_was_cut_goes_on_at_its_new_end(follower: Follower, again: bool) -> None:

@@ -22,45 +22,45 @@ class TestCoverage:
     @given(st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.integers(0, 40), st.booleans()), max_size=60))
     def test_blocks_that_were_taken_are_known_to_the_other_folders(self, found: list[tuple[int, int, bool]]) -> None:
         coverage, taken = Coverage(), dict[int, int]()
-        for rank, time_ms, follows in found:
-            if not coverage.has(rank, time_ms):
+        for rank, time_ms, is_contiguous in found:
+            if not coverage.is_taken_from_other(rank, time_ms):
                 taken.setdefault(time_ms, rank)
-                coverage.add(rank, time_ms, follows)
+                coverage.record(rank, time_ms, is_contiguous)
             stored = msgspec.json.decode(msgspec.json.encode(coverage.spans), type=list[Span])
             coverage = Coverage(stored)
             for time, first in taken.items():
-                assert all(coverage.has(other, time) for other in {0, 1, 2} - {first, rank})
+                assert all(coverage.is_taken_from_other(other, time) for other in {0, 1, 2} - {first, rank})
             assert all(a.last < b.first for a, b in zip(coverage.spans, coverage.spans[1:], strict=False))
 
     def test_folders_that_take_turns_leave_no_hole(self) -> None:
         coverage = Coverage()
         for hour in range(6):
             for minute in range(3):
-                coverage.add(hour % 2, hour * 100 + minute)
+                coverage.record(hour % 2, hour * 100 + minute)
         assert [tuple(span) for span in coverage.spans] == [(n % 2, n * 100, n * 100 + 2) for n in range(6)]
-        assert coverage.has(1, 201)
-        assert not coverage.has(1, 301), "the folder's own blocks"
-        assert not coverage.has(1, 250), "between the turns nothing was taken"
-        assert (coverage.newest(0), coverage.newest(1)) == (None, 502)
+        assert coverage.is_taken_from_other(1, 201)
+        assert not coverage.is_taken_from_other(1, 301), "the folder's own blocks"
+        assert not coverage.is_taken_from_other(1, 250), "between the turns nothing was taken"
+        assert (coverage.newest_if_last(0), coverage.newest_if_last(1)) == (None, 502)
 
     def test_a_gap_is_open_to_other_folders(self) -> None:
         coverage = Coverage()
-        coverage.add(0, 10)
-        coverage.add(0, 20)
-        coverage.add(0, 50, follows=False)
-        assert [coverage.has(1, time) for time in (15, 30, 50)] == [True, False, True]
-        coverage.add(1, 30)
-        assert coverage.has(0, 30)
+        coverage.record(0, 10)
+        coverage.record(0, 20)
+        coverage.record(0, 50, is_contiguous=False)
+        assert [coverage.is_taken_from_other(1, time) for time in (15, 30, 50)] == [True, False, True]
+        coverage.record(1, 30)
+        assert coverage.is_taken_from_other(0, 30)
         assert [span.rank for span in coverage.spans] == [0, 1, 0]
 
     def test_the_oldest_stretches_are_joined(self) -> None:
         coverage = Coverage()
         for turn in range(3 * MAX_SPANS):
-            coverage.add(turn % 2, turn * 10)
+            coverage.record(turn % 2, turn * 10)
         assert len(coverage.spans) == MAX_SPANS
-        assert coverage.has(0, 15)
-        assert coverage.has(1, 15)
-        assert not coverage.has(0, 3 * MAX_SPANS * 10 - 5)
+        assert coverage.is_taken_from_other(0, 15)
+        assert coverage.is_taken_from_other(1, 15)
+        assert not coverage.is_taken_from_other(0, 3 * MAX_SPANS * 10 - 5)
 
 
 class TestSeenBlocks:

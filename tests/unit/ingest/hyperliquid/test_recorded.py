@@ -20,7 +20,7 @@ from headwater.ingest.base import StreamRecord
 from headwater.ingest.hyperliquid import records
 from headwater.ingest.hyperliquid import websocket_messages as messages
 from headwater.ingest.hyperliquid.position import WebSocketPosition
-from headwater.ingest.hyperliquid.websocket import NewEvents
+from headwater.ingest.hyperliquid.websocket import EventDeduplicator
 from headwater.model.natural_key import natural_key
 from tests.unit.ingest.hyperliquid.node_files import USER, Reader, append, lines
 
@@ -154,7 +154,7 @@ def test_forms_of_the_api(tmp_path: Path) -> None:
 def test_blocks() -> None:
     """What the explorer tells has a hash; envelopes are lines of a node without events."""
     full, without_hash = content("blocks/block_samples.jsonl").splitlines()
-    (block,) = NewEvents(WebSocketPosition()).blocks(messages.read(b"[%b]" % full))  # type: ignore[arg-type]  # blocks
+    (block,) = EventDeduplicator(WebSocketPosition()).blocks(messages.read(b"[%b]" % full))  # type: ignore[arg-type]  # blocks
     assert json.loads(messages.block_record(block).value) == json.loads(full)
     assert messages.read(b"[%b]" % without_hash)[0].hash == ""  # type: ignore[index]  # blocks
     envelopes = content("blocks/block_envelopes.jsonl").splitlines()
@@ -166,7 +166,7 @@ def test_blocks() -> None:
 
 def test_trades_of_the_websocket() -> None:
     """Recorded tables of trades as messages, in lots of ten with each lot sent twice."""
-    new, seen, ids = NewEvents(WebSocketPosition()), Counter[str](), set[tuple[str, str, str]]()
+    new, seen, ids = EventDeduplicator(WebSocketPosition()), Counter[str](), set[tuple[str, str, str]]()
     for coin, size in (("BTC", 1497), ("ETH", 782)):
         told = list(rows(f"trades/ws_trades_{coin}_20250903.csv"))
         assert len(told) == size
@@ -180,7 +180,7 @@ def test_trades_of_the_websocket() -> None:
     assert seen.total() == len(seen) == len(ids)
     assert new.skipped == {"repeated trade": 2 * 2279 - 2248}
     http = parsed("trades/nautilus_http_recent_trades_btc.json")
-    fresh = NewEvents(WebSocketPosition()).trades(messages.trades(msgspec.Raw(json.dumps(http).encode())))
+    fresh = EventDeduplicator(WebSocketPosition()).trades(messages.trades(msgspec.Raw(json.dumps(http).encode())))
     assert [trade.tid for trade, _ in fresh] == [300001, 300002, 300003], "a snapshot may begin with the newest"
 
 
@@ -204,5 +204,5 @@ def test_tables_that_no_node_writes(name: str, count: int, missing: str) -> None
     """They lack what a record needs; as CSV they can be fed by `headwater replay`."""
     told = list(rows(name))
     assert len(told) == count
-    with pytest.raises(records.BadEvent):
-        records.fill(msgspec.Raw(json.dumps([USER, told[0]]).encode()), None)
+    with pytest.raises(records.BAD_EVENT_ERRORS):
+        records.fill_record(msgspec.Raw(json.dumps([USER, told[0]]).encode()), None)

@@ -14,6 +14,8 @@ from headwater.model.stream import find_chain
 from tests.unit.ingest.hyperliquid.node_files import HASH, OTHER, TIME, TIME_MS, USER, fill, order
 
 RAW = msgspec.Raw
+REPLICA_LINE = b'{"abci_block":{"time":"2026-01-02T03:04:05.5","round":9,"proposer":"0xp","signed_action_bundles":[]}}'
+REPLICA_BLOCK = records.read_replica_line(REPLICA_LINE, "day/3", 0).events[0]
 
 
 def raw(value: object) -> msgspec.Raw:
@@ -24,7 +26,7 @@ def test_a_fill_keeps_every_byte_that_the_node_wrote() -> None:
     event = RAW(b'["0xab", {"coin":"BTC","px":"1.50","sz":"0.10","side":"B","time":5,"hash":"0x0","oid":1,'
                 b'"crossed":true,"tid":9,"startPosition":"-7.50","builderFee":"0.000",'
                 b'"liquidation":{"markPx":"1.0"}}]')  # fmt: skip
-    record, half = records.fill(event, 12)
+    record, half = records.fill_record(event, 12)
     assert record.value == (
         b'{"user":"0xab","coin":"BTC","px":"1.50","sz":"0.10","side":"B","time":5,"hash":"0x0","oid":1,'
         b'"crossed":true,"tid":9,"startPosition":"-7.50","builderFee":"0.000","liquidation":{"markPx":"1.0"},"block_number":12}'
@@ -35,7 +37,7 @@ def test_a_fill_keeps_every_byte_that_the_node_wrote() -> None:
 def test_fills_of_one_order_are_told_apart_without_a_tid() -> None:
     """One order may meet many at once, and fills of the system have the tid 0."""
     events = [fill(0, startPosition=position, sz=size) for position in ("0.0", "0.25") for size in ("0.25", "0.5")]
-    made = [records.fill(raw(event), 5)[0] for event in events]
+    made = [records.fill_record(raw(event), 5)[0] for event in events]
     assert len({record.key for record in made}) == 4
     assert all(record.key == natural_key("hyperliquid", "fill")(record.value) for record in made)
 
@@ -43,12 +45,11 @@ def test_fills_of_one_order_are_told_apart_without_a_tid() -> None:
 @pytest.mark.parametrize(
     ("entity", "value"),
     [
-        ("fill", records.fill(raw(fill()), 5)[0]),
-        ("fill", records.fill(raw(fill()), None)[0]),
-        ("order", records.order(raw(order()), 5)),
-        ("misc_event", records.misc_event(raw({"time": TIME, "hash": HASH, "inner": {"X": {}}}), 5, "5-0")[0]),
-        ("block", records.block(records.read_replica_line(b'{"abci_block":{"time":"2026-01-02T03:04:05.5","round":9,'
-                                b'"proposer":"0xp","signed_action_bundles":[]}}', "day/3", 0).events[0], 4)),
+        ("fill", records.fill_record(raw(fill()), 5)[0]),
+        ("fill", records.fill_record(raw(fill()), None)[0]),
+        ("order", records.order_record(raw(order()), 5)),
+        ("misc_event", records.misc_records(raw({"time": TIME, "hash": HASH, "inner": {"X": {}}}), 5, "5-0")[0]),
+        ("block", records.block_record(REPLICA_BLOCK, 4)),
     ],
 )  # fmt: skip
 def test_records_have_the_members_and_the_key_of_the_catalog(entity: str, value: StreamRecord) -> None:
@@ -66,7 +67,7 @@ def test_a_trade_of_the_nodes_own() -> None:
             {"user": OTHER, "oid": 1, "start_pos": "0", "twap_id": 4, "cloid": None}]  # fmt: skip
     told = {"coin": "COMP", "side": "B", "time": "2024-07-26T08:26:25.899", "px": "51.3670", "sz": "0.31",
             "hash": HASH, "trade_dir_override": "Na", "side_info": info}  # fmt: skip
-    found = json.loads(records.node_trade(records.read_node_trade(raw(told)), raw(told), None, 4).value)
+    found = json.loads(records.node_trade_record(records.read_node_trade(raw(told)), raw(told), None, 4).value)
     assert found == {
         "coin": "COMP", "side": "B", "px": "51.3670", "sz": "0.31", "time": 1721982385899, "hash": HASH, "tid": None,
         "users": [USER, OTHER], "block_number": None, "trade_index": 4, "trade_dir_override": "Na", "side_info": info,
@@ -76,7 +77,7 @@ def test_a_trade_of_the_nodes_own() -> None:
 def test_funding_that_is_larger_than_a_record_becomes_several() -> None:
     deltas = [{"user": f"0x{n:040x}", "coin": "BTC", "funding_amount": "1.0"} for n in range(20_000)]
     event = {"time": TIME, "hash": HASH, "inner": {"Funding": {"deltas": deltas}}}
-    found = [json.loads(record.value) for record in records.misc_event(raw(event), 7, "7-1")]
+    found = [json.loads(record.value) for record in records.misc_records(raw(event), 7, "7-1")]
     assert [delta for record in found for delta in record["inner"]["Funding"]["deltas"]] == deltas
     assert [record["unique_id"] for record in found] == ["7-1", *(f"7-1-{n}" for n in range(1, len(found)))]
     assert len(found) == 4
@@ -85,13 +86,13 @@ def test_funding_that_is_larger_than_a_record_becomes_several() -> None:
 
 def test_another_large_event_stays_one_record() -> None:
     event = {"time": TIME, "hash": HASH, "inner": {"Other": {"x": "y" * 600_000}}}
-    assert len(records.misc_event(raw(event), 7, "7-1")) == 1
+    assert len(records.misc_records(raw(event), 7, "7-1")) == 1
 
 
 @pytest.mark.parametrize("event", [5, {}, [], {"time": TIME}, {"time": TIME, "hash": HASH}])
 def test_what_is_no_misc_event_is_refused(event: object) -> None:
-    with pytest.raises(records.BadEvent):
-        records.misc_event(raw(event), 7, "7-1")
+    with pytest.raises(records.BAD_EVENT_ERRORS):
+        records.misc_records(raw(event), 7, "7-1")
 
 
 def test_a_block_of_replica_cmds_counts_signed_actions() -> None:
@@ -99,7 +100,7 @@ def test_a_block_of_replica_cmds_counts_signed_actions() -> None:
     line = {"abci_block": {"time": TIME, "round": 1087, "proposer": USER,
             "signed_action_bundles": [["0x1", bundle], ["0x2", bundle]]}, "resps": {"Full": []}}  # fmt: skip
     told = records.read_replica_line(json.dumps(line).encode(), "2026-01-02T00:00:00Z/20260102/808750000", 0)
-    assert json.loads(records.block(told.events[0], told.number).value) == {
+    assert json.loads(records.block_record(told.events[0], told.number).value) == {
         "height": 808750001, "blockTime": TIME_MS, "hash": None, "proposer": USER, "numTxs": 4,
     }  # fmt: skip
 
@@ -109,8 +110,8 @@ def test_a_block_of_replica_cmds_counts_signed_actions() -> None:
     [[USER], [1, fill()[1]], [USER, {"coin": "BTC"}], fill(px=1.5), fill(side="X"), [USER, fill()[1], 3], {"a": 1}, 5],
 )
 def test_what_is_no_fill_is_refused(event: object) -> None:
-    with pytest.raises(records.BadEvent):
-        records.fill(raw(event), 1)
+    with pytest.raises(records.BAD_EVENT_ERRORS):
+        records.fill_record(raw(event), 1)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from headwater.app.ingests import load_ingests
+from headwater.app.ingest_kinds import load_ingests
 from headwater.errors import SetupError
 from headwater.ingest.solana.feed import SolanaFeed
 from headwater.ingest.solana.options import SolanaOptions

@@ -10,7 +10,7 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from headwater.ingest.solana.blocks import BLOCK, Entry
+from headwater.ingest.solana.blocks import BLOCK, TransactionEntry
 from headwater.ingest.solana.records import records, transaction_record
 from headwater.model.natural_key import natural_key
 from headwater.model.stream import find_chain
@@ -53,7 +53,7 @@ def test_a_block_time_that_no_clock_shows_is_no_block(block_time: Any) -> None:
 
 
 def one(entry: Json) -> Json | None:
-    return transaction_record(msgspec.json.decode(json.dumps(entry), type=Entry), 3, ABOUT)
+    return transaction_record(msgspec.json.decode(json.dumps(entry), type=TransactionEntry), 3, ABOUT)
 
 
 def expected(entry: Json, index: int) -> Json:

@@ -1,0 +1,67 @@
+"""The state of an EVM ingest, and the building of steps, which have a few MB so that Kafka writes each within 5 s."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from headwater.ingest.base import Step, StreamRecord
+from headwater.ingest.evm.blocks import Block
+from headwater.ingest.evm.node_pool import NodePool
+from headwater.ingest.evm.options import EvmOptions
+from headwater.ingest.evm.position import Position
+from headwater.ingest.evm.records import Converter
+
+STEP_RECORDS: Final = 20_000
+STEP_BYTES: Final = 8 << 20
+
+ReadWrittenRecords = Callable[[Sequence[str], int], Iterator[StreamRecord]]
+"""Reads the records of these streams that were written at or after a time in ms, in order within a partition."""
+
+
+@dataclass(slots=True)
+class IngestState:
+    """What FinalBlocks and HeadBlocks share. position: the position after the last step that was yielded."""
+
+    options: EvmOptions
+    nodes: NodePool
+    converter: Converter
+    position: Position
+    counts: Counter[str] = field(default_factory=Counter)
+    _counted: Counter[str] = field(default_factory=Counter)
+
+    def pop_counts(self) -> Counter[str]:
+        """Return the counts since the last call."""
+        nodes = self.nodes
+        now = Counter(retries=nodes.retries, failovers=nodes.failovers, incomplete=nodes.incomplete)
+        counts, self.counts = self.counts, Counter()
+        counts += now - self._counted
+        self._counted = now
+        return counts
+
+
+Group = tuple[list[Block], list[StreamRecord]]
+Convert = Callable[[Block], list[StreamRecord]]
+
+
+def batched_blocks(blocks: Iterable[Block], convert: Convert) -> Iterator[Group]:
+    """Yield blocks with their records in groups that fit one step."""
+    kept: list[Block] = []
+    records: list[StreamRecord] = []
+    size = 0
+    for block in blocks:
+        new = convert(block)
+        kept.append(block)
+        records += new
+        size += sum(len(record.value) for record in new)
+        if len(records) >= STEP_RECORDS or size >= STEP_BYTES:
+            yield kept, records
+            kept, records, size = [], [], 0
+    if kept:
+        yield kept, records
+
+
+def make_step(state: IngestState, blocks: Sequence[Block], records: Sequence[StreamRecord]) -> Step:
+    """Return a step with these records and the current position. blocks: the blocks of the records."""
+    time_ms = max((block.timestamp for block in blocks), default=0) * 1000
+    return Step(records, state.position.encode(), time_ms, counts=state.pop_counts())

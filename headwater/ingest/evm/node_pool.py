@@ -1,0 +1,323 @@
+"""A pool of nodes of one chain with failover from the preferred node to others when it fails or lags."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, TypeVar
+
+import structlog
+
+from headwater.backoff import Backoff
+from headwater.errors import NodeBehind, NodeUnavailable
+from headwater.ingest.evm.block_fetcher import Fetcher
+from headwater.ingest.evm.blocks import Block, Header
+
+_T = TypeVar("_T")
+
+LATEST: Final = "latest"
+CHECK_S: Final = 15.0
+"""The interval of the health checks of all nodes."""
+LAG_BLOCKS: Final = 5
+"""A node that lags behind a healthy node by more blocks than this is not used."""
+CHECKS_TO_RETURN: Final = 4
+"""A preferred node is used again after this many good checks in a row."""
+HEAD_TTL_S: Final = 60.0
+"""The time for which the highest head is remembered when no node has it any more."""
+COMPARED_BLOCKS: Final = 512
+"""The number of recent blocks whose hashes are compared among the nodes."""
+HASH_ATTEMPTS: Final = 5
+HASH_PAUSE_S: Final = 1.0
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class EndpointHealth:
+    """The health of a node.
+
+    Attributes:
+        head: The number of the newest block that the node has; -1 before the first check.
+        failures: The number of failed requests in a row.
+        backoff_until: The time, by the pool's clock, before which the node is not asked after failures.
+        is_checked: Whether it is verified that the node serves the chain of the ingest.
+        is_on_another_fork: Whether the node returned another hash for a block than the current node.
+        good_checks: The number of passed checks in a row.
+    """
+
+    head: int = -1
+    failures: int = 0
+    backoff_until: float = 0.0
+    is_checked: bool = False
+    is_on_another_fork: bool = False
+    good_checks: int = 0
+    backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 60.0))
+
+    def failed(self, now: float, error: NodeUnavailable) -> None:
+        """Record a failed request."""
+        self.failures += 1
+        self.good_checks = 0
+        self.backoff_until = now + max(self.backoff.next_delay_s(), error.retry_after_s)
+
+    def succeeded(self) -> None:
+        """Record a successful request."""
+        self.failures = 0
+        self.backoff_until = 0.0
+        self.backoff.reset()
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node of the pool. name: its number among the nodes, and its host without secret parts."""
+
+    name: str
+    fetcher: Fetcher
+    health: EndpointHealth = field(default_factory=EndpointHealth)
+
+
+class NodePool:
+    """Sends requests with failover.
+
+    Thread-safe. A request goes to the current node. If that fails, the other nodes are tried in the order of their
+    health, and the one that answers becomes the current node.
+    """
+
+    def __init__(
+        self,
+        fetchers: Sequence[Fetcher],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] | None = None,
+    ) -> None:
+        self._nodes = [_Node(f"{n} ({each.label})", each) for n, each in enumerate(fetchers, 1)]
+        self._current = self._nodes[0]
+        self._clock, self._sleep = clock, sleep or fetchers[0].wait
+        self._lock = threading.Lock()
+        self._chain_id: int | None = None
+        self._heads: dict[str, tuple[float, Header]] = {}
+        self._served: deque[tuple[int, str]] = deque(maxlen=COMPARED_BLOCKS)
+        self._check_at = 0.0
+        self._checks = ThreadPoolExecutor(1, "nodes")
+        self._checking: Future[None] | None = None
+        self.failovers = 0
+
+    @property
+    def range_size(self) -> int:
+        """The current number of blocks per request."""
+        return self._current.fetcher.range_size
+
+    @property
+    def retries(self) -> int:
+        """The number of requests that were retries."""
+        return sum(node.fetcher.retries for node in self._nodes)
+
+    @property
+    def incomplete(self) -> int:
+        """The number of responses in which a part of a block was missing."""
+        return sum(node.fetcher.incomplete for node in self._nodes)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._checks.shutdown(wait=False, cancel_futures=True)
+        for node in self._nodes:
+            node.fetcher.close()
+
+    def chain_id(self, expected: int | None = None) -> int:
+        """Return the chain's id (EIP-155): the expected one if any node serves it. Raises NodeUnavailable."""
+        found: list[int] = []
+        errors: list[NodeUnavailable] = []
+        for node in self._in_order():
+            try:
+                chain_id = node.fetcher.chain_id()
+            except NodeUnavailable as error:
+                node.health.failed(self._clock(), error)
+                errors.append(error)
+                continue
+            if expected in (None, chain_id):
+                self._chain_id = chain_id
+                return chain_id
+            found.append(chain_id)
+        if errors:
+            raise errors[0]
+        return found[0]
+
+    def expect_sprint(self, sprint: int | None) -> None:
+        """Set the chain's sprint, see `completeness.SPRINTS`."""
+        for node in self._nodes:
+            node.fetcher.sprint = sprint
+
+    def header(self, block: int | str) -> Header | None:
+        """Return a header by number, or by a tag such as `latest`. Raises NodeUnavailable.
+
+        The block of a tag does not go back for HEAD_TTL_S when a node lags.
+        """
+        if isinstance(block, int) or len(self._nodes) == 1:
+            return self._ask(lambda fetcher: fetcher.header(block))
+        self._start_health_check()
+        self._leave_lagging_node()
+        self._return_to_preferred_node()
+        return self._highest(block, self._ask(lambda fetcher: fetcher.header(block)))
+
+    def headers(self, blocks: Sequence[int | str]) -> list[Header | None]:
+        """Return the headers of several blocks, all from one node. Raises NodeUnavailable."""
+        return self._ask(lambda fetcher: fetcher.headers(blocks))
+
+    def blocks(self, first: int, last: int) -> list[Block]:
+        """See Fetcher.blocks."""
+        found = self._ask(lambda fetcher: fetcher.blocks(first, last))
+        with self._lock:
+            self._served.extend((block.number, block.hash) for block in found[-1:])
+        return found
+
+    def has_block(self, number: int, hash_: str) -> bool:
+        """Return whether any node has this block on its chain.
+
+        Returns False only when all nodes have had another block of this number for HASH_ATTEMPTS checks. Raises
+        NodeUnavailable when no node has the block and some could not be asked.
+        """
+        for attempt in range(HASH_ATTEMPTS):
+            if attempt:
+                self._sleep(HASH_PAUSE_S)
+            others: list[_Node] = []
+            for node in self._in_order():
+                header = self._try(node, lambda fetcher: fetcher.header(number))
+                if isinstance(header, Header) and header.hash == hash_:
+                    self._mark_on_another_fork(others, number, hash_)
+                    self._switch_to(node, f"others have another block {number}")
+                    return True
+                others += [node] if isinstance(header, Header) else []
+            if len(others) < len(self._nodes):
+                raise NodeUnavailable(f"Not all nodes could be asked for block {number}; the check is repeated.")
+        return False
+
+    def _mark_on_another_fork(self, nodes: Iterable[_Node], number: int, hash_: str) -> None:
+        for node in nodes:
+            if not node.health.is_on_another_fork:
+                log.warning("a node is on another fork than the ingest", node=node.name, block=number, expected=hash_)
+            node.health.is_on_another_fork = True
+
+    def _ask(self, call: Callable[[Fetcher], _T]) -> _T:
+        """Return the result of the first node that responds. Raises NodeUnavailable when none responds."""
+        errors: list[tuple[_Node, NodeUnavailable]] = []
+        for node in self._in_order():
+            answer = self._try(node, call)
+            if not isinstance(answer, NodeUnavailable):
+                if self._current.health.backoff_until > self._clock():
+                    self._switch_to(node, errors[-1][1].detail if errors else "the current node failed")
+                return answer
+            errors.append((node, answer))
+        if len(errors) == 1:
+            raise errors[0][1]
+        wait_s = min(error.retry_after_s for _, error in errors)
+        raise type(errors[0][1])(" ".join(f"Node {node.name}: {error.detail}" for node, error in errors), wait_s)
+
+    def _try(self, node: _Node, call: Callable[[Fetcher], _T]) -> _T | NodeUnavailable:
+        try:
+            if not node.health.is_checked:
+                self._check_chain(node)
+            answer = call(node.fetcher)
+        except NodeBehind as error:  # the node is healthy, and only lags a little
+            return error
+        except NodeUnavailable as error:
+            node.health.failed(self._clock(), error)
+            return error
+        node.health.succeeded()
+        return answer
+
+    def _check_chain(self, node: _Node) -> None:
+        """Raise NodeUnavailable when the node serves another chain than that of the ingest."""
+        found = node.fetcher.chain_id()
+        if self._chain_id not in (None, found):
+            detail = f"the node serves chain {found}, but the ingest reads chain {self._chain_id}"
+            log.error("a node can't be used", node=node.name, reason=detail)
+            raise NodeUnavailable(f"{detail.capitalize()}: remove it from --rpc.")
+        self._chain_id, node.health.is_checked = found, True
+
+    def _in_order(self) -> list[_Node]:
+        """Return the nodes in the order of use: the current one, then healthy ones, last those that failed recently."""
+        now = self._clock()
+
+        def rank(node: _Node) -> tuple[bool, bool, bool, int]:
+            health = node.health
+            return health.backoff_until > now, health.is_on_another_fork, node is not self._current, -health.head
+
+        return sorted(self._nodes, key=rank)
+
+    def _switch_to(self, node: _Node, why: str) -> None:
+        with self._lock:
+            before, self._current = self._current, node
+        if before is not node:
+            self.failovers += 1
+            log.warning("the ingest uses another node", node=node.name, before=before.name, reason=why)
+
+    def _highest(self, tag: str, found: Header | None) -> Header | None:
+        now = self._clock()
+        known_at, known = self._heads.get(tag, (now, found))
+        if known is not None and now - known_at < HEAD_TTL_S and (found is None or _number(found) < _number(known)):
+            return known
+        if found is not None:
+            self._heads[tag] = now, found
+        return found
+
+    def _leave_lagging_node(self) -> None:
+        """Switch to another node when the current node lags behind it."""
+        now, head = self._clock(), self._current.health.head
+        ahead = [
+            node
+            for node in self._nodes
+            if node.health.head > head + LAG_BLOCKS
+            and node.health.backoff_until <= now
+            and not node.health.is_on_another_fork
+        ]
+        if head >= 0 and ahead:
+            best = max(ahead, key=lambda node: node.health.head)
+            self._switch_to(best, f"its head is block {head}, and another node has {best.health.head}")
+
+    def _return_to_preferred_node(self) -> None:
+        """Switch to a node that is preferred to the current one, once it is healthy again."""
+        least_head = self._current.health.head - LAG_BLOCKS
+        for node in self._nodes[: self._nodes.index(self._current)]:
+            health = node.health
+            if health.good_checks >= CHECKS_TO_RETURN and not health.is_on_another_fork and health.head >= least_head:
+                self._switch_to(node, "a preferred node is healthy again")
+                return
+
+    def _start_health_check(self) -> None:
+        """Start a background health check of all nodes (head and hash of a recent block) when one is due."""
+        if self._clock() < self._check_at or not (self._checking is None or self._checking.done()):
+            return
+        self._check_at = self._clock() + CHECK_S
+        self._checking = self._checks.submit(self._check_all)
+
+    def _check_all(self) -> None:
+        for node in self._nodes:
+            try:
+                if node.health.backoff_until <= self._clock():
+                    self._try(node, partial(self._check_node, node))
+            except Exception as error:  # noqa: BLE001  # the check is repeated, but its error must be logged
+                log.error("the check of a node failed", node=node.name, reason=type(error).__name__)
+
+    def _check_node(self, node: _Node, fetcher: Fetcher) -> None:
+        """Record a node's head, and compare its hash of the newest block that was read."""
+        latest = fetcher.header(LATEST)
+        if latest is None:
+            return
+        node.health.head = _number(latest)
+        node.health.good_checks += 1
+        with self._lock:
+            served = [each for each in self._served if each[0] <= node.health.head]
+        if not served or node is self._current:
+            return
+        number, hash_ = served[-1]
+        header = fetcher.header(number)
+        if header is not None and header.hash != hash_:
+            self._mark_on_another_fork([node], number, hash_)
+        elif header is not None:
+            node.health.is_on_another_fork = False
+
+
+def _number(header: Header) -> int:
+    return int(header.number, 16)

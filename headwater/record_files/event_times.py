@@ -1,0 +1,135 @@
+"""Reads and shifts the event times of records, and paces records by their event times, for `headwater replay`."""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from headwater.model.timestamps import to_epoch_ms
+
+Clock = Callable[[], float]
+"""Returns the seconds since the epoch."""
+
+_ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(\.\d+)?( ?UTC|Z|[+-]\d\d:?\d\d)?", re.ASCII)
+_PER_SECOND: Final = ((10**11, 1), (10**14, 10**3), (10**17, 10**6))
+"""(limit, units per second): a number below the limit counts these units since the epoch, a larger one nanoseconds."""
+
+_NO_TIME: Final = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
+
+_encode: Final = msgspec.json.encode
+
+
+class EventTimes:
+    """Reads and rewrites the event time in the member `field` of records.
+
+    A rewritten time keeps its form: unit, number of digits and zone.
+    """
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+        self._members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+        self._decode = msgspec.json.Decoder(_record_with(field)).decode
+        self.records_without_time = 0
+        """The number of records without a time in a known form; they stay unchanged."""
+
+    def event_time(self, record: bytes) -> float | None:
+        """Return the event time of a record in seconds since the epoch; None without a time in a known form."""
+        try:
+            at = to_epoch_ms(self._decode(record).at)
+        except _NO_TIME:
+            return None
+        return None if at is None else at / 1000
+
+    def newest(self, records: Iterable[bytes]) -> float | None:
+        """Return the latest event time of all records; None if no record has one."""
+        return max(filter(None, map(self.event_time, records)), default=None)
+
+    def stamped_now(self, records: Iterable[bytes], clock: Clock = time.time) -> Iterator[bytes]:
+        """Replace each record's event time by the time at which the record is consumed."""
+        for record in records:
+            yield self._rewritten(record, lambda at: _now_like(at, clock()))
+
+    def shifted(self, records: Iterable[bytes], seconds: int | None, clock: Clock = time.time) -> Iterator[bytes]:
+        """Shift all times by `seconds`; None shifts the first record to the present.
+
+        Shifts are whole seconds, so intervals and fractions of a second are preserved exactly.
+        """
+        for record in records:
+            if seconds is None and (first := self.event_time(record)) is not None:
+                seconds = int((clock() - first) // 1)
+            by = seconds or 0
+            yield self._rewritten(record, lambda at: _shifted(at, by))  # noqa: B023  # called at once
+
+    def _rewritten(self, record: bytes, move: Callable[[Any], Any]) -> bytes:
+        members = self._members(record)
+        try:
+            at = move(msgspec.json.decode(members.get(self._field, b"null")))
+        except _NO_TIME:
+            at = None
+        if at is None:
+            self.records_without_time += 1
+            return record
+        members[self._field] = msgspec.Raw(_encode(at))
+        return _encode(members)
+
+    def paced(
+        self,
+        records: Iterable[bytes],
+        factor: float,
+        clock: Clock = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Iterator[bytes]:
+        """Yield records at the pace of their event times, `factor` times as fast.
+
+        Records without a time are yielded without a delay.
+        """
+        started: tuple[float, float] | None = None
+        for record in records:
+            at = self.event_time(record)
+            if at is not None:
+                started = started or (clock(), at)
+                sleep(max(0.0, started[0] + (at - started[1]) / factor - clock()))
+            yield record
+
+
+def _record_with(field: str) -> type[Any]:
+    return msgspec.defstruct("Record", [("at", Any, None)], rename={"at": field})
+
+
+def _shifted(at: Any, seconds: int) -> Any:
+    """Return a time moved by this many seconds; None for an unknown form. Raises ValueError, OverflowError."""
+    if isinstance(at, str) and (parts := _ISO.fullmatch(at)):
+        moved = datetime.fromisoformat(parts[1]) + timedelta(seconds=seconds)
+        return moved.isoformat(parts[1][10]) + at[len(parts[1]) :]
+    return at + seconds * _per_second(at) if _is_number(at) else None
+
+
+def _now_like(at: Any, now: float) -> Any:
+    """Return the present in the form of another time; None for an unknown form. Raises ValueError, OverflowError."""
+    if isinstance(at, str) and (parts := _ISO.fullmatch(at)):
+        whole, fraction, zone = parts.groups(default="")
+        datetime.fromisoformat(whole)
+        there = datetime.fromtimestamp(now, UTC).replace(tzinfo=None) + _offset(zone)
+        digits = f"{there.microsecond:06}000"[: max(0, len(fraction) - 1)]
+        return there.isoformat(whole[10], "seconds") + ("." + digits if digits else "") + zone
+    if not _is_number(at):
+        return None
+    moved = now * _per_second(at)
+    return int(moved) if isinstance(at, int) else moved
+
+
+def _offset(zone: str) -> timedelta:
+    return (
+        timedelta() if zone in ("", "Z") or "UTC" in zone else datetime.strptime(zone, "%z").utcoffset() or timedelta()
+    )
+
+
+def _is_number(at: Any) -> bool:
+    return isinstance(at, int | float) and not isinstance(at, bool)
+
+
+def _per_second(at: float) -> int:
+    return next((units for limit, units in _PER_SECOND if abs(at) < limit), 10**9)

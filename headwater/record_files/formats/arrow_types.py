@@ -1,0 +1,326 @@
+"""Converts values of Arrow types to JSON. The stream's fields decide where JSON has several forms for a value."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from headwater.record_files.formats.compression import import_pyarrow
+from headwater.record_files.formats.text_columns import quoted_excerpt, to_json, type_of
+
+Convert = Callable[[Any], Any]
+"""Converts a Python value or None to a value that msgspec encodes. Raises ValueError."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PER_SECOND: Final[Mapping[str, int]] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_PRINTABLE: Final = re.compile(rb"[\x20-\x7e]+")
+_HEX_TEXT: Final = re.compile(rb"0x[0-9a-fA-F]*")
+_ISO_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d", re.ASCII)
+_UNITS: Final = ((10**11, "s"), (10**14, "ms"), (10**17, "us"))
+"""Numbers below a limit count these units since the epoch, larger ones nanoseconds; as in model/timestamps.py."""
+
+
+class Member(NamedTuple):
+    """The member to which a column's values are converted: its JSON Schema type and its example value."""
+
+    type: str | None
+    example: Any
+
+    @classmethod
+    def like(cls, example: Any) -> "Member":
+        """Return a member inside one of the stream's fields, of which only the example is known."""
+        return cls(type_of(example), example)
+
+    @property
+    def is_time_text(self) -> bool:
+        """Whether the member is a time in ISO 8601."""
+        return isinstance(self.example, str) and _ISO_TIME.match(self.example) is not None
+
+
+def require_compatible(kind: Any, name: str, type_: str | None) -> None:
+    """Raise ValueError when values of an Arrow type can't be converted to a JSON Schema type."""
+    types = import_pyarrow("Parquet").types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    becomes = next((to for predicate, to in _TARGET_TYPES.items() if getattr(types, predicate)(kind)), ())
+    if types.is_map(kind):
+        becomes = ("object",) if _makes_text(kind.key_type) else ("array",)
+    if type_ is not None and becomes and type_ not in becomes:
+        raise ValueError(
+            f"{name} has the type {kind}, and the stream has {name} as {type_}: "
+            f"write the column as {type_}, or leave it out"
+        )
+
+
+def cast_type(kind: Any, name: str) -> Any:
+    """Return the Arrow type to cast to before values are converted to Python.
+
+    Times become integers, because Python's datetime has no nanoseconds. Raises ValueError for a type that has no JSON
+    form.
+    """
+    pa = import_pyarrow("Parquet")
+    types = pa.types
+    if types.is_timestamp(kind) or types.is_time(kind) or types.is_duration(kind):
+        return pa.int64()
+    if types.is_dictionary(kind):
+        return cast_type(kind.value_type, name)
+    if types.is_struct(kind):
+        return pa.struct([(field.name, cast_type(field.type, f"{name}.{field.name}")) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(cast_type(kind.key_type, name), cast_type(kind.item_type, name))
+    if types.is_nested(kind) and hasattr(kind, "value_type"):
+        return pa.large_list(cast_type(kind.value_type, name))
+    if types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_binary_view(kind):
+        return pa.large_binary()
+    if _is_supported(kind):
+        return kind
+    raise ValueError(f"the type of {name}, {kind}, is not supported: write the column as another type")
+
+
+def _is_supported(kind: Any) -> bool:
+    types = import_pyarrow("Parquet").types
+    return any(getattr(types, predicate)(kind) for predicate in (*_CONVERTERS, "is_null"))
+
+
+def converter(kind: Any, member: Member) -> Convert:
+    """Return the converter for values of an Arrow type, which is the type before the cast."""
+    convert = _converter(kind, member)
+    return lambda value: None if value is None else convert(value)
+
+
+def _converter(kind: Any, member: Member) -> Convert:
+    types = import_pyarrow("Parquet").types
+    if types.is_dictionary(kind):
+        return _converter(kind.value_type, member)
+    for is_kind, make in _CONVERTERS.items():
+        if getattr(types, is_kind)(kind):
+            return make(kind, member)
+    return _same
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _integer(_kind: Any, member: Member) -> Convert:
+    if member.type == "boolean":
+        return _flag
+    if member.is_time_text:
+        return _epoch_text(member)
+    return _as_text(str) if member.type == "string" else _same
+
+
+def _boolean(_kind: Any, member: Member) -> Convert:
+    if member.type == "string":
+        return lambda value: "true" if value else "false"
+    return int if member.type in ("integer", "number") else _same
+
+
+def _flag(value: float) -> bool:
+    """Convert 0 and 1 to a boolean, because programs without nullable booleans write these."""
+    if value not in (0, 1):
+        raise ValueError(f"{value} is neither true nor false")
+    return value == 1
+
+
+def _text(_kind: Any, member: Member) -> Convert:
+    """Convert text to the JSON type of the stream's member, because programs export wide integers and nested values as
+    text.
+    """
+    if member.type in (None, "string"):
+        return _same
+    parse = to_json(member.type)
+    return lambda value: msgspec.Raw(parse(value)) if value else None
+
+
+def _as_text(show: Callable[[Any], str]) -> Convert:
+    return lambda value: show(value)
+
+
+def _decimal(_kind: Any, member: Member) -> Convert:
+    show: Callable[[Decimal], str] = "{:f}".format
+    if member.type == "string":
+        return _as_text(show)
+    return lambda value: msgspec.Raw(show(value).encode())
+
+
+def _binary(kind: Any, member: Member) -> Convert:
+    """Convert binary values to hex, or to text if they look like text, because some programs store text without the
+    UTF8 annotation. If the stream's member holds hex, arbitrary raw bytes are possible, so only ASCII text that
+    begins with 0x counts as text.
+    """
+    text = _text(kind, member)
+    holds_hex = isinstance(member.example, str) and member.example.startswith("0x")
+
+    def convert(value: bytes) -> Any:
+        is_text = _HEX_TEXT.fullmatch(value) if holds_hex else _PRINTABLE.fullmatch(value)
+        if is_text:
+            return text(value.decode("ascii"))
+        if member.type not in (None, "string"):
+            raise ValueError(f"the bytes are not the text of a value of the type {member.type}")
+        return f"0x{value.hex()}"
+
+    return convert
+
+
+def _float(_kind: Any, member: Member) -> Convert:
+    """Convert floats; NaN and infinities become null. Programs without nullable integers write integers as floats."""
+    as_text = _epoch_text(member) if member.is_time_text else _float_text
+    makers: Mapping[str | None, Convert] = {"integer": _whole, "string": as_text, "boolean": _flag}
+    convert = makers.get(member.type, _same)
+    return lambda value: convert(value) if math.isfinite(value) else None
+
+
+def _whole(value: float) -> Any:
+    return msgspec.Raw(b"%d" % int(value)) if value.is_integer() else value
+
+
+def _float_text(value: float) -> str:
+    return str(int(value)) if value.is_integer() else format(Decimal(repr(value)), "f")
+
+
+def _timestamp(kind: Any, member: Member) -> Convert:
+    factor, example = 10**9 // _PER_SECOND[kind.unit], member.example
+    if isinstance(example, int | float):
+        unit = _nanoseconds_per_unit(example)
+        return lambda value: value * factor // unit
+    show = _utc_text(member)
+    return lambda value: show(value * factor)
+
+
+def _epoch_text(member: Member) -> Convert:
+    """Convert a number since the epoch to the text of a time; its size tells the unit."""
+    show = _utc_text(member)
+    return lambda value: show(int(Decimal(repr(value)) * _nanoseconds_per_unit(value)))
+
+
+def _nanoseconds_per_unit(value: float) -> int:
+    unit = next((unit for limit, unit in _UNITS if abs(value) < limit), "ns")
+    return 10**9 // _PER_SECOND[unit]
+
+
+def _utc_text(member: Member) -> Callable[[int], str]:
+    """Return a function that formats nanoseconds since the epoch with the zone suffix and the number of digits of the
+    example.
+    """
+    example = member.example if member.is_time_text else "Z"
+    zone, digits = "Z" if example.endswith("Z") else "", len(example.removesuffix("Z").partition(".")[2])
+    return lambda nanoseconds: _time_text(nanoseconds, digits) + zone
+
+
+def _time_text(nanoseconds: int, digits: int) -> str:
+    """Return ISO 8601 text with as many digits of the second as needed, in groups of three, and at least `digits`."""
+    seconds, rest = divmod(nanoseconds, 10**9)
+    fraction = f"{rest:09}"
+    needed = next((n for n in (0, 3, 6) if not fraction[n:].strip("0")), 9)
+    fraction = fraction[: max(needed, digits if digits <= 9 else 0)]
+    try:
+        time = _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        raise ValueError("the time is out of range: it is outside of the years 1 to 9999") from None
+    text = time.strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{fraction}" if fraction else text
+
+
+def _date(_kind: Any, _member: Member) -> Convert:
+    return lambda value: value.isoformat()
+
+
+def _time_of_day(kind: Any, _member: Member) -> Convert:
+    factor = 10**9 // _PER_SECOND[kind.unit]
+    return lambda value: _time_text(value * factor, 0).partition("T")[2]
+
+
+def _duration(_kind: Any, member: Member) -> Convert:
+    return _as_text(str) if member.type == "string" else _same
+
+
+def _list(kind: Any, member: Member) -> Convert:
+    example = member.example[0] if isinstance(member.example, list) and member.example else None
+    convert = converter(kind.value_type, Member.like(example))
+    return lambda values: [convert(value) for value in values]
+
+
+def _struct(kind: Any, member: Member) -> Convert:
+    known = member.example if isinstance(member.example, dict) else {}
+    members = [(field.name, converter(field.type, Member.like(known.get(field.name)))) for field in kind]
+    return lambda value: {name: convert(value[name]) for name, convert in members}
+
+
+NOTHING: Final = Member(None, None)
+
+
+def _map(kind: Any, _member: Member) -> Convert:
+    """Convert a map to an object if its keys are text, otherwise to a list of [key, value]."""
+    key, item = converter(kind.key_type, NOTHING), converter(kind.item_type, NOTHING)
+    make = _object if _makes_text(kind.key_type) else list
+    return lambda pairs: make([(key(name), item(value)) for name, value in pairs])
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object. Raises ValueError for a repeated key, because an object would lose a value."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the map has the key {quoted_excerpt(twice)} twice: write the map with distinct keys")
+    return made
+
+
+def _makes_text(kind: Any) -> bool:
+    types = import_pyarrow("Parquet").types
+    if types.is_dictionary(kind):
+        return _makes_text(kind.value_type)
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)  # type: ignore[no-any-return]
+
+
+_NUMERIC: Final = ("integer", "number", "string")
+_TARGET_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
+    "is_boolean": ("boolean", *_NUMERIC),
+    "is_integer": ("boolean", *_NUMERIC),
+    "is_floating": ("boolean", *_NUMERIC),
+    "is_decimal": _NUMERIC,
+    "is_timestamp": _NUMERIC,
+    "is_duration": _NUMERIC,
+    "is_date": ("string",),
+    "is_time": ("string",),
+    "is_struct": ("object",),
+    "is_list": ("array",),
+    "is_large_list": ("array",),
+    "is_fixed_size_list": ("array",),
+    "is_list_view": ("array",),
+    "is_large_list_view": ("array",),
+}
+"""The JSON Schema types to which a column can be converted, by pyarrow's type predicate. Text is converted to any."""
+_CONVERTERS: Final[Mapping[str, Callable[[Any, Member], Convert]]] = {
+    "is_boolean": _boolean,
+    "is_integer": _integer,
+    "is_string": _text,
+    "is_large_string": _text,
+    "is_decimal": _decimal,
+    "is_binary": _binary,
+    "is_large_binary": _binary,
+    "is_fixed_size_binary": _binary,
+    "is_floating": _float,
+    "is_timestamp": _timestamp,
+    "is_date": _date,
+    "is_time": _time_of_day,
+    "is_duration": _duration,
+    "is_string_view": _text,
+    "is_binary_view": _binary,
+    "is_list_view": _list,
+    "is_large_list_view": _list,
+    "is_list": _list,
+    "is_large_list": _list,
+    "is_fixed_size_list": _list,
+    "is_map": _map,
+    "is_struct": _struct,
+}
+"""Converter factories by the name of pyarrow's type predicate.
+
+Columns of type null are accepted too; all other types raise ValueError."""

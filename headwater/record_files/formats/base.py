@@ -1,0 +1,56 @@
+"""The protocol of readers of record files."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+from headwater.model.stream import Entity
+
+BadRecordHandler = Callable[[int, str], None]
+"""Called with the number and the error of a record that can't be read. Raises, or returns to skip the record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The differences of a CSV or TSV file from RFC 4180.
+
+    Attributes:
+        delimiter: The character between two fields; empty for the default of the format.
+        nulls: Texts that mean null, in addition to the empty field.
+    """
+
+    delimiter: str = ""
+    nulls: frozenset[str] = frozenset()
+
+
+DEFAULT_DIALECT = Dialect()
+
+
+class Reader(Protocol):
+    """Reads the records of one file once. Raises OSError, EOFError or ValueError when the file is damaged."""
+
+    @property
+    def number_unit(self) -> str:
+        """What the numbers of records count, from 1: `line` or `record`."""
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the number and the JSON of each record."""
+
+    def share(self) -> float | None:
+        """Return the fraction of the file that was read, 0 to 1; None when the position in the file tells it."""
+
+
+OpenReader = Callable[[BinaryIO, Entity | None, BadRecordHandler, Dialect], Reader]
+"""Opens a decompressed file for reading.
+
+The entity's fields determine the types of columns; without an entity all values are strings."""
+
+
+def require_known_column(names: list[str], entity: Entity | None) -> None:
+    """Raise ValueError when no column is a member of the stream, because the file or its delimiter is a wrong one."""
+    if entity is None or not names or any(name in entity.fields for name in names):
+        return
+    columns = ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
+    raise ValueError(
+        f"no column of the file is a member of the stream's records ({columns}). Members are {', '.join(entity.fields)}"
+    )

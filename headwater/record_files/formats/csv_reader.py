@@ -1,0 +1,112 @@
+"""Reads CSV (RFC 4180) and TSV files with a header, in UTF-8."""
+
+import csv
+import io
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import BinaryIO
+
+from headwater.model.stream import Entity
+from headwater.record_files.formats.base import BadRecordHandler, Dialect, require_known_column
+from headwater.record_files.formats.text_columns import ToJson, encode, to_json, types_of
+
+
+class CsvReader:
+    """Implements formats.base.Reader. An empty field is null, and so are the dialect's null texts."""
+
+    number_unit = "line"
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        entity: Entity | None,
+        on_bad_record: BadRecordHandler,
+        dialect: Dialect,
+        delimiter: str = ",",
+    ) -> None:
+        csv.field_size_limit(sys.maxsize)  # the default, 128 KiB, is less than some calldata
+        text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
+        self._rows = csv.reader(text, delimiter=dialect.delimiter or delimiter, strict=True)
+        self._entity = entity
+        self._nulls = dialect.nulls
+        self._on_bad_record = on_bad_record
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        names = self._header()
+        types = types_of(self._entity)
+        prefixes = [b"%b%b:" % (b"," if n else b"{", encode(name)) for n, name in enumerate(names)]
+        convert = [self._field(types.get(name)) for name in names]
+        for row in self._valid_rows():
+            try:
+                yield self._rows.line_num, _record(row, prefixes, convert)
+            except ValueError as error:
+                self._on_bad_record(self._rows.line_num, _reason(error, row, names, convert))
+
+    def _header(self) -> list[str]:
+        """Read the names of the columns. Raises ValueError when they don't fit the stream's records."""
+        names = next(self._rows, [])
+        if len(set(names)) < len(names):
+            raise ValueError("the header names a column twice")
+        if padded := next((name for name in names if name != name.strip()), None):
+            raise ValueError(
+                f"the name of the column {padded!r} begins or ends with a blank: remove it from the header"
+            )
+        try:
+            require_known_column(names, self._entity)
+        except ValueError as error:
+            raise ValueError(f"{error}{_other_delimiter(names)}") from None
+        return names
+
+    def _field(self, type_: str | None) -> ToJson:
+        """Return a function that converts a field of this type to JSON; an empty field and null texts become null."""
+        convert, nulls = to_json(type_), self._nulls
+        if not nulls:
+            return lambda text: convert(text) if text else b"null"
+        return lambda text: convert(text) if text and text not in nulls else b"null"
+
+    def _valid_rows(self) -> Iterator[list[str]]:
+        """Yield non-empty rows. Rows that are not valid CSV are reported."""
+        while True:
+            try:
+                row = next(self._rows, None)
+            except csv.Error as error:
+                self._on_bad_record(self._rows.line_num, str(error))
+                continue
+            if row is None:
+                return
+            if row:
+                yield row
+
+    def share(self) -> None:
+        return None
+
+
+tsv_reader = partial(CsvReader, delimiter="\t")
+
+
+def _record(row: list[str], prefixes: list[bytes], convert: list[ToJson]) -> bytes:
+    members = zip(prefixes, convert, row, strict=True)
+    return b"".join([prefix + convert_(text) for prefix, convert_, text in members]) + b"}"
+
+
+def _other_delimiter(names: list[str]) -> str:
+    """Return a hint for a file with another delimiter than the given one; "" without a hint."""
+    if names and names[0].startswith("sep="):
+        return ". The line `sep=` is Excel's own: remove it"
+    found = next((mark for mark in ";\t|," if len(names) == 1 and mark in names[0]), None)
+    return "" if found is None else f". Did you mean --delimiter {found!r}?"
+
+
+def _reason(error: ValueError, row: list[str], names: list[str], convert: list[ToJson]) -> str:
+    """Return the error message for a row, with the name of the column."""
+    if len(row) != len(names):
+        return f"it has {len(row)} fields, the header has {len(names)}"
+    for name, convert_, text in zip(names, convert, row, strict=True):
+        try:
+            convert_(text)
+        except UnicodeEncodeError:
+            return f"{name} is not in UTF-8"
+        except ValueError as fault:
+            return f"{name}: {fault}"
+    raise error

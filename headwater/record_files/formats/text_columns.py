@@ -1,0 +1,141 @@
+"""Converts the text of a file's columns to JSON, by the types of the stream's fields."""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from headwater.model.stream import Entity
+
+ToJson = Callable[[str], bytes]
+"""Converts a text to JSON. Raises ValueError with the reason when it can't."""
+
+_NUMBER: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+_BOOLEANS: Final = MappingProxyType(
+    {
+        **dict.fromkeys(("true", "t", "1"), b"true"),
+        **dict.fromkeys(("false", "f", "0"), b"false"),
+    }
+)
+"""The texts that PostgreSQL, pandas and spreadsheets write for booleans, in lower case."""
+_MAX_DIGITS: Final = 100
+"""The most digits of an integer written with an exponent or a fraction; a uint256 has up to 78."""
+
+encode: Final = msgspec.json.encode
+
+
+def types_of(entity: Entity | None) -> Mapping[str, str]:
+    """Return the JSON Schema types of an entity's fields."""
+    return {name: field.type for name, field in entity.fields.items()} if entity else {}
+
+
+def type_of(example: Any) -> str | None:
+    """Return the JSON Schema type of a member of an example record; None for null."""
+    return _NAMES.get(type(example))
+
+
+def to_json(type_: str | None) -> ToJson:
+    """Return the converter for a member of this type; None for an unknown type, for which text becomes a string."""
+    return encode if type_ is None else _BY_TYPE[type_]
+
+
+def _integer(text: str) -> bytes:
+    """Convert an integer.
+
+    Digits stay as they are; 17.0 and 1.2e3 become integers, because many programs export integer columns like that.
+    """
+    number = _number(text)
+    if number.lstrip(b"-").isdigit():
+        return number
+    exact = Decimal(text)
+    if exact == exact.to_integral_value() and exact.adjusted() < _MAX_DIGITS:
+        return b"%d" % int(exact)
+    return number
+
+
+def _number(text: str) -> bytes:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{quoted_excerpt(text)} is not a number")
+    return text.encode()
+
+
+def _boolean(text: str) -> bytes:
+    found = _BOOLEANS.get(text.lower())
+    if found is None:
+        raise ValueError(f"{quoted_excerpt(text)} is neither true nor false")
+    return found
+
+
+def _list(text: str) -> bytes:
+    """Convert a list: JSON, a PostgreSQL array, or members separated by commas, as ethereum-etl writes `topics`."""
+    if text.startswith("["):
+        return _container(text, "[")
+    if text.startswith("{"):
+        return encode(_postgres_array(text))
+    return encode([member.strip() for member in text.split(",")])
+
+
+def _postgres_array(text: str) -> list[str | None]:
+    """Return the members of a one-dimensional array in PostgreSQL's form: `{a,"b c",NULL}`. Raises ValueError.
+
+    Source: PostgreSQL's documentation, section 8.15.6.
+    """
+    inner = text[1:-1]
+    if not text.endswith("}") or "{" in inner or (inner and _is_json(text)):
+        raise ValueError(f"{quoted_excerpt(text)} is neither a JSON list nor a one-dimensional array of PostgreSQL")
+    rows = csv.reader([inner], escapechar="\\", doublequote=False, strict=True)
+    try:
+        members = next(rows, [])
+    except csv.Error as error:
+        raise ValueError(f"{quoted_excerpt(text)} is not an array of PostgreSQL: {error}") from error
+    return [None if member == "NULL" else member for member in members]
+
+
+def _object(text: str) -> bytes:
+    return _container(text, "{")
+
+
+def _container(text: str, start: str) -> bytes:
+    if not text.startswith(start) or not _is_json(text):
+        raise ValueError(f"{quoted_excerpt(text)} is not a JSON {'list' if start == '[' else 'object'}")
+    return text.encode()
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def quoted_excerpt(text: str) -> str:
+    """Return the first 40 characters of a text, quoted for an error message."""
+    return repr(text if len(text) <= 40 else f"{text[:40]}…")
+
+
+_BY_TYPE: Final[dict[str, ToJson]] = {
+    "string": encode,
+    "boolean": _boolean,
+    "integer": _integer,
+    "number": _number,
+    "array": _list,
+    "object": _object,
+}
+_NAMES: Final[dict[type, str]] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    list: "array",
+    dict: "object",
+}

@@ -1,0 +1,142 @@
+"""Reads files of records in any of the formats, compressed or not, by path or from standard input."""
+
+import csv
+import sys
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import BufferedReader
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+import msgspec
+
+from headwater.errors import SetupError, os_error_reason
+from headwater.model.stream import Entity
+from headwater.model.transform import MAX_OUTPUT_BYTES
+from headwater.record_files.formats import FORMATS, format_of
+from headwater.record_files.formats.base import DEFAULT_DIALECT, Dialect, Reader
+from headwater.record_files.formats.compression import DAMAGE_ERRORS, decompressed, decompression_warning
+
+STDIN: Final = Path("-")
+_DAMAGE_ERRORS: Final = (*DAMAGE_ERRORS, csv.Error)
+
+
+class _Object(msgspec.Struct):
+    """Any JSON object. Its decoder checks the syntax of all members, and stores none of them."""
+
+
+_check = msgspec.json.Decoder(_Object).decode
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """Yield the non-empty lines of a file, decompressed and without a byte order mark.
+
+    Raises SetupError when the file can't be read.
+    """
+    with _opened(path) as file:
+        for number, line in enumerate(decompressed(file)):
+            text = (line if number else line.removeprefix(BOM_UTF8)).rstrip(b"\r\n")
+            if text.strip():
+                yield text
+
+
+@dataclass(slots=True)
+class RecordFile:
+    """The records of a file as JSON. Each iteration reads the file from its beginning.
+
+    Attributes:
+        path: The path; `-` is standard input.
+        format: A name of FORMATS; empty to derive it from the path.
+        entity: The entity of the stream, which determines the types of columns.
+        check: Whether to yield only valid records. An invalid record raises SetupError, or with `skip_bad` is skipped
+            and counted in `skipped`.
+        skip_bad: Whether to skip records that can't be read.
+        dialect: The delimiter and the null texts of CSV and TSV.
+        skipped: The number of skipped records of the last iteration.
+        warning: A warning about the file, set after it was read to its end.
+    """
+
+    path: Path
+    format: str = ""
+    entity: Entity | None = None
+    check: bool = True
+    skip_bad: bool = False
+    dialect: Dialect = DEFAULT_DIALECT
+    skipped: int = 0
+    warning: str = ""
+    _reader: Reader | None = None
+    _file: BufferedReader | None = field(default=None, repr=False)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the records. Raises SetupError for a damaged file, and for an invalid record with its number."""
+        self.skipped = 0
+        with _opened(self.path) as self._file:
+            content = decompressed(self._file)
+            reader = self._open_reader(content)
+            self._reader = reader
+            for number, record in reader:
+                if self.check and (fault := _problem(record)):
+                    self._skip(number, fault)
+                else:
+                    yield record
+            if text := decompression_warning(content):
+                self.warning = f"{_name(self.path)}: {text}"
+
+    def _open_reader(self, content: BinaryIO) -> Reader:
+        name = self.format or format_of(self.path)
+        if self.dialect != DEFAULT_DIALECT and name not in ("csv", "tsv"):
+            raise SetupError(f"{_name(self.path)} is read as {name}: --delimiter and --null are for CSV and TSV.")
+        return FORMATS[name](content, self.entity, self._skip, self.dialect)
+
+    def size(self) -> int:
+        """Return the size of the file on disk in bytes; 0 for standard input."""
+        return self.path.stat().st_size if self.path.is_file() else 0
+
+    def bytes_read(self) -> float:
+        """Return the number of bytes of the file that have been read, for progress bars."""
+        if self._reader is None or self._file is None or not self.size():
+            return 0.0
+        share = self._reader.share()
+        if share is not None:
+            return share * self.size()
+        return self.size() if self._file.closed else self._file.tell()
+
+    def _skip(self, number: int, fault: str) -> None:
+        if not self.skip_bad:
+            place = self._reader.number_unit if self._reader else "record"
+            raise SetupError(f"{_name(self.path)}, {place} {number}: {fault}.")
+        self.skipped += 1
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BufferedReader]:
+    """Open a file. Raises SetupError when it can't be opened, or when reading it in the `with` block fails."""
+    try:
+        if path == STDIN:
+            yield cast("BufferedReader", sys.stdin.buffer)
+            return
+        with path.open("rb") as file:
+            yield file
+    except _DAMAGE_ERRORS as error:
+        raise SetupError(f"{_name(path)} can't be read: {os_error_reason(error)}.") from error
+
+
+def _name(path: Path) -> str:
+    return "standard input" if path == STDIN else str(path)
+
+
+def _problem(record: bytes) -> str | None:
+    """Return why a line is not a valid record; None for a valid one."""
+    if len(record) > MAX_OUTPUT_BYTES:
+        return f"it has {len(record)} bytes; at most {MAX_OUTPUT_BYTES} are allowed"
+    try:
+        _check(record)
+        if not record.isascii():
+            record.decode()
+    except msgspec.ValidationError:
+        return "it is not a JSON object"
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return f"it is not valid JSON: {error}"
+    return None
