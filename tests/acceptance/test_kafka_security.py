@@ -15,8 +15,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings
-from headwater.model.worker import KafkaAccess
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
+from headwater.model.worker_spec import KafkaAccess
 from tests.acceptance.conftest import running
 from tests.acceptance.stack import Stack, client_config, deployed, pipeline, until
 from tests.support.secured_kafka import PROTOCOLS, SecuredKafka

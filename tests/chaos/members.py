@@ -10,16 +10,16 @@ from functools import partial
 
 import structlog
 
-from headwater.brokers.topic_watch import LeaderQuestion
+from headwater.brokers.topic_monitor import LeaderCheck
 from headwater.engine.delivery import AtLeastOnce, DeadLetters
-from headwater.engine.metrics.observer import Observer
-from headwater.engine.metrics.recorder import Recorder
+from headwater.engine.metrics.metrics_writer import MetricsWriter
+from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
 from headwater.errors import HeadwaterError
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.kafka_producer import KafkaProducer
-from headwater.sinks.stalled_producer import AcknowledgementGuard
+from headwater.sinks.stalled_producer import StalledProducerDetector
 from headwater.sources.kafka import KafkaSource
 from tests.support.memory.metrics import MemoryMetrics
 
@@ -53,11 +53,13 @@ class CopyJob:
         source = KafkaSource(self.access, self.source, self.group, instance_id)
         topics = [self.sink, self.dead]
         sinks, dead_letters = [KafkaSink("out", self.sink)], DeadLetters(self.dead, 1)
-        guard = AcknowledgementGuard(LeaderQuestion(self.access, topics))
-        make = partial(KafkaProducer, self.access, topics, guard=guard)
-        delivery = AtLeastOnce(sinks, dead_letters, lambda is_single: make(is_single=is_single))
-        observer = Observer(Recorder(MemoryMetrics(), "storm", self.group, secrets.token_hex(4)))
-        return Worker(source, [], delivery, observer)
+        stall_detector = StalledProducerDetector(LeaderCheck(self.access, topics))
+        make = partial(KafkaProducer, self.access, topics, stall_detector=stall_detector)
+        delivery = AtLeastOnce(
+            sinks, dead_letters, lambda alone: make(one_record_per_batch=alone)
+        )
+        metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), "storm", self.group, secrets.token_hex(4)))
+        return Worker(source, [], delivery, metrics)
 
 
 @dataclass

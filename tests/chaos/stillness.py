@@ -9,9 +9,10 @@ import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from headwater.brokers.client import ClientErrors, admin_settings
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import admin_settings
 from headwater.brokers.offsets import LATEST
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 
 log = structlog.get_logger(__name__)
 

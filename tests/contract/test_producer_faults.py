@@ -4,7 +4,7 @@ import itertools
 import random
 import time
 
-from headwater.sinks.base import Outputs
+from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.kafka_producer import KafkaProducer
 from tests.support.connections import breaking
 from tests.support.kafka import KafkaServer
@@ -21,7 +21,7 @@ def test_connections_that_break_all_the_time(kafka: KafkaServer) -> None:
             rows = range(first, first + PER_CALL)
             values = [b"%d" % row + b"x" * (row % 300) for row in rows]
             producer.produce(
-                Outputs.of(topic, values, [None] * PER_CALL, [row % PARTITIONS for row in rows], [NOW] * PER_CALL)
+                OutputBatch.of(topic, values, [None] * PER_CALL, [row % PARTITIONS for row in rows], [NOW] * PER_CALL)
             )
             if not first % 2000:
                 producer.flush(0.02)

@@ -10,7 +10,8 @@ import pytest
 
 from headwater.errors import BrokerUnavailable
 from headwater.model.record import Headers, RecordBatch
-from headwater.sinks.base import MAX_RECORD_BYTES, Outputs, Producer, Refusal
+from headwater.sinks.base import Producer, RecordRejection
+from headwater.sinks.outputs import MAX_RECORD_BYTES, OutputBatch
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.kafka_producer import KafkaProducer
 from tests.support.kafka import KafkaServer
@@ -86,11 +87,11 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
             yield kafka_bench
 
 
-def one(topic: str, value: bytes | None, key: bytes | None, partition: int, headers: Headers) -> Outputs:
-    return Outputs.of(topic, [value], [key], [partition], [STAMP], headers=headers)
+def one(topic: str, value: bytes | None, key: bytes | None, partition: int, headers: Headers) -> OutputBatch:
+    return OutputBatch.of(topic, [value], [key], [partition], [STAMP], headers=headers)
 
 
-def flush(producer: Producer) -> list[Refusal]:
+def flush(producer: Producer) -> list[RecordRejection]:
     """Wait until all is acknowledged, or something was refused: a client that gave up acknowledges nothing more."""
     for _ in range(FLUSHES):
         left, failures = producer.flush(0.1), producer.failures()
@@ -136,7 +137,7 @@ class TestProducer:
         for number in range(103_000):
             producer.produce(one(bench.topic, b"%d" % number, None, 0, []))
         assert flush(producer) == []
-        assert not producer.saturated()
+        assert not producer.is_queue_full()
         assert [record[1] for record in bench.records(103_000)] == [b"%d" % n for n in range(103_000)]
 
     def test_how_many_are_outstanding(self, bench: Bench) -> None:
@@ -170,7 +171,7 @@ class TestProducer:
 
     def test_connect_with_a_wrong_password(self, kafka: KafkaServer) -> None:
         producer = KafkaProducer(kafka.access.model_copy(update={"password": "wrong"}), ["any"])
-        with pytest.raises(BrokerUnavailable, match="refuses the user"):
+        with pytest.raises(BrokerUnavailable, match="rejects the user"):
             producer.connect(2)
 
     def test_nothing_follows_a_refused_record(self, kafka: KafkaServer) -> None:

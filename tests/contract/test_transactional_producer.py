@@ -11,15 +11,18 @@ import confluent_kafka
 import pytest
 from confluent_kafka import TopicPartition
 
-from headwater.brokers.client import ClientErrors, Member, producer_settings
-from headwater.brokers.producer import Producer
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import producer_settings
+from headwater.brokers.producer import LibrdkafkaProducer
+from headwater.brokers.transaction_group import TransactionGroup
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SourceGap
 from headwater.model.record import RecordBatch
-from headwater.native import Texts
-from headwater.native.kafka import Place
-from headwater.sinks.base import Outputs, TransactionalProducer
+from headwater.native import BytesColumn
+from headwater.native.librdkafka import PartitionOffset
+from headwater.sinks.base import TransactionalProducer
+from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.transactional import TransactionalKafkaProducer
+from headwater.sinks.transactional_producer import TransactionalKafkaProducer
 from headwater.sources.base import Source
 from headwater.sources.kafka import KafkaSource
 from tests.support.columns import numbers
@@ -117,17 +120,19 @@ class KafkaBench:
     def recreate_stream(self) -> None:
         self.kafka.recreate_topic(self.stream, 2)
 
-    def left_open(self, source: Source) -> Producer:
+    def left_open(self, source: Source) -> LibrdkafkaProducer:
         """A worker that was killed in the middle of a transaction: its records and positions are there, open."""
         settings = producer_settings(self.kafka.access, ClientErrors(self.kafka.access), 0)
         settings["delivery.timeout.ms"] = 10_000
-        client = Producer(settings | {"transactional.id": self.id, "transaction.timeout.ms": 600_000})
+        client = LibrdkafkaProducer(settings | {"transactional.id": self.id, "transaction.timeout.ms": 600_000})
         self._cleanup.callback(client.close)
         client.init_transactions(BEGIN_S)
         client.begin_transaction()
-        columns = Texts.of([b"never seen"]), Texts.of([None]), numbers([0]), numbers([0])
-        assert client.start(self.topic, *columns)[1].advance()
-        client.send_offsets(self.stream, [Place(0, 9)], cast("Member", source.membership()).group, BEGIN_S)
+        columns = BytesColumn.of([b"never seen"]), BytesColumn.of([None]), numbers([0]), numbers([0])
+        assert client.new_batch(self.topic, *columns)[1].enqueue()
+        client.send_offsets(
+            self.stream, [PartitionOffset(0, 9)], cast("TransactionGroup", source.group_metadata()).group_metadata, BEGIN_S
+        )
         assert client.flush(BEGIN_S) == 0
         return client
 
@@ -160,13 +165,13 @@ def member(bench: Bench) -> Source:
 def begun(bench: Bench) -> TransactionalProducer:
     producer = bench.producer()
     producer.connect(BEGIN_S)
-    producer.begin(BEGIN_S)
+    producer.init_transactions(BEGIN_S)
     return producer
 
 
 def write(producer: TransactionalProducer, topic: str, *values: bytes, partition: int = 0) -> None:
     for value in values:
-        producer.produce(Outputs.of(topic, [value], [b"k"], [partition], [STAMP], headers=[("h", b"1")]))
+        producer.produce(OutputBatch.of(topic, [value], [b"k"], [partition], [STAMP], headers=[("h", b"1")]))
 
 
 class TestCommit:
@@ -175,7 +180,7 @@ class TestCommit:
         write(producer, bench.topic, b"a", b"b")
         write(producer, bench.topic, b"c", partition=1)
         assert (bench.values(), bench.positions()) == ([], {0: 0, 1: 0})
-        producer.commit({0: 5, 1: 3}, source.membership)
+        producer.commit({0: 5, 1: 3}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([b"a", b"b", b"c"], {0: 5, 1: 3})
         assert source.committed() == {0: 5, 1: 3}
 
@@ -183,26 +188,26 @@ class TestCommit:
         source, producer = member(bench), begun(bench)
         for number in range(20):
             write(producer, bench.topic, b"%02d" % number)
-            producer.commit({0: number + 1}, source.membership)
+            producer.commit({0: number + 1}, source.group_metadata)
         assert bench.values() == [b"%02d" % n for n in range(20)]
         assert bench.positions() == {0: 20, 1: 0}
 
     def test_positions_alone(self, bench: Bench) -> None:
         source, producer = member(bench), begun(bench)
-        producer.commit({1: 7}, source.membership)
+        producer.commit({1: 7}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([], {0: 0, 1: 7})
 
     def test_positions_know_their_topic(self, bench: Bench) -> None:
         source, producer = member(bench), begun(bench)
         bench.recreate_stream()
-        producer.commit({0: 1}, source.membership)
-        with pytest.raises(SourceGap, match="made again"):
+        producer.commit({0: 1}, source.group_metadata)
+        with pytest.raises(SourceGap, match="created again"):
             joined(bench.source())
 
     def test_as_many_as_one_may_hold(self, bench: Bench) -> None:
         source, producer = member(bench), begun(bench)
         write(producer, bench.topic, *(b"%05d" % n for n in range(20_000)))
-        producer.commit({0: 1}, source.membership)
+        producer.commit({0: 1}, source.group_metadata)
         assert bench.values() == [b"%05d" % n for n in range(20_000)]
 
     def test_forgotten_partitions_are_left_out(self, bench: Bench) -> None:
@@ -210,7 +215,7 @@ class TestCommit:
         write(producer, bench.topic, b"a")
         write(producer, bench.topic, b"b", partition=1)
         producer.forget([0])
-        producer.commit({1: 1}, source.membership)
+        producer.commit({1: 1}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([b"b"], {0: 0, 1: 1})
 
     def test_a_forgotten_partition_of_the_source_is_left_out_where_the_topic_has_fewer(self, bench: Bench) -> None:
@@ -220,8 +225,8 @@ class TestCommit:
         now_ms = time.time_ns() // 1_000_000
         sink.send(RecordBatch.of("stream", [b"a", b"b"], [None, None], [now_ms] * 2, [0, 1], [0, 0], [0, 0]), producer)
         producer.forget([0])
-        assert producer.held() == 1
-        producer.commit({1: 1}, source.membership)
+        assert producer.pending_records() == 1
+        producer.commit({1: 1}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([b"b"], {0: 0, 1: 1})
 
 
@@ -231,12 +236,12 @@ class TestFailures:
         write(producer, bench.topic, b"a")
         write(producer, bench.refusing, random.randbytes(8000))
         with pytest.raises(DeliveryFailed, match=r"transaction|topic"):
-            producer.commit({0: 1}, source.membership)
+            producer.commit({0: 1}, source.group_metadata)
         producer.close()
         successor = begun(bench)
         assert source.committed() == {0: 0, 1: 0}
         write(successor, bench.topic, b"b")
-        successor.commit({0: 1}, source.membership)
+        successor.commit({0: 1}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([b"b"], {0: 1, 1: 0})
 
     def test_a_record_for_a_partition_that_is_not_there_ends_the_transaction(self, kafka_bench: KafkaBench) -> None:
@@ -245,7 +250,7 @@ class TestFailures:
         write(producer, kafka_bench.topic, b"a")
         write(producer, kafka_bench.topic, b"b", partition=9)
         with pytest.raises(DeliveryFailed, match="transaction"):
-            producer.commit({0: 2}, source.membership)
+            producer.commit({0: 2}, source.group_metadata)
         assert ["artition" in refusal.reason for refusal in producer.failures()] == [True]
         producer.close()
         begun(kafka_bench)
@@ -254,13 +259,13 @@ class TestFailures:
     def test_a_successor_shuts_its_predecessor_out(self, bench: Bench) -> None:
         source, old = member(bench), begun(bench)
         write(old, bench.topic, b"a")
-        old.commit({0: 1}, source.membership)
+        old.commit({0: 1}, source.group_metadata)
         new = begun(bench)
         write(old, bench.topic, b"b")
         with pytest.raises(DeliveryFailed):
-            old.commit({0: 2}, source.membership)
+            old.commit({0: 2}, source.group_metadata)
         write(new, bench.topic, b"B")
-        new.commit({0: 2}, source.membership)
+        new.commit({0: 2}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([b"a", b"B"], {0: 2, 1: 0})
 
     def test_a_worker_without_its_partitions_stores_nothing(self, bench: Bench) -> None:
@@ -269,7 +274,7 @@ class TestFailures:
         member(bench)
         write(producer, bench.topic, b"a")
         with pytest.raises(DeliveryFailed):
-            producer.commit({0: 1}, old.membership)
+            producer.commit({0: 1}, old.group_metadata)
         producer.close()
         begun(bench)
         assert (bench.values(), bench.positions()) == ([], {0: 0, 1: 0})
@@ -289,7 +294,7 @@ class TestKafkaAlone:
         producer = begun(kafka_bench)
         assert source.committed() == {0: 0, 1: 0}
         write(producer, kafka_bench.topic, b"seen")
-        producer.commit({0: 1}, source.membership)
+        producer.commit({0: 1}, source.group_metadata)
         assert kafka_bench.values() == [b"seen"]
         with pytest.raises(confluent_kafka.KafkaException):
             zombie.commit_transaction(BEGIN_S)
@@ -307,6 +312,6 @@ class TestKafkaAlone:
     def test_a_wrong_password(self, kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
         access = kafka.access.model_copy(update={"password": "wrong"})
         producer = TransactionalKafkaProducer(access, [kafka_bench.topic], kafka_bench.stream, "tx-wrong")
-        with pytest.raises(BrokerUnavailable, match="refuses the user"):
-            producer.begin(2)
+        with pytest.raises(BrokerUnavailable, match="rejects the user"):
+            producer.init_transactions(2)
         producer.close()

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from headwater.model.record import RecordBatch, Rows
+from headwater.model.record import RecordBatch, RowIndexes
 from tests.support.sandbox import TIME_MS, batch, lines
 from tests.support.v8 import Bench
 
@@ -27,7 +27,7 @@ class TestTimeAndChance:
     def rows(self, bench: Bench, values: Sequence[bytes], topic: str = "t") -> list[dict[str, Any]]:
         outcome = bench.transform(self.SCRIPT).start(batch(values, topic)).result()
         assert outcome.failures == []
-        return [json.loads(value or b"") for value in outcome.kept.values]
+        return [json.loads(value or b"") for value in outcome.output.values]
 
     def test_time_is_the_brokers_and_stands_still(self, bench: Bench) -> None:
         for row, seen in enumerate(self.rows(bench, lines({}, {}, {}))):
@@ -51,9 +51,9 @@ class TestTimeAndChance:
         times, partitions = [7, 7, 7, 8, 8, 9, 9, 9, 9, 7, 7, 3], [0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 2, 2]
         offsets, indexes = [5, 6, 7, 9, 5, 6, 9, 10, 11, 13, 1 << 40, 1 << 50], [0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 3]
         whole = RecordBatch.of("t", lines(*[{}] * 12), [None] * 12, times, partitions, offsets, indexes)
-        alone = [whole.take(Rows("i", [row])) for row in range(12)]
-        seen = [json.loads(value or b"") for value in transform.start(whole).result().kept.values]
-        assert seen == [json.loads(transform.start(one).result().kept.values[0] or b"") for one in alone]
+        alone = [whole.take(RowIndexes("i", [row])) for row in range(12)]
+        seen = [json.loads(value or b"") for value in transform.start(whole).result().output.values]
+        assert seen == [json.loads(transform.start(one).result().output.values[0] or b"") for one in alone]
         assert [one["now"] for one in seen] == times
         assert len({one["random"] for one in seen}) == 12
 
@@ -68,8 +68,8 @@ class TestTimeAndChance:
         transform = bench.transform(script)
         for offsets in ([10, 12], [99, 12]):
             whole = RecordBatch.of("t", lines({}, {"deep": 1}), [None] * 2, [7, 7], [0, 0], offsets, [0, 0])
-            alone = whole.take(Rows("i", [1]))
-            assert transform.start(whole).result().kept.values[1] == transform.start(alone).result().kept.values[0]
+            alone = whole.take(RowIndexes("i", [1]))
+            assert transform.start(whole).result().output.values[1] == transform.start(alone).result().output.values[0]
 
     def test_chance_is_spread_evenly(self, bench: Bench) -> None:
         script = "function process(d) { return { r: Math.random() } }"

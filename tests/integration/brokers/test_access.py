@@ -1,4 +1,4 @@
-"""What a deployment's credentials can do on a real broker, and what they can't."""
+"""The credentials of a deployment on a real broker: what they allow, and what they deny."""
 
 import time
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ PASSWORD = "a password"
 
 
 def resources(name: str, source: str) -> DeploymentResources:
-    """A deployment as the controller makes it: a reader for the user, a worker, a sink topic and dead letters."""
+    """A deployment as the controller creates it: a reader for the user, a worker, a sink topic and a dead-letter topic."""
     reader, worker = f"dep-{name}", f"wrk-{name}"
     topics = (f"flow.{name}.out", f"flow.{name}.dlq")
     return DeploymentResources(
@@ -60,19 +60,19 @@ class Deployment:
 
 @pytest.fixture(scope="module")
 def broker(kafka: KafkaServer) -> KafkaClusterAdmin:
-    """The broker adapter, as the administrator."""
+    """KafkaClusterAdmin, logged in as the administrator."""
     return KafkaClusterAdmin(kafka.access, replication=1)
 
 
 @pytest.fixture(scope="module")
 def source(kafka: KafkaServer) -> str:
-    """A stream's topic."""
+    """The topic of a stream."""
     return kafka.create_topic(kafka.unique("stream"), 1)
 
 
 @pytest.fixture(scope="module")
 def ours(kafka: KafkaServer, broker: KafkaClusterAdmin, source: str) -> Iterator[Deployment]:
-    """A deployment whose name is a prefix of the neighbour's, with one record in its sink topic."""
+    """A deployment whose name is a prefix of the other deployment's, with one record in its sink topic."""
     deployment = Deployment(kafka, "near1", source)
     broker.ensure(deployment.owned)
     kafka.produce(deployment.topic, [b"ours"])
@@ -82,7 +82,7 @@ def ours(kafka: KafkaServer, broker: KafkaClusterAdmin, source: str) -> Iterator
 
 @pytest.fixture(scope="module")
 def theirs(kafka: KafkaServer, broker: KafkaClusterAdmin, source: str) -> Iterator[Deployment]:
-    """The neighbour."""
+    """The other deployment."""
     deployment = Deployment(kafka, "near10", source)
     broker.ensure(deployment.owned)
     kafka.produce(deployment.topic, [b"theirs"])
@@ -91,7 +91,7 @@ def theirs(kafka: KafkaServer, broker: KafkaClusterAdmin, source: str) -> Iterat
 
 
 def first_error(consumer: Consumer) -> int:
-    """The code of the first error that a consumer hears of."""
+    """Return the code of the first error that a consumer gets."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         for message in consumer.consume(1, 0.1):
@@ -102,7 +102,7 @@ def first_error(consumer: Consumer) -> int:
 
 
 def poll_until_refused(consumer: Consumer, errors: ClientErrors) -> None:
-    """Raises what `errors` hears."""
+    """Poll a client, and raise the error that `errors` gets."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         consumer.consume(1, 0.1)
@@ -110,7 +110,7 @@ def poll_until_refused(consumer: Consumer, errors: ClientErrors) -> None:
 
 
 def write_error(producer: Producer, topic: str) -> int | None:
-    """The code of the error that a write ends with, None when it is accepted."""
+    """Write a record, and return the code of its error, or None when it is accepted."""
     refused: list[KafkaError] = []
     producer.produce(topic, b"{}", on_delivery=lambda error, _: refused.append(error) if error else None)
     producer.flush(WAIT_S)

@@ -1,4 +1,4 @@
-"""A log that was cut off while nobody read it, and is longer again when its reader comes back."""
+"""A log that was truncated while no worker read it, and that has grown again when the worker returns."""
 
 from pathlib import Path
 
@@ -10,11 +10,11 @@ from tests.support.kafka import running
 from tests.support.sources import KafkaBench, Listener, read
 
 LENGTH = slice(8, 12)
-"""Of a batch, behind its first offset; it counts what follows."""
+"""The bytes of a record batch that contain the length of the rest of the batch."""
 
 
 def cut_behind_the_first_batch(data_dir: Path, topic: str) -> None:
-    """As a disk does that loses what it had promised to keep."""
+    """Truncate a log, like a disk that loses data after it has confirmed a write."""
     (segment,) = data_dir.rglob(f"{topic}-0/*.log")
     log = segment.read_bytes()
     segment.write_bytes(log[: LENGTH.stop + int.from_bytes(log[LENGTH], "big")])

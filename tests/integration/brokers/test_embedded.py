@@ -1,4 +1,4 @@
-"""The embedded Kafka's life: first start, restart, kills, and every way in which a start can fail."""
+"""The embedded Kafka: its first start, restarts, kills, and all errors of a start."""
 
 import json
 import os
@@ -38,7 +38,7 @@ sys.stdin.read()
 
 
 def wait_for_end(pid: int) -> None:
-    """Return when a process that is no child of ours has ended."""
+    """Return when a process has ended that is not a child of this process."""
     handle = os.pidfd_open(pid)
     try:
         assert select.select([handle], [], [], 20)[0], f"process {pid} still runs"
@@ -48,7 +48,7 @@ def wait_for_end(pid: int) -> None:
 
 @pytest.fixture
 def started() -> Iterator[list[children.Child]]:
-    """Children that the test started; they are stopped after it."""
+    """The children that the test has started. They are stopped after the test."""
     started: list[children.Child] = []
     yield started
     for child in started:
@@ -57,7 +57,7 @@ def started() -> Iterator[list[children.Child]]:
 
 @pytest.fixture(scope="module")
 def formatted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory that was prepared and never started."""
+    """A data directory that was prepared, whose broker was never started."""
     data_dir = tmp_path_factory.mktemp("formatted")
     EmbeddedKafka(data_dir, CACHE_DIR).prepare()
     return data_dir
@@ -101,7 +101,7 @@ def test_a_killed_parent_takes_kafka_along_and_nothing_is_lost(tmp_path: Path, s
 
 @pytest.mark.slow
 def test_users_that_were_removed_take_nobody_along(prepared: EmbeddedKafka, started: list[children.Child]) -> None:
-    """Whatever order a start replays the users in: one that stays can log in, the administrator first of all."""
+    """A user that was not removed can log in, and so can the administrator, in whatever order a start replays the users."""
     started.append(prepared.start())
     prepared.wait_ready(started[-1])
     stays = User("stays", "kept-password")
@@ -149,7 +149,7 @@ class TestSecrets:
 
 
 class TestRefusedStart:
-    """Every sentence says what to do."""
+    """Each error message says what to do."""
 
     def test_no_maven(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))

@@ -1,4 +1,4 @@
-"""A topic that was just made: the broker names the leaders of its partitions before it takes records for them."""
+"""A new topic: the broker names the leaders of its partitions before it accepts records for them."""
 
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
@@ -13,7 +13,7 @@ VALUES = [b"%d" % number for number in range(5)]
 
 
 def test_a_batch_that_is_refused_first_is_not_lost(kafka: KafkaServer) -> None:
-    """With several on their way, every third of these topics or so would lack its first record."""
+    """With several requests in flight, about every third of these topics would lack its first record."""
     settings = producer_settings(kafka.access, ClientErrors(kafka.access), 0) | {"batch.num.messages": 1}
     producer = Producer(settings | {"topic.metadata.refresh.fast.interval.ms": 1, "retry.backoff.ms": 1})
     with kafka.consumer() as consumer:

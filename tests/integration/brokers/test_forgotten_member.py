@@ -1,4 +1,4 @@
-"""A group's member whose client stands still although Kafka is there."""
+"""A member of a consumer group whose client is stalled although Kafka answers."""
 
 import contextlib
 import time
@@ -41,7 +41,7 @@ def test_joins_anew(bench: KafkaBench, instance_id: str | None) -> None:
 
 
 def stays(source: kafka_source.KafkaSource) -> bool:
-    """After several looks."""
+    """Return whether the source keeps its consumer during several checks."""
     member, until = source._consumer, time.monotonic() + 4 * LOOK_S
     while time.monotonic() < until:
         source.poll(10, 0.1)
@@ -75,7 +75,7 @@ def test_one_without_a_share_stays(bench: KafkaBench, monkeypatch: pytest.Monkey
 
 @contextlib.contextmanager
 def watching(source: kafka_source.KafkaSource, watch: TopicMonitor, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let the source hear of its topic from somewhere else."""
+    """Give the source another topic monitor."""
     with contextlib.closing(watch), monkeypatch.context() as patch:
         patch.setattr(source, "_monitor", watch)
         yield

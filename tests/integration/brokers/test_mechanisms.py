@@ -1,4 +1,4 @@
-"""Each way to authenticate, on a real broker with a listener for each: what works, and what is said of a refusal."""
+"""Each SASL mechanism and mutual TLS on a real broker with a listener for each: successful logins, and error messages."""
 
 import itertools
 import threading
@@ -66,7 +66,7 @@ def test_headwater_manages_the_cluster(secured_kafka: SecuredKafka, listener: st
 
 @pytest.mark.parametrize("listener", PROTOCOLS)
 def test_topics_alone_need_no_users(secured_kafka: SecuredKafka, listener: str) -> None:
-    """Ingests and the prices worker make no users."""
+    """Ingests and the prices worker create no users."""
     broker = KafkaClusterAdmin(secured_kafka.access(listener), 1)
     create_topics(broker, (TopicSpec(f"alone-{listener}", 2),), threading.Event())
     assert broker.partitions(f"alone-{listener}") == 2
@@ -98,7 +98,7 @@ def test_a_client_id_without_rights(secured_kafka: SecuredKafka) -> None:
 
 
 def heard(access: KafkaAccess) -> None:
-    """Raises what a client hears that asks for the topics until it is refused."""
+    """Request the topics until the login is rejected, and raise the error that the client gets."""
     errors = ClientErrors(access)
     client = AdminClient(admin_settings(access, errors))
     deadline = time.monotonic() + WAIT_S
@@ -159,7 +159,7 @@ class TestRefusals:
     def test_a_token_that_the_broker_does_not_take(
         self, secured_kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Kafka knows no tokens of AWS."""
+        """A Kafka without AWS rejects tokens of AWS."""
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a secret key")
         place = secured_kafka.access("oauth")
@@ -183,7 +183,7 @@ class TestRefusals:
 class TestTokens:
     @pytest.fixture
     def short_lived(self, secured_kafka: SecuredKafka) -> Iterator[None]:
-        """Tokens of 5 s."""
+        """Tokens that expire after 5 s."""
         secured_kafka.oidc.lifetime_s = 5
         yield
         secured_kafka.oidc.lifetime_s = 3600

@@ -1,4 +1,4 @@
-"""A Kafka without an authorizer: users and rules can't be managed there, topics and groups can."""
+"""A Kafka without an authorizer, in which users and access rules can't be managed, but topics and groups can."""
 
 from collections.abc import Iterator
 

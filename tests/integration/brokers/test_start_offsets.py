@@ -1,4 +1,4 @@
-"""Start positions on a real broker, while records come."""
+"""Start offsets on a real broker, while records arrive."""
 
 from concurrent.futures import Future
 from typing import Any
@@ -16,7 +16,7 @@ def test_what_comes_while_a_time_is_looked_up_is_read(kafka: KafkaServer, monkey
     kafka.produce(topic, [b"old"], timestamp_ms=1_000)
 
     class Busy(AdminClient):
-        """Something comes after each answer."""
+        """A record arrives after each response."""
 
         def list_offsets(self, *asked: Any, **options: Any) -> dict[Any, Future[Any]]:  # type: ignore[override]
             answers: dict[Any, Future[Any]] = super().list_offsets(*asked, **options)
