@@ -1,4 +1,4 @@
-"""The bridge to librdkafka on a real Kafka: columns come out of it as they went in, whatever is in them."""
+"""The bridge to librdkafka on a real Kafka: columns are read as they were written, whatever their content."""
 
 import contextlib
 import itertools
@@ -23,7 +23,7 @@ PARTITIONS: Final = 2
 WAIT_S: Final = 60.0
 BYTES: Final = 8 << 20
 FOREVER_S: Final = 600.0
-"""Longer than a test may take."""
+"""Longer than the timeout of a test."""
 STAMP: Final = 1_700_000_000_000
 
 Text = bytes | None
@@ -31,7 +31,7 @@ Pairs = list[tuple[Text, Text]]
 
 
 class Row(NamedTuple):
-    """A record as it is written or read; a timestamp of 0 stands for the present when it is written."""
+    """A record as it is written or read. A timestamp of 0 means the current time of the write."""
 
     value: Text
     key: Text
@@ -73,7 +73,7 @@ class Bridge:
         assert self.producer.failures() == []
 
     def join(self) -> None:
-        """Return when all partitions are read from their starts."""
+        """Join the group, and return when all partitions are read from their starts."""
         self.consumer.subscribe()
         received = self.consumer.receive(10, BYTES, FOREVER_S)
         assert not len(received.values)
@@ -82,14 +82,14 @@ class Bridge:
         self.consumer.assign([PartitionOffset(partition, 0) for partition in change.partitions])
 
     def parts(self) -> Iterator[FetchedColumns]:
-        """What comes, call by call."""
+        """Yield the fetched columns, call by call."""
         while True:
             received = self.consumer.receive(1000, BYTES, WAIT_S, with_headers=True)
             assert received.errors == []
             yield received
 
     def read(self, count: int) -> list[Row]:
-        """The next records, by partition."""
+        """Return the next records, by partition."""
         found: list[Row] = []
         for received in self.parts():
             found += rows_of(received)
@@ -105,7 +105,7 @@ class Bridge:
 
 @pytest.fixture(scope="module")
 def shared(kafka: KafkaServer) -> Iterator[Bridge]:
-    """One that has joined."""
+    """A bridge whose member has joined the group."""
     with contextlib.closing(Bridge(kafka)) as bridge:
         bridge.join()
         yield bridge
@@ -136,7 +136,7 @@ COLUMNS = st.lists(st.tuples(NAMES, st.lists(TEXTS, min_size=COUNT, max_size=COU
 
 
 def check(written: Sequence[Row], read: Sequence[Row]) -> None:
-    """The records are the same, each partition in order."""
+    """Assert that the records are equal, in the order of each partition."""
     expected = sorted(written, key=lambda row: row.partition)
     assert [row._replace(timestamp=0) for row in read] == [row._replace(timestamp=0) for row in expected]
     for one, other in zip(read, expected, strict=True):
@@ -177,7 +177,7 @@ class TestRecords:
             ]
 
     def test_headers_that_others_write(self, shared: Bridge) -> None:
-        """Null values too, which the bridge does not write."""
+        """Headers with null values are read too, although the bridge does not write them."""
         writer = confluent_kafka.Producer(dict(shared.kafka.plain_settings))
         pairs: list[tuple[str, str | Text]] = [("a", None), ("a", b""), ("a", b"x"), ("", b"\n"), ("é", None)]
         for headers in (pairs, [], pairs[:1]):
@@ -202,7 +202,7 @@ class TestBounds:
 
     @pytest.fixture
     def full(self, bridge: Bridge) -> Bridge:
-        """With 500 records in one partition."""
+        """A bridge with 500 records in one partition."""
         bridge.write([Row(b"x" * self.SIZE, None, 0, 0, [])] * 500)
         bridge.join()
         return bridge
@@ -218,7 +218,7 @@ class TestBounds:
 
 class TestWait:
     def test_a_rebalance_ends_it(self, bridge: Bridge) -> None:
-        """`join` waits longer than this test may take."""
+        """A rebalance ends the wait of `join`, which is longer than the timeout of this test."""
         bridge.join()
         bridge.consumer.unsubscribe()
         while not (changes := bridge.consumer.rebalances()):
@@ -232,10 +232,10 @@ class TestWait:
 
 
 class TestEnds:
-    """Control records have offsets, and no reader gets them."""
+    """Control records have offsets, but a consumer does not return them."""
 
     def ends(self, bridge: Bridge, wanted: dict[int, int]) -> tuple[dict[int, int], list[int]]:
-        """The last end of each partition when they are as wanted, and the offsets of the records before them."""
+        """Read until the end offsets are as expected. Return them with the offsets of the records before them."""
         ends: dict[int, int] = {}
         offsets: list[int] = []
         for received in bridge.parts():

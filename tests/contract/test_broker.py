@@ -1,4 +1,4 @@
-"""What every implementation of brokers.base.Broker does. Names are unique: the real broker is shared by all tests."""
+"""The contract of brokers.base.ClusterAdmin. Names are unique, because all tests share the real broker."""
 
 import contextlib
 import copy
@@ -33,32 +33,32 @@ _ids = itertools.count(1)
 
 
 class Bench(Protocol):
-    """An implementation, and what its users do to it."""
+    """An implementation of ClusterAdmin, and the actions of its users."""
 
     @property
     def broker(self) -> ClusterAdmin:
         """The implementation."""
 
     def append(self, topic: str, partition: int, timestamps_ms: list[int]) -> None:
-        """Put records on a topic."""
+        """Append records to a topic."""
 
     def can_login(self, user: User) -> bool:
-        """True when the broker accepts the user's password."""
+        """Return whether the broker accepts the user's password."""
 
     def member(self, group: str, topic: str) -> contextlib.AbstractContextManager[None]:
-        """A live consumer of the group, until the end of the block."""
+        """Run a consumer of the group until the end of the block."""
 
     def add_partition(self, topic: str, count: int) -> None:
-        """Raise the topic's number of partitions to count."""
+        """Increase the number of partitions of a topic."""
 
     def rules(self, user: str) -> set[tuple[str, str]]:
-        """What the user may do: resource and name of its rules."""
+        """Return the resources and names of the user's access rules."""
 
     def settings(self, topic: str) -> dict[str, str]:
-        """The settings that the topic has of its own."""
+        """Return the settings of the topic that differ from the broker's."""
 
     def without_users(self) -> ClusterAdmin:
-        """The same broker, where somebody else manages the users."""
+        """Return a ClusterAdmin for the same cluster with `manages_users=False`."""
 
 
 class MemoryBench:
@@ -157,14 +157,14 @@ class KafkaBench:
 
 @pytest.fixture(params=["memory", "kafka"])
 def bench(request: pytest.FixtureRequest) -> Bench:
-    """Each implementation in turn."""
+    """The bench of each implementation."""
     if request.param == "memory":
         return MemoryBench()
     return KafkaBench(request.getfixturevalue("kafka"))
 
 
 def deployment(name: str | None = None, partitions: int = 2, password: str = "secret") -> DeploymentResources:
-    """What one deployment owns, under names of its own."""
+    """Return the resources of one deployment, with unique names."""
     name = name or f"c{next(_ids)}"
     reader, worker, topic = f"dep-{name}", f"wrk-{name}", f"flow.{name}.out"
     return DeploymentResources(
@@ -277,7 +277,7 @@ class TestConfigure:
 
 
 class TestUsersOfSomebodyElse:
-    """Where the operator manages the users of Kafka: topics and groups alone are ours."""
+    """The operator of Kafka manages its users, and Headwater manages only topics and groups."""
 
     def test_no_user_and_no_rule_is_made_changed_or_removed(self, bench: Bench) -> None:
         given, made = deployment(), deployment()
@@ -317,7 +317,7 @@ class TestUsersOfSomebodyElse:
 class TestPin:
     @pytest.fixture
     def topic(self, bench: Bench) -> str:
-        """Partition 0 has records stamped 1 s, 2 s and 3 s after the epoch; partition 1 has none."""
+        """Create a topic. Partition 0 has records with the timestamps 1 s, 2 s and 3 s, and partition 1 has none."""
         wanted = deployment()
         bench.broker.ensure(wanted)
         bench.append(topic_of(wanted), 0, [1_000, 2_000, 3_000])

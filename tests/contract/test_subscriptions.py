@@ -1,4 +1,4 @@
-"""What every implementation of brokers.base.Subscriptions does."""
+"""The contract of brokers.base.Subscriptions."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What children write, in files of bounded size."""
+"""The output of child processes in log files of bounded size."""
 
 import os
 import subprocess
@@ -24,14 +24,14 @@ def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
 
 
 def ends_with(path: Path, text: bytes) -> bool:
-    """False for a moment while a full log is replaced."""
+    """Return whether a file ends with a text. Returns False while a full log is being replaced."""
     with suppress(FileNotFoundError):
         return path.read_bytes().endswith(text)
     return False
 
 
 def write(path: Path, *chunks: bytes, max_bytes: int = 1 << 20) -> None:
-    """Send chunks through the capture, and return when all of them are in the file."""
+    """Write chunks to a captured output, and return when all of them are in the file."""
     with captured_output(path, max_bytes) as writer:
         for chunk in chunks:
             os.write(writer, chunk)
@@ -63,7 +63,7 @@ def test_bounded_while_the_child_runs(path: Path) -> None:
 
 
 def test_two_writers_of_one_log_keep_what_is_newest(path: Path) -> None:
-    """A worker and its successor."""
+    """A worker and its successor write to the same log."""
     with captured_output(path, 100) as first, captured_output(path, 100) as second:
         for number in range(40):
             line = f"line {number:02}\n".encode()

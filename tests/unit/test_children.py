@@ -15,7 +15,7 @@ SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
 def gone(pid: int, within_s: float = 10.0) -> bool:
-    """True when the process ends within the time (a zombie counts as ended)."""
+    """Return whether the process ends within the time. A zombie counts as ended."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         try:

@@ -1,11 +1,11 @@
-"""Managed processes are restarted after a delay, and stopped in the reverse order of their start."""
+"""Supervised processes are restarted after a delay, and stopped in the reverse order of their start."""
 
 import signal
 import sys
 
 from headwater.backoff import Backoff
 from headwater.children import Child, spawn
-from headwater.process_manager import SupervisedProcess, ProcessManager
+from headwater.process_manager import ProcessManager, SupervisedProcess
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 REFUSER = [sys.executable, "-c", "raise SystemExit(2)"]

@@ -30,7 +30,7 @@ PASSWORD = "a password"
 
 
 def resources(name: str, source: str) -> DeploymentResources:
-    """A deployment as the controller creates it: a reader for the user, a worker, a sink topic and a dead-letter topic."""
+    """A deployment like those of the controller: a reader, a worker, a sink topic and a dead-letter topic."""
     reader, worker = f"dep-{name}", f"wrk-{name}"
     topics = (f"flow.{name}.out", f"flow.{name}.dlq")
     return DeploymentResources(

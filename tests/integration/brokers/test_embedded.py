@@ -101,7 +101,7 @@ def test_a_killed_parent_takes_kafka_along_and_nothing_is_lost(tmp_path: Path, s
 
 @pytest.mark.slow
 def test_users_that_were_removed_take_nobody_along(prepared: EmbeddedKafka, started: list[children.Child]) -> None:
-    """A user that was not removed can log in, and so can the administrator, in whatever order a start replays the users."""
+    """In whatever order a start replays the users, a user that was not removed and the administrator can log in."""
     started.append(prepared.start())
     prepared.wait_ready(started[-1])
     stays = User("stays", "kept-password")

@@ -1,4 +1,4 @@
-"""Each SASL mechanism and mutual TLS on a real broker with a listener for each: successful logins, and error messages."""
+"""Each SASL mechanism and mutual TLS on a real broker with a listener for each: logins and error messages."""
 
 import itertools
 import threading

@@ -26,5 +26,5 @@ def pytest_sessionstart() -> Iterator[None]:
 
 
 def pytest_sessionfinish() -> None:
-    """A run in which no test has called the library would find nothing in it."""
+    """Fail when no test has loaded the library, because such a run can't find anything in it."""
     assert os.environ[LIBRARY] in Path("/proc/self/maps").read_text(), "no test has loaded the sanitized library"

@@ -43,7 +43,7 @@ BRIDGE_TESTS: Final = ["tests/contract/test_bridge.py", "tests/contract/test_sin
 PRELOADED: Final = ["libasan.so", "libubsan.so", "libstdc++.so.6"]
 RUN_S: Final = 280.0
 FINDING: Final = 86
-"""The exit status of a process in which a sanitizer has found something."""
+"""The exit status of a process in which a sanitizer has found an error."""
 
 pytestmark = pytest.mark.long
 
@@ -105,7 +105,7 @@ PLANTED: Final = {
 
 @pytest.mark.parametrize(("flaw", "finding"), [("overflow", "heap-buffer-overflow"), ("undefined", "signed integer")])
 def test_a_planted_flaw_is_found(gcc: str, tmp_path: Path, flaw: str, finding: str) -> None:
-    """So the runs above can fail."""
+    """A planted error is found, so the runs above can fail."""
     before, after = PLANTED[flaw]
     for source in SOURCES.glob("*.[ch]"):
         shutil.copy(source, tmp_path)

@@ -18,7 +18,7 @@ ACCESS = KafkaAccess(bootstrap_servers="kafka:9092", username="somebody", passwo
 
 @pytest.fixture
 def nowhere() -> KafkaAccess:
-    """A cluster that nobody runs."""
+    """A cluster that does not exist."""
     return ACCESS.model_copy(update={"bootstrap_servers": f"127.0.0.1:{free_port()}"})
 
 
@@ -76,7 +76,7 @@ class TestClientErrors:
         (KafkaError._TIMED_OUT, "kafka:9092 does not answer: check that it runs"),
         (KafkaError._TRANSPORT, "does not answer"),
         (KafkaError.CLUSTER_AUTHORIZATION_FAILED, "somebody lacks a right"),
-        (KafkaError.INVALID_REPLICATION_FACTOR, "lower the replication setting"),
+        (KafkaError.INVALID_REPLICATION_FACTOR, "Lower HEADWATER_KAFKA_REPLICATION"),
         (KafkaError.POLICY_VIOLATION, "rejected a request: .*POLICY_VIOLATION"),
     ],
 )

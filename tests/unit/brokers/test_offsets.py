@@ -1,4 +1,4 @@
-"""Offsets of partitions whose leader is not the one that the client knows."""
+"""Offsets of partitions whose leader has changed since the client's last metadata request."""
 
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -15,7 +15,7 @@ GONE = KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 class Cluster:
-    """As the client shows it: partition 1 has the error until the leaders were learned so many times."""
+    """Plays the AdminClient: partition 1 has the error until the metadata was requested a number of times."""
 
     def __init__(self, error: int, until: int) -> None:
         self._error, self._until = error, until

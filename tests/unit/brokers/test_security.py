@@ -1,4 +1,4 @@
-"""Authentication and encryption as librdkafka takes them, tokens of AWS, and sentences for refusals."""
+"""librdkafka's settings for SASL and TLS, tokens of AWS, and the messages of authentication errors."""
 
 import base64
 import hashlib
@@ -40,7 +40,7 @@ KEY_ID, SECRET_KEY = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials in the environment, which come first."""
+    """AWS credentials in the environment, which have priority."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
@@ -106,7 +106,7 @@ class TestTokensOfAws:
 
 
 def signature(host: str, query: dict[str, str]) -> str:
-    """AWS Signature Version 4 of a presigned GET, by its documentation. The user agent is added after signing."""
+    """Return the AWS Signature Version 4 of a presigned GET. The user agent is added after signing."""
     signed = {name: value for name, value in query.items() if name not in {"X-Amz-Signature", "User-Agent"}}
     pairs = sorted((quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in signed.items())
     canonical_query = "&".join(f"{name}={value}" for name, value in pairs)
@@ -188,7 +188,7 @@ def test_refusals(access: KafkaAccess, code: int, said: str, sentence: str) -> N
 
 
 def test_a_session_that_is_renewed_too_soon_is_no_refusal() -> None:
-    """librdkafka connects again by itself."""
+    """librdkafka reconnects by itself."""
     said = (
         "SASL OAUTHBEARER mechanism handshake failed: ClusterAdmin: Request not valid in current SASL state: broker's"
     )

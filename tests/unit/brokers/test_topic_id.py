@@ -1,4 +1,4 @@
-"""The topic's id in the metadata of a commit."""
+"""The topic id in the metadata of a commit."""
 
 import pytest
 

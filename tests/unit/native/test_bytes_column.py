@@ -1,4 +1,4 @@
-"""Columns of column against plain lists."""
+"""BytesColumn and split_lines against plain lists."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,7 +20,7 @@ COLUMNS = LINES | st.lists(
 
 
 def some_rows(values: Plain) -> st.SearchStrategy[tuple[Plain, list[int]]]:
-    """A column, and rows of it in any order, some of them again."""
+    """A column, and some of its rows in any order, with repetitions."""
     rows = st.lists(st.sampled_from(range(len(values))), max_size=20) if values else st.just([])
     return st.tuples(st.just(values), rows)
 

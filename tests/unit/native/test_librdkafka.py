@@ -90,7 +90,7 @@ class TestEvents:
 
 
 class TestArguments:
-    """Those of a wrong type are errors in place of crashes."""
+    """Arguments of a wrong type raise errors and do not crash the process."""
 
     @pytest.mark.parametrize("opaque", [None, 7, "text", object()])
     def test_of_a_callback(self, opaque: object) -> None:
@@ -117,7 +117,7 @@ def sending(
     timestamps: Column | None = None,
     headers: Sequence[HeaderColumn] = (),
 ) -> OutgoingBatch:
-    """Two records without a client."""
+    """Create a batch of two records without a client."""
     two = BytesColumn.of([b"a", b"b"])
     columns = numbers([0, 0]) if partitions is None else partitions, timestamps or numbers([0, 0])
     return OutgoingBatch(EventQueue(), NULL, NULL, 0, values or two, keys or two, *columns, headers)
@@ -160,7 +160,7 @@ class TestSending:
 
 
 class TestQueue:
-    """What librdkafka answers before any broker has."""
+    """Errors of librdkafka itself, without a broker."""
 
     @contextmanager
     def producer(self, **more: object) -> Iterator[LibrdkafkaProducer]:
@@ -255,7 +255,7 @@ class TestLibrary:
 
 
 class Message(NamedTuple):
-    """A message of a queue: a record, or an error where there is a code."""
+    """A message of a queue: a record, or an error if `code` is not 0."""
 
     value: bytes | None = None
     key: bytes | None = None
@@ -267,7 +267,7 @@ class Message(NamedTuple):
 
 @dataclass
 class Queue:
-    """Plays librdkafka's queue, in its memory layout: it hands out more kinds of messages, faster, than a broker."""
+    """Plays librdkafka's queue, with its memory layout. It returns more kinds of messages than a broker, and faster."""
 
     messages: list[Message]
 
@@ -277,7 +277,7 @@ class Queue:
         self.alive = 0
 
     def functions(self) -> Any:
-        """A table of functions for `kafka_set_functions`."""
+        """Return the functions for `kafka_set_functions`."""
         table = FFI.new("KafkaFunctions *", {name: FFI.NULL for name, _ in FFI.typeof("KafkaFunctions").fields})
         for name, field in FFI.typeof("KafkaFunctions").fields:
             if played := getattr(self, f"_{name}", None):
@@ -333,7 +333,7 @@ class Queue:
 
 @contextmanager
 def linked_to(queue: Queue) -> Iterator[Receiver]:
-    """A receiver of a queue; librdkafka's own functions are back at the end."""
+    """Yield a receiver of a queue. librdkafka's own functions are set again at the end."""
     table = queue.functions()
     native_library().kafka_set_functions(table)
     try:
@@ -365,7 +365,7 @@ ERRORS = st.builds(
 
 
 def drained(receiver: Receiver, queue: Queue, max_records: int, max_bytes: int) -> Iterator[bridge.FetchedColumns]:
-    """All that a queue has, call by call."""
+    """Yield everything in a queue, call by call."""
     while queue.messages:
         received = receiver.receive(max_records, max_bytes, 1.0, with_headers=True)
         assert queue.alive == 0
@@ -419,7 +419,7 @@ class TestReceiver:
 
 
 def headers(received: bridge.FetchedColumns) -> list[list[tuple[bytes | None, bytes | None]]]:
-    """Name and value of each record's headers."""
+    """Return the name and the value of each header of each record."""
     if received.headers is None:
         return []
     pairs = iter([*zip(received.headers.names, received.headers.values, strict=True)])
