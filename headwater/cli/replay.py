@@ -71,5 +71,5 @@ def replay(
         chain, entity, files, format_ or "", times, pace, skip_bad, Dialect(delimiter, frozenset(null or []))
     )
     with open_feeder(settings, chain, entity, zerolag=zerolag) as feeder:
-        written = feeder.feed(with_progress_bar(source.records(), source.size(), source.bytes_read), rate)
+        written = feeder.write_lines(with_progress_bar(source.records(), source.size(), source.bytes_read), rate)
     print("\n".join([f"{written} records written to {feeder.topic}", *source.notes()]))

@@ -5,7 +5,7 @@ from threading import Event
 import pytest
 from confluent_kafka import Producer
 
-from headwater.app.run_ingest import Streams
+from headwater.app.run_ingest import IngestTarget
 from headwater.brokers.base import INGEST_TOPIC_CONFIG
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
@@ -20,14 +20,14 @@ def streams(kafka: KafkaServer) -> Streams:
     if POSITIONS_TOPIC not in kafka.admin.list_topics(timeout=10).topics:
         kafka.create_topic(POSITIONS_TOPIC, 1, INGEST_TOPIC_CONFIG)
     topic = kafka.create_topic(kafka.unique("stream.base.log"), 4)
-    return Streams(kafka.access, {"log": StreamTopic(topic, 4)}, kafka.unique("ingest"), Event())
+    return IngestTarget(kafka.access, {"log": StreamTopic(topic, 4)}, kafka.unique("ingest"), Event())
 
 
 def block(number: int) -> Step:
     return Step([StreamRecord("log", b"%d:%d" % (number, n), b"%d" % number) for n in range(8)], b"%d" % number, 1)
 
 
-def values(kafka: KafkaServer, streams: Streams, count: int) -> list[bytes]:
+def values(kafka: KafkaServer, streams: IngestTarget, count: int) -> list[bytes]:
     found = kafka.consume(streams.targets["log"].topic, count)
     return sorted(value for value in (message.value() for message in found) if isinstance(value, bytes))
 

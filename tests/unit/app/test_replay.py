@@ -50,7 +50,7 @@ def test_times_are_kept(tmp_path: Path) -> None:
 def test_how_far_it_is(tmp_path: Path) -> None:
     files = [written(tmp_path, "a.jsonl", T0), written(tmp_path, "b.jsonl", T0)]
     source = Replay("hyperliquid", "block", files)
-    shares = [source.done() / source.size() for _ in source.records()]
+    shares = [source.bytes_read() / source.size() for _ in source.records()]
     assert shares == [0.5, 1.0]
 
 
@@ -62,4 +62,4 @@ def test_standard_input_has_no_newest_record() -> None:
 def test_two_speeds(tmp_path: Path) -> None:
     flags = ["replay", "--chain", "base", "--entity", "log", "--rate", "5", "--pace", "1", "a.jsonl"]
     done = CliRunner().invoke(app, [*flags, "--data-dir", str(tmp_path)])
-    assert (done.exit_code, "give one of them" in done.output) == (2, True)
+    assert (done.exit_code, "use one of them" in done.output) == (2, True)
