@@ -52,7 +52,7 @@ class TestRedis:
             store.replace(TARGET, ["newer"])
             yield "never there"
 
-        with pytest.raises(SetStoreUnavailable, match="stood still"):
+        with pytest.raises(SetStoreUnavailable, match="made no progress for an hour"):
             store.replace(TARGET, killed())
         assert everything(store, TARGET) == ["newer"]
         with redis.Redis.from_url(valkey_url) as raw:

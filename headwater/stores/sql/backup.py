@@ -115,7 +115,7 @@ def require_known(revision: str) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(_scripts()).walk_revisions()}
     if revision not in known:
         raise SetupError(
-            f"The backup was made by a newer Headwater (schema {revision}). Restore it with that version or a later one."
+            f"The backup was made by a newer Headwater (schema {revision}). Restore it with that or a later version."
         )
 
 

@@ -5,8 +5,8 @@ from contextlib import closing
 from anyio.from_thread import start_blocking_portal
 
 from headwater.services.rate_limits import RateLimits
-from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from headwater.stores.redis.client import connect
+from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from tests.unit.api.installation import FLOW, Installation
 
 
