@@ -178,7 +178,7 @@ class Worker:
     # The loop
 
     def step(self) -> None:
-        """Run one iteration: read a batch, advance all batches, deliver the finished ones, and commit when it is due."""
+        """Run one iteration: read a batch, advance all batches, deliver the finished ones, and commit if due."""
         now = self._clock()
         self._progress += 1
         if now < self._retry_at:

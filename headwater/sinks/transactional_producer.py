@@ -20,8 +20,8 @@ from headwater.errors import DeliveryFailed
 from headwater.model.worker_spec import KafkaAccess
 from headwater.native.librdkafka import PartitionOffset
 from headwater.sinks.base import RecordRejection
-from headwater.sinks.outputs import MAX_RECORD_BYTES, OutputBatch
 from headwater.sinks.kafka_producer import require_topics
+from headwater.sinks.outputs import MAX_RECORD_BYTES, OutputBatch
 from headwater.sinks.sent_records import SentRecords
 
 TRANSACTION_TIMEOUT_S: Final = 15.0

@@ -32,7 +32,8 @@ def no_committed_offset(topic: str) -> SourceGap:
     """
     return SourceGap(
         f"The pipeline has no position on {topic}: the topic was deleted and created again, or the pipeline was "
-        "stopped for longer than Kafka keeps positions. Tear it down and deploy it again to start on the topic as it is."
+        "stopped for longer than Kafka keeps positions. Tear it down and deploy it again to start on the topic as it "
+        "is."
     )
 
 
@@ -56,8 +57,8 @@ def log_truncated(topic: str, partition: int, position: int) -> SourceGap:
     """Return the error for a truncated log that has other records before the position than were read (KIP-320)."""
     return SourceGap(
         f"{topic}, partition {partition}, was truncated before offset {position}, up to which the pipeline has read, "
-        "and has other records there now: Kafka has lost records. Tear the pipeline down and deploy it again to start on "
-        "the topic as it is."
+        "and has other records there now: Kafka has lost records. Tear the pipeline down and deploy it again to start "
+        "on the topic as it is."
     )
 
 

@@ -584,8 +584,8 @@ class KafkaSource:
 def _blocked_message(topic: str, partition: int, last_stable: int) -> str:
     return (
         f"Records of {topic}, partition {partition}, from offset {last_stable} on can't be read, because a producer "
-        "left a transaction open. They become readable when the transaction ends: `kafka-transactions.sh find-hanging` finds "
-        "it, and `kafka-transactions.sh abort` ends it."
+        "left a transaction open. They become readable when the transaction ends: `kafka-transactions.sh find-hanging` "
+        "finds it, and `kafka-transactions.sh abort` ends it."
     )
 
 

@@ -133,7 +133,7 @@ class MetricsWriter:
         metrics.add(decided)
 
     def _count_undecided(self, metrics: PendingMetrics) -> None:
-        """Count the undecided records of each partition. A full partition is counted up to its last undecided record."""
+        """Count the undecided records of each partition. A full partition counts as counted up to its last one."""
         for batch in metrics.undecided:
             self._undecided_counts.update(count_values(batch.partitions))
             full = self._full()

@@ -8,8 +8,8 @@ from confluent_kafka import Consumer
 
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings
-from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.outputs import OutputBatch
 from tests.support.kafka import KafkaServer
 
 PAGE = Path(__file__).parents[3] / "docs" / "delivery.md"

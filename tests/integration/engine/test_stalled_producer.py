@@ -14,9 +14,9 @@ from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
 from headwater.model.worker_spec import KafkaAccess
 from headwater.sinks import stalled_producer
-from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.stalled_producer import StalledProducerDetector
 from headwater.sources.kafka import KafkaSource
 from tests.integration.engine.harness import wait_for

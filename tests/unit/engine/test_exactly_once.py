@@ -12,8 +12,8 @@ from headwater.engine.watchdog import Watchdog
 from headwater.errors import BrokerUnavailable
 from headwater.model.metric import TIME_RANGES
 from headwater.model.record import RecordBatch
-from tests.unit.engine.helpers import arrived, steps
 from tests.unit.engine.faults import FaultyTransactionalProducer
+from tests.unit.engine.helpers import arrived, steps
 from tests.unit.engine.world import DEAD, DEPLOYMENT, OUTPUTS, Member, World, origin
 
 

@@ -17,8 +17,8 @@ from headwater.errors import BrokerUnavailable
 from headwater.model.worker_spec import JOIN, READ_ALL, Heartbeat, PartitionPosition, ReadingPlan
 from headwater.orchestrators.oom_history import REPEATED_WITHIN_S, OomHistory
 from headwater.sources.base import Positions
-from tests.unit.engine.helpers import arrived, errors, exactly_once, steps
 from tests.unit.engine.faults import Killed
+from tests.unit.engine.helpers import arrived, errors, exactly_once, steps
 from tests.unit.engine.world import Member, World
 
 STEPS = 400
@@ -321,9 +321,7 @@ def test_nothing_is_read_before_the_supervisor_knows_of_it() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.send(JOIN)
-        member = world.member(
-            SupervisorChannel(theirs.fileno(), world.faults.clock), plan=ReadingPlan(read_alone=True)
-        )
+        member = world.member(SupervisorChannel(theirs.fileno(), world.faults.clock), plan=ReadingPlan(read_alone=True))
         with contextlib.suppress(BlockingIOError):
             while True:
                 theirs.send(b"x", socket.MSG_DONTWAIT)

@@ -7,8 +7,8 @@ from headwater.engine.status import GAP_SHOWN_S
 from headwater.engine.worker import Worker
 from headwater.errors import SourceGap
 from headwater.sources.base import Gap
-from tests.unit.engine.helpers import arrived, errors, exactly_once, states, steps
 from tests.unit.engine.faults import Killed
+from tests.unit.engine.helpers import arrived, errors, exactly_once, states, steps
 from tests.unit.engine.world import World
 
 
