@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from headwater.brokers.base import AccessRule, Resources, User
-from headwater.brokers.kafka import KafkaBroker
+from headwater.brokers.base import AccessRule, DeploymentResources, User
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from tests.acceptance.conftest import running
 from tests.acceptance.stack import Deployed, Read, Stack, beside, deploy, deployed, kill, pipeline, reading, until
 from tests.acceptance.test_rounds import send
@@ -65,7 +65,9 @@ class Bench:
             AccessRule("reader", "topic", self.foreign_topic, ("READ",)),
             AccessRule("reader", "group", "wrk-", ("READ", "DELETE"), prefixed=True),
         )
-        KafkaBroker(self.kafka.access, 1).ensure(Resources((), (User("reader", "a password"),), rules, ()))
+        KafkaClusterAdmin(self.kafka.access, 1).ensure(
+            DeploymentResources((), (User("reader", "a password"),), rules, ())
+        )
         (folder / "password").write_text("a password\n")
         return {
             "topic": self.foreign_topic,

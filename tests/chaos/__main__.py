@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.telemetry import configure_logging
+from headwater.logging_setup import configure_logging
 from tests.chaos import soak
 from tests.chaos.attack import Attack, attack
 from tests.chaos.copies import Strikes, copy
