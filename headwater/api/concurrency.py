@@ -22,7 +22,7 @@ from headwater.model.deployment import Deployment, Progress
 from headwater.services.deployments import Deployments, is_running
 
 MAX_CONCURRENT_CHECKS = 4
-"""A request that compiles scripts runs a V8 process of about 60 MB meanwhile."""
+"""A request that compiles scripts runs a V8 process of about 60 MB."""
 MAX_CONCURRENT_CHECKS_PER_OWNER = 2
 """A script that uses up its time limit occupies its slot for seconds; one owner must not block all others."""
 MAX_CONCURRENT_UPLOADS = 32

@@ -47,19 +47,19 @@ class PrometheusMetrics:
         )
         self._requests = Counter(
             "headwater_http_requests",
-            "Requests answered, by status.",
+            "Requests, by the status of the response; 0 when no response was sent.",
             ["method", "route", "status"],
             registry=self._registry,
         )
         self._uncounted = Counter(
             "headwater_rate_limit_uncounted",
-            "Requests that could not be counted because the set store was away, by what became of them.",
+            "Requests that the rate limit could not count because the set store was unavailable, by outcome.",
             ["outcome"],
             registry=self._registry,
         )
         self._refused = Counter(
             "headwater_http_refused",
-            "Requests and connections that the server refused before the application saw them, by kind of problem.",
+            "Requests and connections that the server refused before the application saw them, by problem type.",
             ["problem"],
             registry=self._registry,
         )

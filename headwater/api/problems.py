@@ -48,11 +48,15 @@ PROBLEM_TYPES: dict[type[HeadwaterError], ProblemType] = {
     errors.MalformedRequest: ProblemType(HTTPStatus.BAD_REQUEST, "malformed-request", "The request can't be read"),
     errors.Unauthenticated: ProblemType(HTTPStatus.UNAUTHORIZED, "unauthenticated", "No valid API key"),
     errors.Forbidden: ProblemType(HTTPStatus.FORBIDDEN, "forbidden", "The API key lacks a scope"),
-    errors.QuotaExceeded: ProblemType(HTTPStatus.FORBIDDEN, "quota", "A quota is used up"),
+    errors.QuotaExceeded: ProblemType(HTTPStatus.FORBIDDEN, "quota", "Quota exceeded"),
     errors.NotFound: ProblemType(HTTPStatus.NOT_FOUND, "not-found", "Not found"),
-    errors.Conflict: ProblemType(HTTPStatus.CONFLICT, "conflict", "Not possible in the present state"),
-    errors.StoredDataUnreadable: ProblemType(HTTPStatus.CONFLICT, "unreadable", "What is stored can't be read"),
-    errors.PreconditionFailed: ProblemType(HTTPStatus.PRECONDITION_FAILED, "precondition-failed", "Changed meanwhile"),
+    errors.Conflict: ProblemType(HTTPStatus.CONFLICT, "conflict", "Not possible in the current state"),
+    errors.StoredDataUnreadable: ProblemType(
+        HTTPStatus.CONFLICT, "unreadable", "The stored configuration can't be read"
+    ),
+    errors.PreconditionFailed: ProblemType(
+        HTTPStatus.PRECONDITION_FAILED, "precondition-failed", "The revision has changed"
+    ),
     errors.TooLarge: ProblemType(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", "The body is too large"),
     errors.UnsupportedMediaType: ProblemType(
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body is not declared as JSON"
@@ -75,7 +79,7 @@ PROBLEM_TYPES: dict[type[HeadwaterError], ProblemType] = {
         "Set store unavailable",
         "The set store does not answer. Send the same request again.",
     ),
-    errors.UploadAborted: ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "superseded", "The upload was overtaken"),
+    errors.UploadAborted: ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "superseded", "The upload was aborted"),
     errors.BrokerUnavailable: ProblemType(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "broker-unavailable",
@@ -98,8 +102,8 @@ PROBLEM_TYPES: dict[type[HeadwaterError], ProblemType] = {
 INTERNAL_ERROR = ProblemType(
     HTTPStatus.INTERNAL_SERVER_ERROR,
     "internal-error",
-    "Headwater failed",
-    "This is a fault of Headwater, and it was logged. Report it with the request_id.",
+    "Internal error",
+    "This is an error of Headwater, and it was logged. Report it with the request_id.",
 )
 METHOD_NOT_ALLOWED = ProblemType(
     HTTPStatus.METHOD_NOT_ALLOWED,

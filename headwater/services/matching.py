@@ -44,7 +44,7 @@ def match(
 
 
 class _Matching:
-    """The matches that were found so far. Each rule is for the sent transforms that the previous rules have left unmatched."""
+    """The matches that were found so far. Each rule is for the sent transforms that have no match yet."""
 
     def __init__(self, sent: Sequence[SentTransform], stored: Sequence[TransformIdentity]) -> None:
         self._sent = sent

@@ -241,8 +241,8 @@ class PipelineChecker:
     def _require_kafka(self, source: Source, findings: _Findings) -> None:
         if self._bindings.topic(source.chain, source.entity, zerolag=source.is_zerolag) is None:
             detail = (
-                f"can't be exactly_once: {source.chain} {source.entity} is not bound to a topic of the Kafka cluster that "
-                "the sinks are on, and a transaction can't span two systems; use at_least_once"
+                f"can't be exactly_once: {source.chain} {source.entity} is not bound to a topic of the Kafka cluster "
+                "that the sinks are on, and a transaction can't span two systems; use at_least_once"
             )
             findings.refuse(f"{PIPELINE}/delivery", detail)
 

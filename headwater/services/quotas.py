@@ -179,8 +179,8 @@ class _ActiveReservation:
         if allowed is None or self._used(others, None) + self._reservation.values <= allowed:
             return None
         return QuotaExceeded(
-            f"Nothing was changed. The limit of {allowed:,} {MEANINGS[SET_VALUES]} for all owners together is reached. "
-            "Ask the operator (quota total set_values)."
+            f"Nothing was changed. The limit for all owners together is reached: {allowed:,} {MEANINGS[SET_VALUES]}. "
+            "Ask the operator for more (quota total set_values)."
         )
 
     def _used(self, others: Sequence[Reservation], owner: str | None) -> int:

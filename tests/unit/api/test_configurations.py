@@ -133,7 +133,7 @@ class TestCreate:
             ({"chain": "base", "entity": "log", "is_zerolag": "true"}, "is_zerolag", "boolean"),
             ({"chain": "base", "entity": 5}, "entity", "string"),
             ({"chain": "base"}, "entity", "is required"),
-            ({"chain": "base", "entity": "log", "speed": 1}, "speed", "no member"),
+            ({"chain": "base", "entity": "log", "speed": 1}, "speed", "not a member"),
         ],
     )
     def test_source_refused(self, alice: User, source: dict[str, Any], pointer: str, says: str) -> None:
@@ -148,9 +148,9 @@ class TestCreate:
             (V8 | {"script": "function other() {}"}, "/script", "no function process"),
             (V8 | {"script": "process" + "é" * (MAX_SCRIPT_BYTES // 2)}, "/script", "1048576 bytes"),
             (V8 | {"script": "process \0"}, "/script", "NUL"),
-            (V8 | {"scrpt": ""}, "/scrpt", "no member"),
+            (V8 | {"scrpt": ""}, "/scrpt", "not a member"),
             ({"type": "v8"}, "/script", "is required"),
-            (V8 | {"set_values": ["a"]}, "/set_values", "no member"),
+            (V8 | {"set_values": ["a"]}, "/set_values", "not a member"),
             (
                 {"type": "redis_set_filter", "filter_expr": "root = x()"},
                 "/filter_expr",
@@ -401,7 +401,7 @@ class TestDelete:
             made.controller.asleep = True
             for _ in range(2):
                 body = alice.problem(alice.delete(path), 503, "deploy-pending")
-                assert "still being removed" in body["detail"]
+                assert "Removal of its deployment continues" in body["detail"]
             bob.problem(bob.delete(path), 404, "not-found")
             made.controller.asleep = False
             assert alice.delete(path).status_code == 200

@@ -85,9 +85,9 @@ class TestPatch:
         [
             (FILTER, "/type", "is v8 for this uid"),
             (V8 | {"script": "syntax error"}, "/script", "in line 2, column 7"),
-            (V8 | {"uid": "other"}, "/uid", "is another one than in the address"),
-            (V8 | {"set_values": ["a"]}, "/set_values", "no member"),
-            (V8 | {"v8": 1}, "/v8", "no member"),
+            (V8 | {"uid": "other"}, "/uid", "differs from the uid in the path"),
+            (V8 | {"set_values": ["a"]}, "/set_values", "not a member"),
+            (V8 | {"v8": 1}, "/v8", "not a member"),
             ({"type": "v8"}, "/script", "is required"),
             ({"type": "wasm"}, "/type", 'must be "v8" or "redis_set_filter"'),
             ({}, "/type", "is required"),

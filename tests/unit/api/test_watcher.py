@@ -77,7 +77,7 @@ async def wait_during_a_poll(polls: Polls, done: Callable[[Progress | None], boo
         await to_thread.run_sync(polls.began.wait)
         with anyio.fail_after(30):
             async with anyio.create_task_group() as waiting:
-                waiting.start_soon(watcher.until, FLOW_ID, noted, 20, "It goes on.")
+                waiting.start_soon(watcher.until, FLOW_ID, noted, 20, "In progress.")
                 await anyio.wait_all_tasks_blocked()
                 polls.go_on.set()
         tasks.cancel_scope.cancel()
@@ -86,7 +86,7 @@ async def wait_during_a_poll(polls: Polls, done: Callable[[Progress | None], boo
 
 async def _ignore_errors(watcher: Watcher) -> None:
     with contextlib.suppress(StoreUnavailable):
-        await watcher.until(FLOW_ID, lambda _: False, 20, "It goes on.")
+        await watcher.until(FLOW_ID, lambda _: False, 20, "In progress.")
 
 
 @pytest.mark.parametrize("early", [running(1), None, StoreUnavailable("It is away.")])
@@ -121,14 +121,14 @@ async def wait_while_polls_fail(failures: int) -> tuple[list[str], str, str]:
         watcher = Watcher(read_progress)
         tasks.start_soon(watcher.run)
         try:
-            await watcher.until(FLOW_ID, lambda _: True, 20, "It goes on.")
+            await watcher.until(FLOW_ID, lambda _: True, 20, "In progress.")
         except StoreUnavailable as error:
             errors.append(error.detail)
         before = watcher.loop.error
         with anyio.fail_after(30):
             while watcher.loop.error:  # noqa: ASYNC110  # also when nobody waits
                 await anyio.sleep(0.01)
-            await watcher.until(FLOW_ID, lambda _: True, 20, "It goes on.")
+            await watcher.until(FLOW_ID, lambda _: True, 20, "In progress.")
         tasks.cancel_scope.cancel()
     return errors, before, watcher.loop.error
 

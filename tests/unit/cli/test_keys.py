@@ -77,4 +77,4 @@ def test_create_needs_an_owner(data_dir: Path) -> None:
 def test_a_data_directory_that_is_not_there(data_dir: Path) -> None:
     done = run(data_dir / "missing", "list")
     assert done.exit_code == 2
-    assert "(or HEADWATER_DATABASE_URL)" in done.stderr
+    assert "or set HEADWATER_DATABASE_URL" in done.stderr

@@ -85,7 +85,7 @@ class TestAdd:
     def test_all_owners_together(self) -> None:
         scene = Scene(QuotaDefaults(total={"set_values": 10}))
         scene.sets.add(OTHERS, numbers(8))
-        with pytest.raises(QuotaExceeded, match="All owners together may have 10 values"):
+        with pytest.raises(QuotaExceeded, match="all owners together is reached: 10 values"):
             scene.bounded.add(MINE, numbers(3))
         assert scene.bounded.add(MINE, numbers(2)).changed == 2
 

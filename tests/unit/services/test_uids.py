@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 from headwater.errors import Fault
 from headwater.model.transform import NewTransform, TransformIdentity
 from headwater.services.matching import match
-from headwater.services.uids import name_after, name_faults, uid_faults
+from headwater.services.uids import effective_name, name_faults, uid_faults
 
 _new = TypeAdapter[NewTransform](NewTransform)
 STORED = [TransformIdentity("a", "v8", "first", ""), TransformIdentity("b", "redis_set_filter", None, "")]
@@ -34,10 +34,10 @@ def test_unknown_repeated_and_of_another_type() -> None:
 
 
 def test_a_name_that_is_left_out_stays_and_null_removes_it() -> None:
-    assert name_after(new("v8"), STORED[0]) == "first"
-    assert name_after(new("v8", name=None), STORED[0]) is None
-    assert name_after(new("v8", name="other"), STORED[0]) == "other"
-    assert name_after(new("v8"), None) is None
+    assert effective_name(new("v8"), STORED[0]) == "first"
+    assert effective_name(new("v8", name=None), STORED[0]) is None
+    assert effective_name(new("v8", name="other"), STORED[0]) == "other"
+    assert effective_name(new("v8"), None) is None
 
 
 def test_names_that_stand_twice() -> None:
