@@ -65,7 +65,9 @@ class IngestCollector(Collector):
         left_out.add_metric(self._labels, self._meters.left_out)
         yield left_out
         skipped = CounterMetricFamily(
-            "headwater_ingest_skipped", "Entries of the source that were not converted to records, by reason.", labels=(*names, "reason")
+            "headwater_ingest_skipped",
+            "Entries of the source that were not converted to records, by reason.",
+            labels=(*names, "reason"),
         )
         for reason, count in self._meters.skipped.items():
             skipped.add_metric((*self._labels, reason), count)

@@ -162,16 +162,16 @@ def test_the_command_says_which_names_stay(settings: Settings, tmp_path: Path) -
         ("[" * 100_000, "nested too deep"),
         ('["event Told"]', "'event Told' is not an event"),
         ('["event Told(address indexed who much)"]', "'address indexed who much' is not a parameter"),
-        ('["event Told(IERC20 token)"]', "'IERC20' is no type"),
+        ('["event Told(IERC20 token)"]', "'IERC20' is not an ABI type"),
         ('["event Told(uint8[][][][][][][][][][][][][][][][][] deep)"]', "nested in each other more than 16 times"),
         (json.dumps([FUNCTION]), "holds no events"),
         ("neither\nnor", "neither JSON nor JSON lines"),
         (json.dumps([{"type": "event", "name": "Told"}]), "lacks a member"),
-        (json.dumps([{"type": "event", "name": "Told", "inputs": [{"type": "uint 8"}]}]), "'uint 8' is no type"),
+        (json.dumps([{"type": "event", "name": "Told", "inputs": [{"type": "uint 8"}]}]), "'uint 8' is not an ABI type"),
         *[
             (
                 json.dumps([{"type": "event", "name": "Told", "inputs": [{"type": kind}]}]),
-                "The event Told: .* is no type",
+                "The event Told: .* is not an ABI type",
             )
             for kind in ("uint256[0]", "string[0]", "bytes0[]", "uint0[]", "bytes33", "uint7", "foo")
         ],

@@ -45,7 +45,7 @@ class TestHome:
         with home.database_lock(), home.database_lock():
             self.refused(home, "Stop all of them", alone=True)
         with home.database_lock(exclusive=True):
-            self.refused(home, "under way", alone=False)
+            self.refused(home, "in progress", alone=False)
 
     @staticmethod
     def refused(home: DataDirectory, why: str, *, alone: bool) -> None:

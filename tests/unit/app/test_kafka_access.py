@@ -67,7 +67,7 @@ class TestHeadwaterItself:
             ),
             (
                 USER | {"ca_file": "ca.pem"},
-                "HEADWATER_KAFKA_CA_FILE belongs to HEADWATER_KAFKA_SECURITY_PROTOCOL SSL or",
+                "HEADWATER_KAFKA_CA_FILE applies only to HEADWATER_KAFKA_SECURITY_PROTOCOL SSL or",
             ),
             (
                 USER | {"security_protocol": "SASL_SSL", "ca_file": "/no/such/ca.pem"},
@@ -199,11 +199,11 @@ class TestGivenCredentials:
             (USER | LOGIN | {"reader_username": ""}, "set both or none"),
             (
                 {"security_protocol": "PLAINTEXT"} | LOGIN,
-                "HEADWATER_KAFKA_READER_PASSWORD belongs to HEADWATER_KAFKA_READER_SECURITY_PROTOCOL SASL_PLAINTEXT or",
+                "HEADWATER_KAFKA_READER_PASSWORD applies only to HEADWATER_KAFKA_READER_SECURITY_PROTOCOL SASL_PLAIN",
             ),
             (
                 OAUTH | LOGIN,
-                "HEADWATER_KAFKA_READER_PASSWORD belongs to HEADWATER_KAFKA_READER_SASL_MECHANISM PLAIN or SCRAM-SHA",
+                "HEADWATER_KAFKA_READER_PASSWORD applies only to HEADWATER_KAFKA_READER_SASL_MECHANISM PLAIN or SCRAM-SHA",
             ),
         ],
     )

@@ -82,7 +82,7 @@ def test_pools_are_learned_from_known_factories_alone(tmp_path: Path) -> None:
     logs.write_text("\n".join(json.dumps(pair_created(factory)) for factory in (UNISWAP, STRANGER, STRANGER)))
     found = made(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs]))
     assert [*found.table] == [UNISWAP]
-    assert f"2 pools of 1 contracts that are no known factories are left out: {STRANGER} (2)." in found.note
+    assert f"2 pools of 1 contracts that are not known factories are left out: {STRANGER} (2)." in found.note
     trusting = made(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs], factories=[STRANGER.upper()]))
     assert [*trusting.table] == [UNISWAP, STRANGER]
     with pytest.raises(SetupError, match=f"There are no pools: .* 3 pools of .*{UNISWAP}"):
@@ -125,7 +125,7 @@ def test_a_named_token_that_no_list_has_is_refused(tmp_path: Path, sources: Tabl
 
 
 def test_an_address_that_is_none(tmp_path: Path) -> None:
-    assert "http://[::1 is no URL" in refused(tmp_path, *EVM, "--url", "http://[::1")
+    assert "http://[::1 is not a URL" in refused(tmp_path, *EVM, "--url", "http://[::1")
 
 
 @pytest.mark.parametrize("key", ["hw_live_äbc", "hw_live\nabc"])

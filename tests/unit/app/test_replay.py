@@ -55,7 +55,7 @@ def test_how_far_it_is(tmp_path: Path) -> None:
 
 
 def test_standard_input_has_no_newest_record() -> None:
-    with pytest.raises(SetupError, match="name files"):
+    with pytest.raises(SetupError, match="Name files"):
         Replay("hyperliquid", "block", [STDIN], times="shift").records()
 
 

@@ -69,7 +69,7 @@ def test_credentials_beside_it(tmp_path: Path) -> None:
     [
         ("{", "can't be read"),
         ([], "the file: Input should be a valid dictionary"),
-        ({"base.lgo": "x"}, "base.lgo: is no stream"),
+        ({"base.lgo": "x"}, "base.lgo: is not a stream"),
         ({"base.log": {"kafka": KAFKA}}, "base.log, kafka: sasl_mechanism SCRAM-SHA-512 needs password"),
         ({"base.log": {"kafka": KAFKA | {"password_file": "none"}}}, "base.log, kafka, password_file: .*No such file"),
         (

@@ -65,7 +65,7 @@ class TestGenerated:
     @pytest.mark.parametrize(
         "row",
         [
-            "| tokens of a question for prices | 1 to 200 |",
+            "| tokens per price request | 1 to 200 |",
             "| `limit` of lines of `deploy/logs` | 1 to 1,000, default 100 |",
             "| values of one call of `flow.contains` | 1,000 |",
             "| brackets of a filter expression | 32 deep |",

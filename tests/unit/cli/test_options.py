@@ -114,7 +114,7 @@ class TestSecrets:
         assert Settings().kafka_password.get_secret_value() == "very-secret"
 
     @pytest.mark.parametrize(
-        ("content", "said"), [(None, "can't be read (No such file"), (b" \n", "is empty"), (b"\xff\xfe", "no UTF-8")]
+        ("content", "said"), [(None, "can't be read (No such file"), (b" \n", "is empty"), (b"\xff\xfe", "not UTF-8")]
     )
     def test_a_file_that_cannot_be_used(self, file: Path, content: bytes | None, said: str) -> None:
         file.unlink() if content is None else file.write_bytes(content)

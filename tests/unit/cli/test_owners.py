@@ -57,7 +57,7 @@ def test_show_says_where_each_quota_was_set(data_dir: Path, valkey_url: str) -> 
     assert "7" in rows["datasets"]
     assert "HEADWATER_QUOTA_DATASETS" in rows["datasets"]
     assert "variables of this command's environment" in shown
-    assert "The running service has those that it was started with" in shown
+    assert "may differ from those of the running service" in shown
 
 
 @pytest.mark.parametrize("value", ["-1", "many", "1.5", "٣", ""])
