@@ -167,7 +167,7 @@ def test_the_command_says_which_names_stay(settings: Settings, tmp_path: Path) -
         (json.dumps([FUNCTION]), "holds no events"),
         ("neither\nnor", "neither JSON nor JSON lines"),
         (json.dumps([{"type": "event", "name": "Told"}]), "lacks a member"),
-        (json.dumps([{"type": "event", "name": "Told", "inputs": [{"type": "uint 8"}]}]), "'uint 8' is not an ABI type"),
+        (json.dumps([{"type": "event", "name": "Told", "inputs": [{"type": "uint 8"}]}]), "'uint 8' is not an ABI"),
         *[
             (
                 json.dumps([{"type": "event", "name": "Told", "inputs": [{"type": kind}]}]),

@@ -203,7 +203,7 @@ class TestGivenCredentials:
             ),
             (
                 OAUTH | LOGIN,
-                "HEADWATER_KAFKA_READER_PASSWORD applies only to HEADWATER_KAFKA_READER_SASL_MECHANISM PLAIN or SCRAM-SHA",
+                "HEADWATER_KAFKA_READER_PASSWORD applies only to HEADWATER_KAFKA_READER_SASL_MECHANISM PLAIN or SCRAM",
             ),
         ],
     )
