@@ -3,7 +3,7 @@
 A script whose output goes to another script writes each BigInt as `<digits>e0`, a form that JSON.stringify never
 produces for a Number. It also puts one space before the record for each BigInt, at most 16 (see
 harness/realm_setup.js). All other numbers of such a batch are Numbers, also integers beyond 2^53 - 1. The last script
-of a chain writes plain digits.
+of a pipeline writes plain digits.
 """
 
 import re

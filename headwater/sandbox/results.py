@@ -71,7 +71,8 @@ def parse_results(payload: bytes, summary: bytes, records: int) -> Results:
         split = split_lines(payload, count, b"!", b"\t")
     except ValueError as error:
         raise ProtocolError("the results don't fit the records of their segment") from error
-    clean = not slow_rows and not unfinished_rows and split.lines.max_size <= MAX_OUTPUT_BYTES and not split.has_first_byte
+    is_small = split.lines.max_size <= MAX_OUTPUT_BYTES
+    clean = is_small and not (slow_rows or unfinished_rows or split.has_first_byte)
     logs = [_log_line(line) for line in log_lines]
     return Results(count, stopped, slow_rows, unfinished_rows, split.lines, logs, clean, split.has_byte)
 

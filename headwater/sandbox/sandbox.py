@@ -264,7 +264,7 @@ class Sandbox:
         script = script_batch.script
         if not self._rehearsals.are_due(script, len(segment.rows)):
             return False
-        return self._load_rehearsal_realm(child, script, anew=self._rehearsals.needs_new_realm(script))
+        return self._load_rehearsal_realm(child, script, reload=self._rehearsals.needs_new_realm(script))
 
     def _measuring_realm(self, child: SandboxedChild, script: int) -> int:
         """Return the number of the realm in which a slow record is measured again. Raises ChildExited.
@@ -272,18 +272,18 @@ class Sandbox:
         It is the rehearsal realm, or, if that can't be loaded, the script's own realm after a reload, which resets its
         state.
         """
-        if self._load_rehearsal_realm(child, script, anew=False):
+        if self._load_rehearsal_realm(child, script, reload=False):
             return script | REHEARSAL_REALM_BIT
         self._reload(child, script)
         return script
 
-    def _load_rehearsal_realm(self, child: SandboxedChild, script: int, *, anew: bool) -> bool:
+    def _load_rehearsal_realm(self, child: SandboxedChild, script: int, *, reload: bool) -> bool:
         """Load the rehearsal realm if it is not loaded. Returns False when its top level fails. Raises ChildExited.
 
-        anew: Reload the realm even if it is loaded.
+        reload: reload the realm even if it is loaded.
         """
         number = script | REHEARSAL_REALM_BIT
-        if number in child.scripts and not anew:
+        if number in child.scripts and not reload:
             return True
         try:
             error = child.load(number, self._scripts[script])

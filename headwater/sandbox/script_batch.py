@@ -23,7 +23,7 @@ from headwater.sandbox.json_lines import ConvertedLines, long_integers, to_lines
 from headwater.sandbox.results import Results, ScriptError, parse_error
 
 SEGMENT_LIMIT_MS = 250
-"""The time limit of a segment. After an interruption the segment continues behind the interrupted record."""
+"""The time limit of a segment. After an interruption the segment continues after the interrupted record."""
 LONE_RUN_LIMITS_MS = (75, 300, 1200, 2000, 10_000)
 """The time limits of the successive lone runs of a suspected record.
 

@@ -21,7 +21,7 @@ BAD_EVENT: Final = "unreadable event"
 REPEATED_BLOCK: Final = "repeated block"
 REPEATED_TRADE: Final = "repeated trade"
 TAKEN_FROM_OTHER_FOLDER: Final = "told by another folder"
-UNMATCHED_FILL: Final = "fill without its other fill"
+UNMATCHED_FILL: Final = "fill without its other half"
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What a Solana ingest is told."""
+"""The options of a Solana ingest."""
 
 from typing import Literal, Self
 

@@ -222,7 +222,7 @@ class _Analysis:
             raise MayKeepState
 
     def _field(self, node: Node, _is_load: bool) -> None:
-        """Check a class field. A static field survives like the class; an instance field lives as long as the instance."""
+        """Check a class field. A static field survives like the class; others live as long as the instance."""
         value = node.child_by_field_name("value")
         if value is not None and self._values.of(value, at_load=node.children[0].type == "static").deep:
             raise MayKeepState

@@ -43,7 +43,7 @@ class Script:
         return self.source[node.start_byte : node.end_byte].decode(errors="replace")
 
     def position(self, node: Node) -> Position:
-        """Return where a node begins."""
+        """Return the line and column at which a node begins."""
         row, column_bytes = node.start_point
         line_start = node.start_byte - column_bytes
         before = self.source[line_start : node.start_byte].decode(errors="replace")

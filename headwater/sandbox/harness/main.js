@@ -23,8 +23,8 @@ const secret = [...crypto.getRandomValues(new Bytes(16))].map((byte) => byte.toS
 const compile = (text, filename = 'harness.js', lineOffset = 0) => new Script(text, { filename, lineOffset });
 const evaluate = (compiled, context, options) => call(runInContext, compiled, context, options);
 
-const REALM = compile(SOURCES.realm), RECORDS = compile(SOURCES.records);
-const ADDITIONS = [SOURCES.stacks, SOURCES.kinds, SOURCES.web, SOURCES.console].map((text) => compile(text));
+const REALM = compile(SOURCES.realm_setup), RECORDS = compile(SOURCES.records);
+const ADDITIONS = [SOURCES.stacks, SOURCES.builtin_class, SOURCES.web, SOURCES.console].map((text) => compile(text));
 // The entry point is a lexical binding in the script's realm. Its name can be neither listed nor guessed.
 const ENTRY = compile(`const h${secret} = { __proto__: null, callback: null }; h${secret}`);
 const CALL_ENTRY = compile(`h${secret}.callback()`);

@@ -116,7 +116,7 @@ def test_a_connection_that_is_made_too_late_is_closed(monkeypatch: pytest.Monkey
     with Node(lambda request: results(request, result_of)) as node:
         calls = jsonrpc.Endpoint(node.address, 0, CancelToken(stop))
         threading.Timer(0.1, stop.set).start()
-        with pytest.raises(NodeUnavailable, match="ends"):
+        with pytest.raises(NodeUnavailable, match="stopping"):
             calls.post(b'{"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}')
         calls.close()
         until(lambda: not any(thread.name == "call" for thread in threading.enumerate()))

@@ -51,5 +51,5 @@ def test_other_entries_are_refused(text: str) -> None:
     "text", ["Told(uint8 a b)", "Told(,)", "Told(uint8 a,)", "Told((uint8 a))) b)", "Told(uint8 a)(b)"]
 )
 def test_bad_parameters_are_refused(text: str) -> None:
-    with pytest.raises(SetupError, match=r"is (not an event|not a parameter|no type)"):
+    with pytest.raises(SetupError, match=r"is (not an event|not a parameter|not an ABI type)"):
         parse_event(text)

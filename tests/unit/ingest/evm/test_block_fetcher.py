@@ -263,7 +263,7 @@ def test_a_block_that_is_never_whole_is_named_and_not_given(method: Method) -> N
         at_bad = params[0] == hex(bad.number) if name != "eth_getLogs" else True
         return (answer if at_bad else true.answer)(name, params)
 
-    with pytest.raises(BlockIncomplete, match=rf"block {bad.number} whole: .*--rpc"):
+    with pytest.raises(BlockIncomplete, match=rf"block {bad.number} incomplete: .*--rpc"):
         fetched(lambda request: results(request, one_bad), method, bad.number, bad.number)
 
 
@@ -309,7 +309,7 @@ def test_a_block_that_both_methods_refuse_is_named() -> None:
             return CallError(-32000, "no logs here")
         return true.answer(method, params)
 
-    with pytest.raises(BlockIncomplete, match=r"block 5 whole: .*(no logs here|receipts length mismatch).*--rpc"):
+    with pytest.raises(BlockIncomplete, match=r"block 5 incomplete: .*(no logs here|receipts length mismatch).*--rpc"):
         fetched(lambda request: results(request, answer))
 
 
@@ -352,7 +352,8 @@ def test_a_state_sync_whose_logs_no_method_gives_is_named() -> None:
     true = chain(130, sprint=SPRINT)
     block = next(block for block in true.blocks if block.synced)
     answer = without_state_syncs(true, ["eth_getLogs", "eth_getBlockReceipts", "eth_getTransactionReceipt"])
-    with pytest.raises(BlockIncomplete, match=f"block {block.number} whole: the logs of its state-sync transaction 0x"):
+    reason = f"block {block.number} incomplete: the logs of its state-sync transaction 0x"
+    with pytest.raises(BlockIncomplete, match=reason):
         fetched(lambda request: results(request, answer), None, block.number, block.number, SPRINT)
 
 
@@ -521,7 +522,7 @@ def test_halves_of_a_block_that_do_not_fit_are_fetched_again(bad: str, method: M
 def test_halves_that_never_fit_are_an_error() -> None:
     true, other = chain(), chain(seed=2)
     number = next(block.number for block in true.blocks if block.logs and other.blocks[block.number].logs)
-    with pytest.raises(NodeBehind, match=f"does not have the blocks {number} to {number} yet, or reorganises them"):
+    with pytest.raises(NodeBehind, match=f"does not have the blocks {number} to {number} yet, or is reorganising them"):
         fetched(lambda request: results(request, torn(true, other)), None, number, number)
 
 

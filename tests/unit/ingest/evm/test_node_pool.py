@@ -238,7 +238,7 @@ def test_a_node_of_another_chain_is_not_used(open_pool: Callable[..., Pool]) -> 
     pool = open_pool(node_of(true), node_of(chain(seed=2, chain_id=137)))
     assert pool.pool.chain_id(8453) == 8453
     pool.servers[0].behave = lambda _: CUT
-    with capture_logs() as logs, pytest.raises(NodeUnavailable, match=r"of the chain with the id 137.*--rpc"):
+    with capture_logs() as logs, pytest.raises(NodeUnavailable, match=r"node serves chain 137.*--rpc"):
         pool.pool.blocks(0, 9)
     assert "a node can't be used" in str(logs)
 

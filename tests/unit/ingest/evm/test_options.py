@@ -104,7 +104,7 @@ def test_positions_come_back_and_are_small() -> None:
 
 
 def test_a_position_of_another_chain_or_kind_stops_the_ingest() -> None:
-    with pytest.raises(IngestStopped, match="id 137, and this node is of 8453"):
+    with pytest.raises(IngestStopped, match="id 137, but this node serves chain 8453"):
         decode(Position(137).encode(), "live", 8453)
     with pytest.raises(IngestStopped, match="another kind"):
         decode(b'{"slot": 5}', "live", 8453)

@@ -287,5 +287,5 @@ def test_closing_ends_the_waits_of_other_threads() -> None:
         rpc.call("a")
         waiting = pool.submit(rpc.call, "b")
         rpc.close()
-        with pytest.raises(NodeUnavailable, match="The ingest ends"):
+        with pytest.raises(NodeUnavailable, match="The ingest is stopping"):
             waiting.result(5)

@@ -410,7 +410,7 @@ class TestBegin:
 
     def test_without_the_folder(self, tmp_path: Path) -> None:
         feed = NodeFeed(HyperliquidOptions(name="t", node_data=tmp_path / "nowhere"))
-        with pytest.raises(NodeUnavailable, match="no folder"):
+        with pytest.raises(NodeUnavailable, match="does not exist"):
             next(feed.steps(None))
 
     def test_a_folder_without_those_of_a_node_is_named_in_the_log(self, reader: Reader) -> None:
