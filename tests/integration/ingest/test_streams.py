@@ -16,7 +16,7 @@ from tests.support.kafka import KafkaServer
 
 
 @pytest.fixture
-def streams(kafka: KafkaServer) -> Streams:
+def streams(kafka: KafkaServer) -> IngestTarget:
     if POSITIONS_TOPIC not in kafka.admin.list_topics(timeout=10).topics:
         kafka.create_topic(POSITIONS_TOPIC, 1, INGEST_TOPIC_CONFIG)
     topic = kafka.create_topic(kafka.unique("stream.base.log"), 4)
@@ -32,7 +32,7 @@ def values(kafka: KafkaServer, streams: IngestTarget, count: int) -> list[bytes]
     return sorted(value for value in (message.value() for message in found) if isinstance(value, bytes))
 
 
-def test_records_and_position(kafka: KafkaServer, streams: Streams) -> None:
+def test_records_and_position(kafka: KafkaServer, streams: IngestTarget) -> None:
     with streams.open() as (writer, position):
         assert position is None
         writer.write(block(1))
@@ -43,7 +43,7 @@ def test_records_and_position(kafka: KafkaServer, streams: Streams) -> None:
     assert values(kafka, streams, 24) == [b"1"] * 8 + [b"2"] * 8 + [b"3"] * 8
 
 
-def test_a_transaction_that_a_kill_left_open_counts_for_nothing(kafka: KafkaServer, streams: Streams) -> None:
+def test_a_transaction_that_a_kill_left_open_counts_for_nothing(kafka: KafkaServer, streams: IngestTarget) -> None:
     with streams.open() as (writer, _):
         writer.write(block(1))
     topic = streams.targets["log"].topic
@@ -63,7 +63,7 @@ def test_a_transaction_that_a_kill_left_open_counts_for_nothing(kafka: KafkaServ
     dead.purge()
 
 
-def test_a_successor_shuts_the_first_one_out(kafka: KafkaServer, streams: Streams) -> None:
+def test_a_successor_shuts_the_first_one_out(kafka: KafkaServer, streams: IngestTarget) -> None:
     with streams.open() as (first, _), streams.open() as (second, _):
         second.write(block(1))
         with pytest.raises(DeliveryFailed):

@@ -143,11 +143,11 @@ class TestCheck:
         """The kernel gives a process one listener: what a worker under such a container profile would see."""
         program = (
             "from headwater.sandbox.launcher import seccomp, syscalls\n"
-            "from headwater.sandbox.launcher.bpf import ALLOW, act\n"
+            "from headwater.sandbox.launcher.bpf import ALLOW, return_action\n"
             "from headwater.sandbox import check\n"
             "from headwater.errors import SetupError\n"
             "syscalls.prctl(38, 1)\n"
-            "seccomp.install([act(ALLOW)])\n"
+            "seccomp.install([return_action(ALLOW)])\n"
             "try: check()\n"
             "except SetupError as error: print(error)\n"
         )
