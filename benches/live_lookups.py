@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benches._installation import installation
 from benches._workload import address
-from headwater.model.dataset import MAX_VALUES_PER_REQUEST
+from headwater.model.value_sets import MAX_VALUES_PER_REQUEST
 from tests.acceptance.stack import Deployed, Reader, Stack, deployed, free_port, pipeline, reading, until
 
 WORKERS = 4

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from headwater.model.key import mint
+from headwater.model.key import generate_key
 
 SOURCES = tuple(f"127.0.0.{last}" for last in range(2, 10))
 SLOW_CONNECTIONS = 10_000
@@ -149,7 +149,7 @@ class Attacker:
         """Half of the keys are well formed."""
         async with self._connected() as (reader, writer):
             for number in range(50):
-                key = mint()[0] if number % 2 else "hw_live_guess"
+                key = generate_key()[0] if number % 2 else "hw_live_guess"
                 head = f"GET /api/v1/flow HTTP/1.1\r\nHost: a\r\nX-API-Key: {key}\r\n\r\n"
                 writer.write(head.encode())
                 status = (await reader.readuntil(b"\r\n")).split()[1].decode()
