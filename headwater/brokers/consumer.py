@@ -1,17 +1,25 @@
 """A member of a consumer group on one topic, which reads columns of records."""
 
-from collections.abc import Collection, Iterable
+import time
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError
 
 from headwater.brokers.client import ClientSettings
-from headwater.brokers.handle import CONSUMER, Handle, milliseconds
-from headwater.native.kafka import Event, EventKind, PartitionList, Place, Received, Receiver
-from headwater.native.library import FFI
+from headwater.brokers.handle import CONSUMER, Handle, milliseconds, refused
+from headwater.native.kafka import Event, EventKind, Events, PartitionList, Place, Received, Receiver
+from headwater.native.library import FFI, NULL, kernel
 
 NO_OFFSET: Final = -1001
 SEEK_S: Final = 5.0
+CLOSE_S: Final = 3.0
+"""How long a client may take to leave its group: librdkafka's own limit is `max.poll.interval.ms`, or none."""
+CLOSE_POLL_S: Final = 0.02
+CLOSE_RECORDS: Final = 1_000
+MAX_CLOSE_BYTES: Final = 1 << 20
+"""What was fetched is thrown away in portions of so many records and bytes."""
 _NOTHING: Final = frozenset({0, KafkaError._NO_OFFSET})
 
 
@@ -141,10 +149,36 @@ class Consumer(Handle):
 
     # Positions.
 
-    def commit(self, places: Iterable[Place], *, wait: bool) -> None:
-        """Store positions. With wait, return when all are stored; without, `commit_failures` tells what was not."""
+    def commit(self, places: Iterable[Place], timeout_s: float = 0) -> None:
+        """Store positions: by `timeout_s`; with 0 without a wait, and `commit_failures` says what was not stored."""
         with self._list(places) as asked:
-            self._check(self._library.rd_kafka_commit(self._client, asked.struct, not wait))
+            if timeout_s:
+                self._commit_by(asked, time.monotonic() + timeout_s)
+            else:
+                self._check(self._library.rd_kafka_commit(self._client, asked.struct, True))
+
+    def _commit_by(self, asked: PartitionList, deadline: float) -> None:
+        """The call of librdkafka that waits has no time limit: it hangs while the group has no coordinator."""
+        functions, self._commit_outcome = self._library, Events()
+        callback = FFI.addressof(kernel(), "kafka_note_commit")
+        with self._new_queue() as queue:
+            opaque = self._commit_outcome.struct
+            self._check(functions.rd_kafka_commit_queue(self._client, asked.struct, queue, callback, opaque))
+            while not (outcome := self._commit_outcome.take()):
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    raise refused(KafkaError._TIMED_OUT)
+                functions.rd_kafka_queue_poll_callback(queue, milliseconds(left_s) + 1)
+        for code in (outcome[0].code, *(place.error for place in outcome[0].places)):
+            self._check(code)
+
+    @contextmanager
+    def _new_queue(self) -> Iterator[Any]:
+        queue = self._library.rd_kafka_queue_new(self._client)
+        try:
+            yield queue
+        finally:
+            self._library.rd_kafka_queue_destroy(queue)
 
     def committed(self, partitions: Iterable[int], timeout_s: float) -> list[Place]:
         """The group's positions of these partitions; those without one are left out."""
@@ -171,17 +205,32 @@ class Consumer(Handle):
         made = functions.rd_kafka_consumer_group_metadata(self._client)
         return FFI.gc(made, functions.rd_kafka_consumer_group_metadata_destroy)
 
-    def close(self) -> None:
-        """Leave the group, but for a static member, whose place stays for its successor until its session ends."""
+    def close(self) -> bool:
+        """Leave the group, but for a static member, whose place stays for its successor until its session ends.
+
+        Returns whether the client is freed; see `Handle`.
+        """
         if self.closed:
-            return
+            return True
         self._events.struct.closing = 1
         self._take_events()
         if self._unanswered is not None:  # librdkafka would wait for the answer
             self._refuse(self._unanswered)
-        self._library.rd_kafka_consumer_close(self._client)
+        self._end_membership(time.monotonic() + CLOSE_S)
         self._library.rd_kafka_queue_destroy(self._queue)
-        self._destroy()
+        return self._destroy()
+
+    def _end_membership(self, deadline: float) -> None:
+        """A client that has not ended by then, or has a fatal error, is ended by its destruction."""
+        functions = self._library
+        with self._new_queue() as queue:
+            error = functions.rd_kafka_consumer_close_queue(self._client, queue)
+            if error != NULL:
+                functions.rd_kafka_error_destroy(error)
+                return
+            receiver = Receiver(queue)
+            while not functions.rd_kafka_consumer_closed(self._client) and time.monotonic() < deadline:
+                receiver.receive(CLOSE_RECORDS, MAX_CLOSE_BYTES, CLOSE_POLL_S)
 
     def _refuse(self, change: Rebalance) -> None:
         """Answer a rebalance so that nothing is assigned."""

@@ -3,6 +3,7 @@
 `brokers/consumer.py` and `brokers/producer.py` build on it. Administration stays with confluent-kafka's Python.
 """
 
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ log = structlog.get_logger(__name__)
 
 PRODUCER: Final = 0
 CONSUMER: Final = 1
+DESTROY_S: Final = 3.0
+"""How long the destruction of a client may take: librdkafka can wait for good for a group that it has lost."""
 _ERROR_BYTES: Final = 512
 _CONF_OK: Final = 0
 _NO_CONSUMER_CLOSE: Final = 0x8
@@ -32,7 +35,8 @@ class Handle:
     """One librdkafka client. settings: as confluent-kafka takes them, with `error_cb` and `oauth_cb`.
 
     fatal: the error that has made the client useless, if one has.
-    One thread uses it. Raises KafkaException for settings that librdkafka refuses.
+    One thread uses it. Raises KafkaException for settings that librdkafka refuses. A closed client that has not ended
+    within DESTROY_S is not freed before the process ends, and may stay a member of its group until then.
     """
 
     def __init__(self, kind: int, settings: ClientSettings) -> None:
@@ -167,9 +171,18 @@ class Handle:
             raise RuntimeError("the Kafka client is closed")
         return self._open_client
 
-    def _destroy(self) -> None:
+    def _destroy(self) -> bool:
+        """Free the client; see the class."""
         client, self._open_client = self._client, NULL
         self._events.take()  # lists of partitions hold the client
+        thread = threading.Thread(target=self._free, args=[client], name="freeing-client", daemon=True)
+        thread.start()
+        thread.join(DESTROY_S)
+        if thread.is_alive():
+            log.warning("Kafka's client does not end; it is left to the end of the process", waited_s=DESTROY_S)
+        return not thread.is_alive()
+
+    def _free(self, client: Any) -> None:
         self._library.rd_kafka_destroy_flags(client, _NO_CONSUMER_CLOSE)
 
 

@@ -26,6 +26,8 @@ MAX_BATCH_BYTES: Final = 8 << 20
 SERVE_EVERY_S: Final = 0.4
 """How long a wait for records may last before all else is looked after: an idle worker spends its CPU on that."""
 REQUEST_S: Final = 10.0
+COMMIT_S: Final = 4.0
+"""Less than a revocation of partitions may last."""
 STARTS_S: Final = 30.0
 """How long to wait for the start positions: the open transaction of a worker that was killed lasts up to 25 s."""
 REJOIN_S: Final = 8.0
@@ -85,6 +87,7 @@ class KafkaSource:
         self._settings = consumer_settings(access, self._errors, group, instance_id) | {"enable.partition.eof": True}
         self._consumer = Consumer(self._settings, topic)
         self._closing: threading.Thread | None = None
+        self._hangs = False
         self._watch = TopicWatch(access, topic)
         self._stalls = StallGuard(self._watch)
         self._epochs = LeaderEpochs()
@@ -179,20 +182,26 @@ class KafkaSource:
                 known.pop(partition, None)
 
     def _join_anew(self, why: str) -> None:
-        """Go on with a new client. Raises WorkerError when the last one that was given up has not ended yet."""
-        if self._closing is not None and self._closing.is_alive():
+        """Go on with a new client. Raises WorkerError when an earlier client of this source could not be closed."""
+        if self._hangs or (self._closing is not None and self._closing.is_alive()):
             raise WorkerError(
                 "Kafka answers, but its client does not, and can't be closed. The next worker has a new one."
             )
         log.warning("the group's member is made anew", topic=self._topic, reason=why)
         if self._assigned:
             self._end(sorted(self._assigned), lost=True)
-        self._closing = threading.Thread(target=self._consumer.close, name="abandoned-member", daemon=True)
+        self._closing = threading.Thread(
+            target=self._close, args=[self._consumer], name="abandoned-member", daemon=True
+        )
         self._closing.start()
         self._rebalances.clear()
         self._failed.clear()
         self._consumer = Consumer(self._settings, self._topic)
         self._subscribe()
+
+    def _close(self, consumer: Consumer) -> None:
+        if not consumer.close():
+            self._hangs = True
 
     # Where to begin.
 
@@ -470,7 +479,7 @@ class KafkaSource:
             return
         self._sent.update(wanted)
         try:
-            self._consumer.commit(self._labelled(mine), wait=wait)
+            self._consumer.commit(self._labelled(mine), COMMIT_S if wait else 0)
         except KafkaException as error:
             self._unstored.update(wanted)
             raise unavailable(error, self._access) from error
