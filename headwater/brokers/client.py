@@ -150,6 +150,8 @@ def consumer_settings(
         # Twice and four times as much took more memory and was no faster.
         "max.partition.fetch.bytes": 1 << 20,
         "queued.max.messages.kbytes": 16 << 10,
+        # It bounds what a record batch may unpack to. What takes more than a worker's memory is for `engine.isolation`.
+        "receive.message.max.bytes": 1 << 30,
         "fetch.queue.backoff.ms": 50,  # the default, 1 s, stalls fetching whenever the queue was full
     }
     if instance_id is not None:

@@ -30,6 +30,8 @@ COMMIT_S: Final = 4.0
 """Less than a revocation of partitions may last."""
 STARTS_S: Final = 30.0
 """How long to wait for the start positions: the open transaction of a worker that was killed lasts up to 25 s."""
+END: Final = -1
+"""librdkafka's name of the end of a partition. One that is assigned there gives nothing of what is on it."""
 REJOIN_S: Final = 8.0
 """How long a member may wait for partitions while Kafka answers others, before it is made anew. Longer than a session:
 one that lost its partitions may have to wait for the end of the session that it had.
@@ -97,6 +99,7 @@ class KafkaSource:
         self._assigned: set[int] = set()
         self._paused = False
         self._held: set[int] = set()
+        self._unread: set[int] = set()  # were left out when they were assigned: nothing of them may be fetched
         self._only: Collection[int] | None = None
         self._next: Positions = {}
         self._rebalances: list[Rebalance] = []
@@ -132,7 +135,10 @@ class KafkaSource:
     def _begin(self, partitions: list[int]) -> None:
         self._awaits_since = None
         starts = self._starts(partitions) if partitions else []
-        self._consumer.assign(starts)
+        self._consumer.assign(
+            [Place(each.partition, END) if self._is_left_out(each.partition) else each for each in starts]
+        )
+        self._unread |= {partition for partition in partitions if self._is_left_out(partition)}
         self._assigned.update(partitions)
         for place in starts:
             self._next[place.partition] = place.offset
@@ -151,10 +157,16 @@ class KafkaSource:
         if resuming := (asked & self._held) - wanted:
             self._consumer.resume(resuming)
         self._held = (self._held - asked) | wanted
+        if beginning := self._unread & asked - wanted:
+            self._unread -= beginning
+            self._consumer.restart([self._place_of(partition, self._next[partition]) for partition in beginning])
 
     def _is_held(self, partition: int) -> bool:
-        left_out = self._only is not None and partition not in self._only
+        left_out = self._is_left_out(partition)
         return self._paused or left_out or (partition in self._refused and partition not in self._retried)
+
+    def _is_left_out(self, partition: int) -> bool:
+        return self._only is not None and partition not in self._only
 
     def _end(self, partitions: list[int], *, lost: bool) -> None:
         if lost:
@@ -170,6 +182,7 @@ class KafkaSource:
         gone = set(partitions)
         self._assigned -= gone
         self._held -= gone
+        self._unread -= gone
         self._stalls.end(gone)
         self._epochs.end(gone)
         self._passed = [gap for gap in self._passed if gap.partition not in gone]  # the next owner finds them too
@@ -279,6 +292,9 @@ class KafkaSource:
         if batch:
             self._epochs.read(received)
         batch, ends = self._before_damage(batch, received)
+        if self._unread:
+            batch = batch.without(self._unread)
+            ends = {partition: end for partition, end in ends.items() if partition not in self._unread}
         last = batch.last_offsets()
         self._next.update({partition: offset + 1 for partition, offset in last.items()})
         self._recovered(last.keys() | ends.keys())
@@ -397,7 +413,7 @@ class KafkaSource:
         return Place(partition, position, self._epochs.before(partition, position))
 
     def _move(self, places: Collection[Place]) -> None:
-        self._consumer.move(places)
+        self._consumer.move([place for place in places if place.partition not in self._unread])
         self._hold([place.partition for place in places])
         for place in places:
             self._next[place.partition] = place.offset
