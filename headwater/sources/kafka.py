@@ -30,8 +30,6 @@ COMMIT_S: Final = 4.0
 """Less than a revocation of partitions may last."""
 STARTS_S: Final = 30.0
 """How long to wait for the start positions: the open transaction of a worker that was killed lasts up to 25 s."""
-END: Final = -1
-"""librdkafka's name of the end of a partition. One that is assigned there gives nothing of what is on it."""
 REJOIN_S: Final = 8.0
 """How long a member may wait for partitions while Kafka answers others, before it is made anew. Longer than a session:
 one that lost its partitions may have to wait for the end of the session that it had.
@@ -99,7 +97,7 @@ class KafkaSource:
         self._assigned: set[int] = set()
         self._paused = False
         self._held: set[int] = set()
-        self._unread: set[int] = set()  # were left out when they were assigned: nothing of them may be fetched
+        self._unread: set[int] = set()  # left out when the group assigned them, so not assigned to the client yet
         self._only: Collection[int] | None = None
         self._next: Positions = {}
         self._rebalances: list[Rebalance] = []
@@ -135,10 +133,8 @@ class KafkaSource:
     def _begin(self, partitions: list[int]) -> None:
         self._awaits_since = None
         starts = self._starts(partitions) if partitions else []
-        self._consumer.assign(
-            [Place(each.partition, END) if self._is_left_out(each.partition) else each for each in starts]
-        )
         self._unread |= {partition for partition in partitions if self._is_left_out(partition)}
+        self._consumer.assign([place for place in starts if place.partition not in self._unread])
         self._assigned.update(partitions)
         for place in starts:
             self._next[place.partition] = place.offset
@@ -152,14 +148,15 @@ class KafkaSource:
         """Let partitions be paused that must not be read now, and the others go on."""
         asked = set(partitions)
         wanted = {partition for partition in asked if self._is_held(partition)}
-        if pausing := wanted - self._held:
+        if beginning := self._unread & asked - wanted:
+            self._unread -= beginning
+            self._held -= beginning
+            self._consumer.assign([self._place_of(partition, self._next[partition]) for partition in beginning])
+        if pausing := wanted - self._held - self._unread:
             self._consumer.pause(pausing)
         if resuming := (asked & self._held) - wanted:
             self._consumer.resume(resuming)
         self._held = (self._held - asked) | wanted
-        if beginning := self._unread & asked - wanted:
-            self._unread -= beginning
-            self._consumer.restart([self._place_of(partition, self._next[partition]) for partition in beginning])
 
     def _is_held(self, partition: int) -> bool:
         left_out = self._is_left_out(partition)
@@ -173,10 +170,11 @@ class KafkaSource:
             self._awaits_since = time.monotonic()
         if self._listener is not None:
             (self._listener.lost if lost else self._listener.revoked)(partitions)
-        if paused := self._held & set(partitions):
+        ended = set(partitions) - self._unread
+        if paused := self._held & ended:
             self._consumer.resume(paused)  # else they would come back paused
         self._forget(partitions)
-        self._consumer.unassign(partitions)
+        self._consumer.unassign(ended)
 
     def _forget(self, partitions: Iterable[int]) -> None:
         gone = set(partitions)
@@ -292,9 +290,6 @@ class KafkaSource:
         if batch:
             self._epochs.read(received)
         batch, ends = self._before_damage(batch, received)
-        if self._unread:
-            batch = batch.without(self._unread)
-            ends = {partition: end for partition, end in ends.items() if partition not in self._unread}
         last = batch.last_offsets()
         self._next.update({partition: offset + 1 for partition, offset in last.items()})
         self._recovered(last.keys() | ends.keys())
