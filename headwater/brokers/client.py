@@ -134,8 +134,8 @@ def consumer_settings(
         "group.id": group,
         "group.protocol": "classic",  # KIP-848 takes at least 45 s to notice a killed member
         "partition.assignment.strategy": "cooperative-sticky",
-        # The least that brokers take by default: a rebalance waits so long for each member that has gone without a
-        # word, and one restart of a broker can leave two of these behind.
+        # The least that brokers take by default. A rebalance waits this long for each member that ended without leaving
+        # its group, and one restart of a broker can leave two such members.
         "session.timeout.ms": 6_000,
         "heartbeat.interval.ms": 2_000,
         "max.poll.interval.ms": MAX_POLL_INTERVAL_MS,
@@ -150,7 +150,8 @@ def consumer_settings(
         # Twice and four times as much took more memory and was no faster.
         "max.partition.fetch.bytes": 1 << 20,
         "queued.max.messages.kbytes": 16 << 10,
-        # It bounds what a record batch may unpack to. What takes more than a worker's memory is for `engine.isolation`.
+        # librdkafka decompresses no record batch to more than this. `engine.isolation` finds a partition whose batches
+        # take more memory than a worker has.
         "receive.message.max.bytes": 1 << 30,
         "fetch.queue.backoff.ms": 50,  # the default, 1 s, stalls fetching whenever the queue was full
     }

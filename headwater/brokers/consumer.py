@@ -49,6 +49,7 @@ class Consumer(Handle):
         self._topic = topic
         self._rebalances: list[Rebalance] = []
         self._unanswered: Rebalance | None = None
+        self._assigned: set[int] = set()
         self._failures: list[CommitFailure] = []
         self._check(self._library.rd_kafka_poll_set_consumer(self._client))
         self._queue = self._library.rd_kafka_queue_get_consumer(self._client)
@@ -109,13 +110,15 @@ class Consumer(Handle):
         self._unanswered = None
         with self._list(places) as asked:
             self._check_error(self._library.rd_kafka_incremental_assign(self._client, asked.struct))
+        self._assigned.update(place.partition for place in places)
         self._seek([place for place in places if place.epoch >= 0])
 
     def unassign(self, partitions: Iterable[int]) -> None:
         """Read these partitions no more."""
-        self._unanswered = None
-        with self._named(partitions) as asked:
+        self._unanswered, gone = None, set(partitions)
+        with self._named(gone) as asked:
             self._check_error(self._library.rd_kafka_incremental_unassign(self._client, asked.struct))
+        self._assigned -= gone
 
     def move(self, places: Collection[Place]) -> None:
         """Read on from other offsets. What was fetched of the partitions is dropped."""
@@ -215,7 +218,7 @@ class Consumer(Handle):
         self._events.struct.closing = 1
         self._take_events()
         if self._unanswered is not None:  # librdkafka would wait for the answer
-            self._refuse(self._unanswered)
+            self._decline(self._unanswered)
         self._end_membership(time.monotonic() + CLOSE_S)
         self._library.rd_kafka_queue_destroy(self._queue)
         return self._destroy()
@@ -232,12 +235,12 @@ class Consumer(Handle):
             while not functions.rd_kafka_consumer_closed(self._client) and time.monotonic() < deadline:
                 receiver.receive(CLOSE_RECORDS, MAX_CLOSE_BYTES, CLOSE_POLL_S)
 
-    def _refuse(self, change: Rebalance) -> None:
-        """Answer a rebalance so that nothing is assigned."""
+    def _decline(self, change: Rebalance) -> None:
+        """Answer a rebalance so that nothing is assigned. Of a revocation, the client may have some partitions only."""
         if change.is_assignment:
             self.assign([])
         else:
-            self.unassign(change.partitions)
+            self.unassign(self._assigned & set(change.partitions))
 
     def _named(self, partitions: Iterable[int]) -> PartitionList:
         return self._list(Place(partition, NO_OFFSET) for partition in partitions)

@@ -409,10 +409,10 @@ class KafkaSource:
 
     def _move(self, places: Collection[Place]) -> None:
         self._consumer.move([place for place in places if place.partition not in self._unread])
-        self._hold([place.partition for place in places])
         for place in places:
             self._next[place.partition] = place.offset
             self._epochs.begin(place)
+        self._hold([place.partition for place in places])
 
     # Gaps: librdkafka has stopped to read a partition at a position that is not on the topic.
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.brokers import handle
+from headwater.brokers.client import ClientErrors, consumer_settings
+from headwater.brokers.consumer import Consumer
 from headwater.brokers.topic_watch import TopicWatch
 from headwater.errors import WorkerError
 from headwater.sources import kafka as kafka_source
@@ -103,3 +105,24 @@ def test_clients_that_can_not_be_closed_end_the_worker(bench: KafkaBench, monkey
     source._consumer.unsubscribe()
     with pytest.raises(WorkerError, match="can't be closed"):
         stays(source)
+
+
+def test_a_member_ends_that_has_not_answered_a_revocation(kafka: KafkaServer, bench: KafkaBench) -> None:
+    """The group has assigned partitions to it that its client does not read."""
+    group = kafka.unique("group")
+    settings = consumer_settings(kafka.access, ClientErrors(kafka.access), group)
+    member, other = Consumer(settings, bench.topic), Consumer(settings, bench.topic)
+    member.subscribe()
+    until, revoked = time.monotonic() + WAIT_S, False
+    while not revoked and time.monotonic() < until:
+        member.receive(1, 1, 0.1)
+        other.receive(1, 1, 0.1)
+        for change in member.rebalances():
+            if change.is_assignment:
+                member.assign([])
+                other.subscribe()
+            else:
+                revoked = True
+    assert revoked
+    assert member.close()
+    assert other.close()
