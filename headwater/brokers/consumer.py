@@ -145,8 +145,18 @@ class Consumer(Handle):
         with self._named(partitions) as asked:
             self._check(self._library.rd_kafka_pause_partitions(self._client, asked.struct))
 
-    def resume(self, partitions: Iterable[int]) -> None:
-        """Go on with these partitions behind what was handed out."""
+    def resume(self, places: Collection[Place]) -> None:
+        """Go on with these partitions from these offsets on.
+
+        librdkafka asks for their records within a second of its resume, and at once when it also seeks.
+        """
+        with self._list(places) as asked:
+            self._check(self._library.rd_kafka_resume_partitions(self._client, asked.struct))
+        with self._list(places) as asked:
+            self._check_error(self._library.rd_kafka_seek_partitions(self._client, asked.struct, 0))
+
+    def unpause(self, partitions: Iterable[int]) -> None:
+        """Let these partitions, which end, not be paused when they come back."""
         with self._named(partitions) as asked:
             self._check(self._library.rd_kafka_resume_partitions(self._client, asked.struct))
 

@@ -155,7 +155,7 @@ class KafkaSource:
         if pausing := wanted - self._held - self._unread:
             self._consumer.pause(pausing)
         if resuming := (asked & self._held) - wanted:
-            self._consumer.resume(resuming)
+            self._consumer.resume([self._place_of(partition, self._next[partition]) for partition in resuming])
         self._held = (self._held - asked) | wanted
 
     def _is_held(self, partition: int) -> bool:
@@ -172,7 +172,7 @@ class KafkaSource:
             (self._listener.lost if lost else self._listener.revoked)(partitions)
         ended = set(partitions) - self._unread
         if paused := self._held & ended:
-            self._consumer.resume(paused)  # else they would come back paused
+            self._consumer.unpause(paused)
         self._forget(partitions)
         self._consumer.unassign(ended)
 
