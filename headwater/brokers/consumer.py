@@ -1,17 +1,33 @@
 """The librdkafka consumer that workers use: a member of a consumer group that reads one topic as columns."""
 
-from collections.abc import Collection, Iterable
+import time
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError
 
 from headwater.brokers.client_settings import ClientSettings
-from headwater.brokers.librdkafka_client import CONSUMER, LibrdkafkaClient, to_milliseconds
-from headwater.native.ffi import FFI
-from headwater.native.librdkafka import ClientEvent, EventKind, FetchedColumns, PartitionList, PartitionOffset, Receiver
+from headwater.brokers.librdkafka_client import CONSUMER, LibrdkafkaClient, kafka_exception, to_milliseconds
+from headwater.native.ffi import FFI, NULL, native_library
+from headwater.native.librdkafka import (
+    ClientEvent,
+    EventKind,
+    EventQueue,
+    FetchedColumns,
+    PartitionList,
+    PartitionOffset,
+    Receiver,
+)
 
 NO_OFFSET: Final = -1001
 SEEK_TIMEOUT_S: Final = 5.0
+CLOSE_TIMEOUT_S: Final = 3.0
+"""How long to wait until the client has left its group. librdkafka has a limit of `max.poll.interval.ms`, or none."""
+CLOSE_POLL_S: Final = 0.02
+CLOSE_MAX_RECORDS: Final = 1_000
+CLOSE_MAX_BYTES: Final = 1 << 20
+"""How much of the fetched records is discarded at once while the client closes."""
 _NOTHING_TO_REPORT: Final = frozenset({0, KafkaError._NO_OFFSET})
 """Codes of a commit that has not failed: it succeeded, or there was nothing to commit."""
 
@@ -45,6 +61,7 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         self._topic = topic
         self._rebalances: list[Rebalance] = []
         self._pending_rebalance: Rebalance | None = None
+        self._assigned: set[int] = set()
         self._failures: list[CommitFailure] = []
         self._check(self._librdkafka.rd_kafka_poll_set_consumer(self._client))
         self._queue = self._librdkafka.rd_kafka_queue_get_consumer(self._client)
@@ -109,13 +126,15 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         self._pending_rebalance = None
         with self._offset_list(offsets) as partitions:
             self._check_error(self._librdkafka.rd_kafka_incremental_assign(self._client, partitions.struct))
+        self._assigned.update(each.partition for each in offsets)
         self._seek([each for each in offsets if each.leader_epoch >= 0])
 
     def unassign(self, partitions: Iterable[int]) -> None:
         """Remove partitions from the assignment."""
-        self._pending_rebalance = None
-        with self._partition_list(partitions) as revoked:
+        self._pending_rebalance, removed = None, set(partitions)
+        with self._partition_list(removed) as revoked:
             self._check_error(self._librdkafka.rd_kafka_incremental_unassign(self._client, revoked.struct))
+        self._assigned -= removed
 
     def seek(self, offsets: Collection[PartitionOffset]) -> None:
         """Continue at other offsets, and discard the records of these partitions that were already fetched."""
@@ -145,20 +164,56 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         with self._partition_list(partitions) as paused:
             self._check(self._librdkafka.rd_kafka_pause_partitions(self._client, paused.struct))
 
-    def resume(self, partitions: Iterable[int]) -> None:
-        """Resume partitions after the last record that was returned."""
+    def resume(self, offsets: Collection[PartitionOffset]) -> None:
+        """Resume partitions at these offsets.
+
+        After a resume alone, librdkafka sends the next fetch request up to a second later; after a seek, at once.
+        """
+        self.clear_pause([each.partition for each in offsets])
+        with self._offset_list(offsets) as partitions:
+            self._check_error(self._librdkafka.rd_kafka_seek_partitions(self._client, partitions.struct, 0))
+
+    def clear_pause(self, partitions: Iterable[int]) -> None:
+        """Clear the pause of partitions before they are unassigned, or they would be paused in the next assignment."""
         with self._partition_list(partitions) as resumed:
             self._check(self._librdkafka.rd_kafka_resume_partitions(self._client, resumed.struct))
 
     # Offsets.
 
-    def commit(self, offsets: Iterable[PartitionOffset], *, wait: bool) -> None:
+    def commit(self, offsets: Iterable[PartitionOffset], timeout_s: float = 0) -> None:
         """Commit offsets.
 
-        With `wait`, returns when the offsets are stored; without it, `commit_failures` returns the failures later.
+        Waits at most `timeout_s` until the offsets are stored. Does not wait when it is 0; `commit_failures` returns
+        the failures later.
         """
         with self._offset_list(offsets) as partitions:
-            self._check(self._librdkafka.rd_kafka_commit(self._client, partitions.struct, not wait))
+            if timeout_s:
+                self._commit_and_wait(partitions, time.monotonic() + timeout_s)
+            else:
+                self._check(self._librdkafka.rd_kafka_commit(self._client, partitions.struct, True))
+
+    def _commit_and_wait(self, partitions: PartitionList, deadline: float) -> None:
+        """Commit with a deadline: librdkafka's synchronous commit hangs while the group has no coordinator."""
+        functions, self._commit_result = self._librdkafka, EventQueue()
+        callback = FFI.addressof(native_library(), "kafka_on_commit")
+        with self._new_queue() as queue:
+            opaque = self._commit_result.struct
+            self._check(functions.rd_kafka_commit_queue(self._client, partitions.struct, queue, callback, opaque))
+            while not (result := self._commit_result.drain()):
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    raise kafka_exception(KafkaError._TIMED_OUT)
+                functions.rd_kafka_queue_poll_callback(queue, to_milliseconds(left_s) + 1)
+        for code in (result[0].code, *(each.error for each in result[0].partitions)):
+            self._check(code)
+
+    @contextmanager
+    def _new_queue(self) -> Iterator[Any]:
+        queue = self._librdkafka.rd_kafka_queue_new(self._client)
+        try:
+            yield queue
+        finally:
+            self._librdkafka.rd_kafka_queue_destroy(queue)
 
     def committed(self, partitions: Iterable[int], timeout_s: float) -> list[PartitionOffset]:
         """Return the committed offsets of these partitions. Partitions without a committed offset are left out."""
@@ -186,28 +241,40 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         metadata = functions.rd_kafka_consumer_group_metadata(self._client)
         return FFI.gc(metadata, functions.rd_kafka_consumer_group_metadata_destroy)
 
-    def close(self) -> None:
-        """Close the consumer.
+    def close(self) -> bool:
+        """Close the consumer, and return whether the client was freed in time; see LibrdkafkaClient.
 
         A dynamic member leaves the group; a static member keeps its assignment for its successor until its session
         times out.
         """
         if self.closed:
-            return
+            return True
         self._events.struct.closing = 1
         self._handle_events()
         if self._pending_rebalance is not None:  # librdkafka would wait for the answer
             self._decline(self._pending_rebalance)
-        self._librdkafka.rd_kafka_consumer_close(self._client)
+        self._leave_group(time.monotonic() + CLOSE_TIMEOUT_S)
         self._librdkafka.rd_kafka_queue_destroy(self._queue)
-        self._destroy()
+        return self._destroy()
+
+    def _leave_group(self, deadline: float) -> None:
+        """Close the membership until a deadline. If that fails, the destruction of the client closes it."""
+        functions = self._librdkafka
+        with self._new_queue() as queue:
+            error = functions.rd_kafka_consumer_close_queue(self._client, queue)
+            if error != NULL:
+                functions.rd_kafka_error_destroy(error)
+                return
+            receiver = Receiver(queue)
+            while not functions.rd_kafka_consumer_closed(self._client) and time.monotonic() < deadline:
+                receiver.receive(CLOSE_MAX_RECORDS, CLOSE_MAX_BYTES, CLOSE_POLL_S)
 
     def _decline(self, change: Rebalance) -> None:
-        """Answer a rebalance so that nothing is assigned."""
+        """Answer a rebalance so that nothing is assigned. The client may read only some of the revoked partitions."""
         if change.is_assignment:
             self.assign([])
         else:
-            self.unassign(change.partitions)
+            self.unassign(self._assigned & set(change.partitions))
 
     def _partition_list(self, partitions: Iterable[int]) -> PartitionList:
         return self._offset_list(PartitionOffset(partition, NO_OFFSET) for partition in partitions)

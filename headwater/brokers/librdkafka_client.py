@@ -3,6 +3,7 @@
 `brokers/consumer.py` and `brokers/producer.py` derive from it. Administration uses confluent-kafka's AdminClient.
 """
 
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ log = structlog.get_logger(__name__)
 
 PRODUCER: Final = 0
 CONSUMER: Final = 1
+DESTROY_TIMEOUT_S: Final = 3.0
+"""How long to wait for the destruction of a client: librdkafka can hang in it after it has lost its group."""
 _ERROR_BYTES: Final = 512
 _CONF_OK: Final = 0
 _NO_CONSUMER_CLOSE: Final = 0x8
@@ -31,7 +34,8 @@ principal and the extensions."""
 class LibrdkafkaClient:
     """Creates a librdkafka client from settings, and dispatches its events. Not thread-safe.
 
-    Raises KafkaException for settings that librdkafka rejects.
+    Raises KafkaException for settings that librdkafka rejects. A closed client whose destruction takes longer than
+    DESTROY_TIMEOUT_S is freed later, or when the process ends; until then it may remain a member of its group.
 
     Args:
         kind: PRODUCER or CONSUMER.
@@ -176,9 +180,18 @@ class LibrdkafkaClient:
             raise RuntimeError("the Kafka client is closed")
         return self._open_client
 
-    def _destroy(self) -> None:
+    def _destroy(self) -> bool:
+        """Destroy the client, and return whether it was freed in time."""
         client, self._open_client = self._client, NULL
         self._events.drain()  # frees the partition lists of pending events, which hold references to the client
+        thread = threading.Thread(target=self._free, args=[client], name="destroy-client", daemon=True)
+        thread.start()
+        thread.join(DESTROY_TIMEOUT_S)
+        if thread.is_alive():
+            log.warning("the destruction of a Kafka client hangs", waited_s=DESTROY_TIMEOUT_S)
+        return not thread.is_alive()
+
+    def _free(self, client: Any) -> None:
         self._librdkafka.rd_kafka_destroy_flags(client, _NO_CONSUMER_CLOSE)
 
 

@@ -137,6 +137,8 @@ int32_t rd_kafka_topic_partition_get_leader_epoch(const rd_kafka_topic_partition
 
 int rd_kafka_poll_set_consumer(rd_kafka_t *);
 rd_kafka_queue_t *rd_kafka_queue_get_consumer(rd_kafka_t *);
+rd_kafka_queue_t *rd_kafka_queue_new(rd_kafka_t *);
+int rd_kafka_queue_poll_callback(rd_kafka_queue_t *, int);
 void rd_kafka_queue_destroy(rd_kafka_queue_t *);
 void rd_kafka_queue_yield(rd_kafka_queue_t *);
 int64_t rd_kafka_consume_batch_queue(rd_kafka_queue_t *, int, rd_kafka_message_t **, size_t);
@@ -155,11 +157,14 @@ rd_kafka_error_t *rd_kafka_seek_partitions(rd_kafka_t *, rd_kafka_topic_partitio
 int rd_kafka_pause_partitions(rd_kafka_t *, rd_kafka_topic_partition_list_t *);
 int rd_kafka_resume_partitions(rd_kafka_t *, rd_kafka_topic_partition_list_t *);
 int rd_kafka_commit(rd_kafka_t *, const rd_kafka_topic_partition_list_t *, int);
+int rd_kafka_commit_queue(
+    rd_kafka_t *, const rd_kafka_topic_partition_list_t *, rd_kafka_queue_t *, rebalance_cb_t *, void *);
 int rd_kafka_committed(rd_kafka_t *, rd_kafka_topic_partition_list_t *, int);
 int rd_kafka_query_watermark_offsets(rd_kafka_t *, const char *, int32_t, int64_t *, int64_t *, int);
 rd_kafka_consumer_group_metadata_t *rd_kafka_consumer_group_metadata(rd_kafka_t *);
 void rd_kafka_consumer_group_metadata_destroy(rd_kafka_consumer_group_metadata_t *);
-int rd_kafka_consumer_close(rd_kafka_t *);
+rd_kafka_error_t *rd_kafka_consumer_close_queue(rd_kafka_t *, rd_kafka_queue_t *);
+int rd_kafka_consumer_closed(rd_kafka_t *);
 
 rd_kafka_topic_t *rd_kafka_topic_new(rd_kafka_t *, const char *, rd_kafka_topic_conf_t *);
 void rd_kafka_topic_destroy(rd_kafka_topic_t *);

@@ -36,6 +36,8 @@ MAX_BATCH_BYTES: Final = 8 << 20
 HOUSEKEEPING_INTERVAL_S: Final = 0.4
 """The longest wait for records between two rounds of housekeeping. Each round costs an idle worker CPU time."""
 REQUEST_TIMEOUT_S: Final = 10.0
+COMMIT_TIMEOUT_S: Final = 4.0
+"""Shorter than the time that a revocation of partitions may take."""
 START_OFFSETS_TIMEOUT_S: Final = 30.0
 """How long to wait for committed positions: the open transaction of a worker that was killed blocks them for 25 s."""
 REJOIN_AFTER_S: Final = 8.0
@@ -104,6 +106,8 @@ class KafkaSource:
         self._consumer = LibrdkafkaConsumer(self._settings, topic)
         self._closer: threading.Thread | None = None
         """The thread that closes an abandoned consumer."""
+        self._has_hanging_client = False
+        """Whether an abandoned consumer could not be closed in time."""
         self._monitor = TopicMonitor(access, topic)
         self._stalls = StallDetector(self._monitor)
         self._epochs = LeaderEpochs()
@@ -115,6 +119,8 @@ class KafkaSource:
         self._assigned: set[int] = set()
         self._is_paused = False
         self._paused_partitions: set[int] = set()
+        self._excluded: set[int] = set()
+        """Partitions that `restrict_to` excluded when they were assigned; librdkafka gets them when it includes them."""
         self._restricted_to: Collection[int] | None = None
         self._next: Positions = {}
         """The next offset to read of each partition."""
@@ -154,7 +160,8 @@ class KafkaSource:
     def _handle_assignment(self, partitions: list[int]) -> None:
         self._unassigned_since = None
         starts = self._starts(partitions) if partitions else []
-        self._consumer.assign(starts)
+        self._excluded |= {partition for partition in partitions if self._is_excluded(partition)}
+        self._consumer.assign([start for start in starts if start.partition not in self._excluded])
         self._assigned.update(partitions)
         for start in starts:
             self._next[start.partition] = start.offset
@@ -168,30 +175,39 @@ class KafkaSource:
         """Pause those of the partitions that must not be read now, and resume the others."""
         given = set(partitions)
         to_pause = {partition for partition in given if self._must_pause(partition)}
-        if pausing := to_pause - self._paused_partitions:
+        if included := self._excluded & given - to_pause:
+            self._excluded -= included
+            self._paused_partitions -= included
+            self._consumer.assign(self._next_offsets(included))
+        if pausing := to_pause - self._paused_partitions - self._excluded:
             self._consumer.pause(pausing)
         if resuming := (given & self._paused_partitions) - to_pause:
-            self._consumer.resume(resuming)
+            self._consumer.resume(self._next_offsets(resuming))
         self._paused_partitions = (self._paused_partitions - given) | to_pause
 
     def _must_pause(self, partition: int) -> bool:
-        is_excluded = self._restricted_to is not None and partition not in self._restricted_to
-        return self._is_paused or is_excluded or (partition in self._unreadable and partition not in self._retrying)
+        is_unreadable = partition in self._unreadable and partition not in self._retrying
+        return self._is_paused or is_unreadable or self._is_excluded(partition)
+
+    def _is_excluded(self, partition: int) -> bool:
+        return self._restricted_to is not None and partition not in self._restricted_to
 
     def _handle_revocation(self, partitions: list[int], *, lost: bool) -> None:
         if lost:
             self._unassigned_since = time.monotonic()
         if self._listener is not None:
             (self._listener.lost if lost else self._listener.revoked)(partitions)
-        if paused := self._paused_partitions & set(partitions):
-            self._consumer.resume(paused)  # librdkafka keeps a partition paused when it is assigned again
+        revoked = set(partitions) - self._excluded
+        if paused := self._paused_partitions & revoked:
+            self._consumer.clear_pause(paused)
         self._forget(partitions)
-        self._consumer.unassign(partitions)
+        self._consumer.unassign(revoked)
 
     def _forget(self, partitions: Iterable[int]) -> None:
         lost = set(partitions)
         self._assigned -= lost
         self._paused_partitions -= lost
+        self._excluded -= lost
         self._stalls.remove(lost)
         self._epochs.remove(lost)
         # The next owner of a partition finds the same gaps and reports them.
@@ -207,9 +223,9 @@ class KafkaSource:
     def _replace_consumer(self, reason: str) -> None:
         """Abandon the consumer and join with a new one.
 
-        Raises WorkerError when a consumer that was abandoned before is still closing.
+        Raises WorkerError when a consumer that was abandoned before is still closing, or could not be closed.
         """
-        if self._closer is not None and self._closer.is_alive():
+        if self._has_hanging_client or (self._closer is not None and self._closer.is_alive()):
             raise WorkerError(
                 "Kafka is reachable, but its client hangs and can't be closed. This worker ends; a new one has a new "
                 "client."
@@ -217,12 +233,18 @@ class KafkaSource:
         log.warning("the Kafka consumer is replaced", topic=self._topic, reason=reason)
         if self._assigned:
             self._handle_revocation(sorted(self._assigned), lost=True)
-        self._closer = threading.Thread(target=self._consumer.close, name="abandoned-consumer", daemon=True)
+        self._closer = threading.Thread(
+            target=self._close_abandoned, args=[self._consumer], name="abandoned-consumer", daemon=True
+        )
         self._closer.start()
         self._rebalances.clear()
         self._partition_errors.clear()
         self._consumer = LibrdkafkaConsumer(self._settings, self._topic)
         self._subscribe()
+
+    def _close_abandoned(self, consumer: LibrdkafkaConsumer) -> None:
+        if not consumer.close():
+            self._has_hanging_client = True
 
     # Start positions
 
@@ -426,18 +448,21 @@ class KafkaSource:
 
     def _refetch(self, partitions: Iterable[int]) -> None:
         """Fetch partitions again from their next offset."""
-        self._consumer.reassign([self._with_epoch(partition, self._next[partition]) for partition in partitions])
+        self._consumer.reassign(self._next_offsets(partitions))
         self._apply_pauses(partitions)
+
+    def _next_offsets(self, partitions: Iterable[int]) -> list[PartitionOffset]:
+        return [self._with_epoch(partition, self._next[partition]) for partition in partitions]
 
     def _with_epoch(self, partition: int, position: int) -> PartitionOffset:
         return PartitionOffset(partition, position, self._epochs.epoch_before(partition, position))
 
     def _seek(self, offsets: Collection[PartitionOffset]) -> None:
-        self._consumer.seek(offsets)
-        self._apply_pauses([offset.partition for offset in offsets])
+        self._consumer.seek([offset for offset in offsets if offset.partition not in self._excluded])
         for offset in offsets:
             self._next[offset.partition] = offset.offset
             self._epochs.set_start(offset)
+        self._apply_pauses([offset.partition for offset in offsets])
 
     # Gaps: librdkafka has stopped reading a partition, because its next offset is out of range.
 
@@ -529,7 +554,7 @@ class KafkaSource:
             return
         self._requested_commits.update(requested)
         try:
-            self._consumer.commit(self._with_metadata(owned), wait=wait)
+            self._consumer.commit(self._with_metadata(owned), COMMIT_TIMEOUT_S if wait else 0)
         except KafkaException as error:
             self._failed_commits.update(requested)
             raise broker_unavailable_error(error, self._access) from error

@@ -4,7 +4,8 @@ from typing import Any
 
 import httpx
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.acceptance.stack import Deployed, Stack, deployed, pipeline, reading, until
 
@@ -45,6 +46,19 @@ def worker_of(client: httpx.Client, made: Deployed) -> dict[str, Any]:
     return workers[0] if workers else {"reason": "", "is_ready": False}
 
 
+def committed(stack: Stack) -> list[int]:
+    """The positions that the workers' group has committed on the first two partitions of the stream."""
+    settings = {**stack.admin_config(), "log_level": 0}
+    admin = AdminClient(settings)
+    for group in admin.list_consumer_groups().result(60).valid:
+        consumer = Consumer(settings | {"group.id": group.group_id})
+        places = consumer.committed([TopicPartition(STREAM, partition) for partition in (0, 1)], 60)
+        consumer.close()
+        if places[0].offset >= 0:
+            return [place.offset for place in places]
+    return []
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("codec", ["zstd", "gzip"])
@@ -55,6 +69,7 @@ def test_a_batch_that_unpacks_to_too_much_stops_its_partition_only(own_stack: St
         write(own_stack, 0, range(5))
         write(own_stack, 1, range(5))
         reader.read(10)
+        until(lambda: committed(own_stack) == [5, 5], 60, "the commit")
         write_large_batch(own_stack, 0, codec)
         write(own_stack, 1, range(5, 10))
 

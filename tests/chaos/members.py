@@ -55,9 +55,7 @@ class CopyJob:
         sinks, dead_letters = [KafkaSink("out", self.sink)], DeadLetters(self.dead, 1)
         stall_detector = StalledProducerDetector(LeaderCheck(self.access, topics))
         make = partial(KafkaProducer, self.access, topics, stall_detector=stall_detector)
-        delivery = AtLeastOnce(
-            sinks, dead_letters, lambda alone: make(one_record_per_batch=alone)
-        )
+        delivery = AtLeastOnce(sinks, dead_letters, lambda alone: make(one_record_per_batch=alone))
         metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), "storm", self.group, secrets.token_hex(4)))
         return Worker(source, [], delivery, metrics)
 

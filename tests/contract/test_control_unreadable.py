@@ -112,9 +112,7 @@ class TestSecrets:
         assert [d.id for d in two.deployments.unfinished()] == ["d2"]
         assert list(two.flows.deleted()) == []
 
-    def test_the_database_opens_while_the_key_is_the_right_one(
-        self, url: str, two: Database, damage: Damage
-    ) -> None:
+    def test_the_database_opens_while_the_key_is_the_right_one(self, url: str, two: Database, damage: Damage) -> None:
         reseal(damage, "d2")
         open_database(url, Sealer(SECRET_KEY)).close()
         assert len(two.unreadable()) == 4

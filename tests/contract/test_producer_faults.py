@@ -4,8 +4,8 @@ import itertools
 import random
 import time
 
-from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.outputs import OutputBatch
 from tests.support.connections import breaking
 from tests.support.kafka import KafkaServer
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.errors import SetStoreUnavailable
-from headwater.model.value_sets import filter_set
 from headwater.model.record import RecordBatch
 from headwater.model.transform import RedisSetFilterTransform
+from headwater.model.value_sets import filter_set
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.sets.set_store import RedisSetStore

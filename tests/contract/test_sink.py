@@ -11,9 +11,9 @@ import pytest
 from headwater.errors import BrokerUnavailable
 from headwater.model.record import Headers, RecordBatch
 from headwater.sinks.base import Producer, RecordRejection
-from headwater.sinks.outputs import MAX_RECORD_BYTES, OutputBatch
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.outputs import MAX_RECORD_BYTES, OutputBatch
 from tests.support.kafka import KafkaServer
 from tests.support.memory.sinks import MemoryProducer, MemoryTopics
 

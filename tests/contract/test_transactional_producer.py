@@ -20,8 +20,8 @@ from headwater.model.record import RecordBatch
 from headwater.native import BytesColumn
 from headwater.native.librdkafka import PartitionOffset
 from headwater.sinks.base import TransactionalProducer
-from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.kafka import KafkaSink
+from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.transactional_producer import TransactionalKafkaProducer
 from headwater.sources.base import Source
 from headwater.sources.kafka import KafkaSource
@@ -131,7 +131,10 @@ class KafkaBench:
         columns = BytesColumn.of([b"never seen"]), BytesColumn.of([None]), numbers([0]), numbers([0])
         assert client.new_batch(self.topic, *columns)[1].enqueue()
         client.send_offsets(
-            self.stream, [PartitionOffset(0, 9)], cast("TransactionGroup", source.group_metadata()).group_metadata, BEGIN_S
+            self.stream,
+            [PartitionOffset(0, 9)],
+            cast("TransactionGroup", source.group_metadata()).group_metadata,
+            BEGIN_S,
         )
         assert client.flush(BEGIN_S) == 0
         return client

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import SetStoreUnavailable
-from headwater.model.value_sets import dataset_set
 from headwater.model.record import Failure
 from headwater.model.transform import MAX_TRANSFORMS, V8Transform, output_index
+from headwater.model.value_sets import dataset_set
 from headwater.sandbox import Sandbox
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames

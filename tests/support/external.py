@@ -20,7 +20,7 @@ from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.children import Child, spawn
 from headwater.model.binding import Bindings
-from headwater.process_manager import SupervisedProcess, ProcessManager
+from headwater.process_manager import ProcessManager, SupervisedProcess
 from headwater.stores import embedded_valkey
 from tests.support.ports import free_port
 from tests.support.postgres_server import PostgresServer

@@ -5,6 +5,7 @@ import functools
 import itertools
 import os
 import secrets
+import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -255,6 +256,43 @@ def running(data_dir: Path, *, has_authorizer: bool = True) -> Iterator[KafkaSer
         yield server(embedded)
     finally:
         child.stop(15)
+
+
+class OwnKafka:
+    """A broker of one test, which the test may kill or suspend."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._embedded = EmbeddedKafka(data_dir, CACHE_DIR)
+        self._embedded.prepare()
+        self.start()
+        self.server = server(self._embedded)
+
+    def start(self) -> None:
+        """Start the broker and wait until it is ready."""
+        self._child = self._embedded.start()
+        self._embedded.wait_ready(self._child)
+
+    def kill(self) -> None:
+        """Kill the broker."""
+        self._child.send(signal.SIGKILL)
+        self._child.wait(30)
+
+    def suspend(self) -> None:
+        """Let the broker run on without an answer to anything."""
+        self._child.send(signal.SIGSTOP)
+
+    def stop(self) -> None:
+        """Stop the broker, also a suspended one."""
+        self._child.send(signal.SIGCONT)
+        self._child.stop(15)
+
+
+@pytest.fixture
+def own_kafka(tmp_path: Path) -> Iterator[OwnKafka]:
+    """A broker of one test."""
+    broker = OwnKafka(tmp_path / "kafka")
+    yield broker
+    broker.stop()
 
 
 @pytest.fixture(scope="session")

@@ -144,6 +144,18 @@ class TestReadOnly:
         source.restrict_to(None)
         assert read(source, 1) == [(1, 2, b"c")]
 
+    def test_a_partition_that_was_excluded_from_the_start_begins_at_its_position(self, bench: Bench) -> None:
+        bench.pin({0: 1, 1: 0})
+        bench.append(0, [b"a", b"b"])
+        source = bench.source()
+        source.restrict_to(())
+        joined(source)
+        bench.append(0, [b"c"])
+        assert [len(source.poll(10, POLL_S)) for _ in range(5)] == [0] * 5
+        assert source.committed() == {0: 1, 1: 0}
+        source.restrict_to({0})
+        assert read(source, 2) == [(0, 1, b"b"), (0, 2, b"c")]
+
     def test_records_that_were_fetched_before_come_later(self, bench: Bench) -> None:
         source, _ = start(bench)
         bench.append(0, [b"%d" % n for n in range(10)])

@@ -3,10 +3,13 @@
 import contextlib
 import time
 from collections.abc import Iterator
-from threading import Event, Thread
 
 import pytest
 
+from headwater.brokers import librdkafka_client
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import consumer_settings
+from headwater.brokers.consumer import LibrdkafkaConsumer
 from headwater.brokers.topic_monitor import TopicMonitor
 from headwater.errors import WorkerError
 from headwater.sources import kafka as kafka_source
@@ -94,11 +97,33 @@ def test_one_whose_topic_nobody_leads_waits(bench: KafkaBench, monkeypatch: pyte
         assert stays(source)
 
 
-def test_clients_that_can_not_be_closed_end_the_worker(bench: KafkaBench) -> None:
-    source, closes = forgotten(bench, "slot-0"), Event()
-    source._closer = Thread(target=closes.wait, args=[WAIT_S])
-    source._closer.start()
+def test_clients_that_can_not_be_closed_end_the_worker(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The destruction of a client gets no time, so that it counts as hanging."""
+    source = forgotten(bench, "slot-0")
+    monkeypatch.setattr(librdkafka_client, "DESTROY_TIMEOUT_S", 0)
+    assert read(source, 2) == [(0, 0, b"a"), (0, 1, b"b")], "the first client that can't be closed gets a successor"
+    source._subscribe()
+    source._consumer.unsubscribe()
     with pytest.raises(WorkerError, match="can't be closed"):
-        read(source, 2)
-    closes.set()
-    source._closer.join()
+        stays(source)
+
+
+def test_a_member_with_an_unanswered_revocation_can_be_closed(kafka: KafkaServer, bench: KafkaBench) -> None:
+    """The group has assigned partitions to it that its client does not read."""
+    group = kafka.unique("group")
+    settings = consumer_settings(kafka.access, ClientErrors(kafka.access), group)
+    member, other = LibrdkafkaConsumer(settings, bench.topic), LibrdkafkaConsumer(settings, bench.topic)
+    member.subscribe()
+    deadline, revoked = time.monotonic() + WAIT_S, False
+    while not revoked and time.monotonic() < deadline:
+        member.receive(1, 1, 0.1)
+        other.receive(1, 1, 0.1)
+        for change in member.rebalances():
+            if change.is_assignment:
+                member.assign([])
+                other.subscribe()
+            else:
+                revoked = True
+    assert revoked
+    assert member.close()
+    assert other.close()

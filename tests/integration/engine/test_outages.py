@@ -1,13 +1,9 @@
 """The broker or the set store becomes unavailable while a worker runs. The worker waits, and continues afterwards."""
 
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from headwater.brokers.embedded import EmbeddedKafka
-from headwater.children import Child
 from headwater.engine.status import NO_PARTITIONS
 from headwater.model.flow import DeliveryMode
 from headwater.model.transform import RedisSetFilterTransform, V8Transform
@@ -15,38 +11,8 @@ from headwater.model.value_sets import filter_set
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.integration.engine.harness import Pipeline, check_copy, headers, wait_for
-from tests.support.kafka import CACHE_DIR, KafkaServer, server
+from tests.support.kafka import KafkaServer, OwnKafka
 from tests.support.valkey import ValkeyServer
-
-
-class MortalKafka:
-    """A broker of one test, which the test may kill."""
-
-    def __init__(self, data_dir: Path) -> None:
-        self._embedded = EmbeddedKafka(data_dir, CACHE_DIR)
-        self._embedded.prepare()
-        self._child: Child = self._embedded.start()
-        self._embedded.wait_ready(self._child)
-        self.server = server(self._embedded)
-
-    def kill(self) -> None:
-        self._child.send(signal.SIGKILL)
-        self._child.wait(30)
-
-    def start(self) -> None:
-        self._child = self._embedded.start()
-        self._embedded.wait_ready(self._child)
-
-    def stop(self) -> None:
-        self._child.stop(15)
-
-
-@pytest.fixture
-def mortal_kafka(tmp_path: Path) -> Iterator[MortalKafka]:
-    broker = MortalKafka(tmp_path / "kafka")
-    yield broker
-    broker.stop()
-
 
 LOST = "partitions lost"
 """What a worker logs when the group has given its partitions to others, or would have."""
@@ -56,19 +22,19 @@ LOST = "partitions lost"
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 @pytest.mark.parametrize("outlives_the_session", [False, True])
 def test_a_killed_broker_is_waited_out(
-    mortal_kafka: MortalKafka, tmp_path: Path, delivery: DeliveryMode, outlives_the_session: bool
+    own_kafka: OwnKafka, tmp_path: Path, delivery: DeliveryMode, outlives_the_session: bool
 ) -> None:
     """The producer's retries repeat no record. A worker that loses its partitions continues at the last commit."""
-    pipeline = Pipeline(mortal_kafka.server, tmp_path, delivery=delivery)
+    pipeline = Pipeline(own_kafka.server, tmp_path, delivery=delivery)
     records = [{"n": n, "pad": "x" * 300} for n in range(20_000)]
     pipeline.feed(records)
     with pipeline.watch_sink() as came, pipeline.worker() as worker:
         came()
-        mortal_kafka.kill()
+        own_kafka.kill()
         assert "Kafka" in worker.wait(lambda beat: beat.state == "waiting").reason
         if outlives_the_session:
             wait_for(lambda: LOST in pipeline.log(), "the loss of the partitions")
-        mortal_kafka.start()
+        own_kafka.start()
         pipeline.wait_committed(20_000)
         worker.ready()
         assert worker.terminate() == 0
@@ -76,17 +42,17 @@ def test_a_killed_broker_is_waited_out(
 
 
 @pytest.mark.long
-def test_an_idle_worker_is_not_ready_while_kafka_is_away(mortal_kafka: MortalKafka, tmp_path: Path) -> None:
+def test_an_idle_worker_is_not_ready_while_kafka_is_away(own_kafka: OwnKafka, tmp_path: Path) -> None:
     """Neither while its connections fail, nor when the group has taken its partitions, nor until it has them again."""
-    pipeline = Pipeline(mortal_kafka.server, tmp_path)
+    pipeline = Pipeline(own_kafka.server, tmp_path)
     with pipeline.worker() as worker:
         worker.ready()
-        mortal_kafka.kill()
+        own_kafka.kill()
         assert "does not answer" in worker.wait(lambda beat: beat.state == "waiting").reason
         told = len(worker.beats)
         worker.wait(lambda beat: beat.reason == NO_PARTITIONS)
         assert {beat.state for beat in worker.beats[told:]} == {"waiting"}
-        mortal_kafka.start()
+        own_kafka.start()
         worker.ready()
         assert worker.terminate() == 0
 

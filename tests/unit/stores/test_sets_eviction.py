@@ -72,7 +72,9 @@ def test_a_policy_that_changes_is_seen_and_asked_for_until_it_is_mended() -> Non
     guard.check(server)
     clock.now += CHECK_INTERVAL_S
     for _ in range(2):
-        with pytest.raises(SetStoreEvicts, match=r"maxmemory-policy allkeys-lfu, .* Set its maxmemory-policy to noevic"):
+        with pytest.raises(
+            SetStoreEvicts, match=r"maxmemory-policy allkeys-lfu, .* Set its maxmemory-policy to noevic"
+        ):
             guard.check(server)
     server.answer = {"maxmemory_policy": "noeviction"}
     guard.check(server)
