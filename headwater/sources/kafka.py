@@ -120,7 +120,7 @@ class KafkaSource:
         self._is_paused = False
         self._paused_partitions: set[int] = set()
         self._excluded: set[int] = set()
-        """Partitions that `restrict_to` excluded when they were assigned; librdkafka gets them when it includes them."""
+        """Partitions that `restrict_to` excluded when they were assigned, so that librdkafka does not have them yet."""
         self._restricted_to: Collection[int] | None = None
         self._next: Positions = {}
         """The next offset to read of each partition."""
