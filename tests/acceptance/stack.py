@@ -167,7 +167,7 @@ class Stack:
         return subprocess.run(command, capture_output=True, text=True, timeout=120, env=self.environment, **options)
 
     def workers(self) -> list[int]:
-        return self.below("worker --spec ")
+        return self.below("worker_main --spec ")
 
     def workers_of(self, made: "Deployed") -> list[int]:
         """The workers of one deployment: its id is in the path of their spec."""

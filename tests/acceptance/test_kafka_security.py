@@ -222,7 +222,7 @@ def test_a_start_with_what_does_not_fit_is_refused(bound: Stack) -> None:
     oauth = place | {"HEADWATER_KAFKA_SASL_MECHANISM": "OAUTHBEARER"}
     cases = {
         "OAUTHBEARER needs HEADWATER_KAFKA_OAUTH_TOKEN_ENDPOINT_URL and HEADWATER_KAFKA_OAUTH_CLIENT_ID and": oauth,
-        "HEADWATER_KAFKA_OAUTH_SCOPE belongs to HEADWATER_KAFKA_SASL_MECHANISM OAUTHBEARER": place
+        "HEADWATER_KAFKA_OAUTH_SCOPE applies only to HEADWATER_KAFKA_SASL_MECHANISM OAUTHBEARER": place
         | {"HEADWATER_KAFKA_PASSWORD": "x", "HEADWATER_KAFKA_OAUTH_SCOPE": "kafka"},
         "a listener with SSL has no users: set HEADWATER_KAFKA_READER_SECURITY_PROTOCOL": place
         | {"HEADWATER_KAFKA_SECURITY_PROTOCOL": "SSL"},

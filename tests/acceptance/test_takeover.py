@@ -55,7 +55,7 @@ class Part:
             self.process = subprocess.Popen(self._command, env=self._environment, stdout=log, stderr=log)
 
     def workers(self) -> list[int]:
-        return [one.pid for one in descendants(self.process.pid) if "worker --spec " in one.command]
+        return [one.pid for one in descendants(self.process.pid) if "worker_main --spec " in one.command]
 
     def close(self) -> None:
         self.process.terminate()

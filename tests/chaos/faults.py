@@ -75,7 +75,7 @@ class Victims:
     scripts: bool
     _texts: dict[str, str] = field(
         default_factory=lambda: {
-            "worker": "worker --spec ",
+            "worker": "worker_main --spec ",
             "controller": " controller",
             "api": " api ",
             "kafka": "kafka.Kafka",
