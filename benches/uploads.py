@@ -21,7 +21,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
+import httpx2
 import redis
 import typer
 
@@ -108,7 +108,7 @@ def percentile(took: list[float], share: float) -> float:
 class Probe:
     """Asks one thing after another from a thread, and notes how long each answer takes."""
 
-    def __init__(self, client: httpx.Client, paths: dict[str, str]) -> None:
+    def __init__(self, client: httpx2.Client, paths: dict[str, str]) -> None:
         self._client = client
         self._paths = paths
         self._stop = threading.Event()
@@ -194,7 +194,7 @@ def calls(api: Api, path: str) -> None:
         typer.echo(f"{name:24} p50 {statistics.median(took) * 1e3:6.2f} ms  p99 {percentile(took, 0.99):6.2f} ms")
 
 
-def parallel(stack: Stack, api: Api, client: httpx.Client, path: str, folder: Path) -> None:
+def parallel(stack: Stack, api: Api, client: httpx2.Client, path: str, folder: Path) -> None:
     """UPLOADS at once, then beside a client that uploads all the time and deploys that wait; other calls meanwhile."""
     bodies = [folder / f"part-{number}.json" for number in range(3 * UPLOADS + 1)]
     for body in bodies:
