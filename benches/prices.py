@@ -15,13 +15,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import typer
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benches._installation import installation
-from benches.pipelines import cpu_seconds
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.tick import (
     PARTITIONS,
@@ -36,7 +35,9 @@ from headwater.model.price.tick import (
 )
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
-from tests.acceptance.stack import Stack, until
+from tests.acceptance.stack import Stack
+from tests.support.processes import cpu_seconds
+from tests.support.waiting import until
 
 CHAIN, TOKENS, PROBES = "base", 100_000, 200
 """Tokens that are traded, and others that the staleness is measured with: theirs are the only ticks, so the latest."""
@@ -212,7 +213,7 @@ def staleness(stack: Stack, topic: Topic, rate: int) -> None:
     typer.echo(f"tick to readable, at {rate:,} ticks a second: p50 {cuts[49]:.2f} s, p99 {cuts[98]:.2f} s")
 
 
-def latest(http: httpx.Client, token: int) -> float | None:
+def latest(http: httpx2.Client, token: int) -> float | None:
     """The token's latest price."""
     answer = http.post(STATS, json=[{"token_address": address(token), "chain": CHAIN}]).json()
     return answer["items"][0]["latest_price"] if answer["items"] else None
