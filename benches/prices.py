@@ -5,9 +5,7 @@ then it works them off alone, and what it has folded is compared with the ticks.
 that only reads and unpacks the same ticks (fold), GET /healthz (requests).
 """
 
-import os
 import random
-import signal
 import statistics
 import threading
 import time
@@ -36,7 +34,7 @@ from headwater.model.price.tick import (
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
 from tests.acceptance.stack import Stack
-from tests.support.processes import cpu_seconds
+from tests.support.processes import cpu_seconds, suspended
 from tests.support.waiting import until
 
 CHAIN, TOKENS, PROBES = "base", 100_000, 200
@@ -124,10 +122,9 @@ def work_off(stack: Stack, client: Client, topic: Topic, ticks: Ticks, what: str
     """Write ticks while the worker stands still, then let it fold them, and print how fast it was."""
     [worker] = stack.below("prices worker")
     starts = topic.ends()
-    os.kill(worker, signal.SIGSTOP)
-    count = topic.write(ticks, quote)
-    ends, before, began = topic.ends(), cpu_seconds(worker), time.monotonic()
-    os.kill(worker, signal.SIGCONT)
+    with suspended([worker]):
+        count = topic.write(ticks, quote)
+        ends, before, began = topic.ends(), cpu_seconds(worker), time.monotonic()
     until(lambda: positions(client) == ends, WORKED_OFF_WITHIN_S, "all ticks readable")
     took_s, used_s = time.monotonic() - began, cpu_seconds(worker) - before
     reference_s = topic.read(starts, count)

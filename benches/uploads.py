@@ -8,7 +8,6 @@ import http.client
 import json
 import math
 import os
-import signal
 import statistics
 import tempfile
 import threading
@@ -29,6 +28,7 @@ from benches._installation import installation
 from headwater.model.value_sets import MAX_PAGE, MAX_VALUES_PER_REQUEST
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from tests.acceptance.stack import Stack, pipeline
+from tests.support.processes import suspended
 
 BLOCK = 1 << 18
 ROUNDS = 200
@@ -232,12 +232,11 @@ def waiting_deploys(stack: Stack) -> Iterator[None]:
 
     with stack.client() as client, ThreadPoolExecutor(WAITING) as pool:
         ids = [client.post("/api/v1/flow", json=pipeline()).json()["id"] for _ in range(WAITING)]
-        os.kill(controller, signal.SIGSTOP)
-        answers = [pool.submit(deploy, flow_id) for flow_id in ids]
-        yield
-        assert not any(answer.done() for answer in answers)
-        over.set()
-        os.kill(controller, signal.SIGCONT)
+        with suspended([controller]):
+            answers = [pool.submit(deploy, flow_id) for flow_id in ids]
+            yield
+            assert not any(answer.done() for answer in answers)
+            over.set()
         assert {answer.result() for answer in answers} <= {200, 503}
         assert {client.delete(f"/api/v1/flow/{flow_id}").status_code for flow_id in ids} == {200}
 

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.stack import Read, Stack, deploy, deployed, kill, pipeline, reading
-from tests.support.processes import alive
+from tests.support.processes import alive, suspended
 from tests.support.waiting import until
 
 SCRIPT = "function process(r) { return {n: r.n, doubled: BigInt(r.amount) * 2n}; }"
@@ -158,10 +158,9 @@ class TestHealth:
                 return counted == healthy
 
             (pid,) = stack.workers_of(made)
-            os.kill(pid, signal.SIGSTOP)
-            stack.feed("base", "erc20_token_transfer", numbered(10))
-            until(lambda: seen(healthy=0), within_s=5, what="the stopped worker in deploy/stats")
-            os.kill(pid, signal.SIGCONT)
+            with suspended([pid]):
+                stack.feed("base", "erc20_token_transfer", numbered(10))
+                until(lambda: seen(healthy=0), within_s=5, what="the stopped worker in deploy/stats")
             until(lambda: seen(healthy=1), what="its health")
             assert len(reader.read(10)) == 10
             assert client.get(url).json()["workers_health"]["workers"][0]["restart_count"] == 0

@@ -1,8 +1,6 @@
 """What a pipeline tells of itself: exact, whatever is killed, and in the words of Prometheus too."""
 
-import os
 import random
-import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +10,7 @@ import pytest
 
 from tests.acceptance.stack import Deployed, Stack, beside, deploy, deployed, kill, pipeline
 from tests.support.ports import free_port
+from tests.support.processes import suspended
 from tests.support.waiting import until
 
 SCRIPT = """
@@ -89,13 +88,10 @@ def test_lag_and_series_of_single_pipelines(own_stack: Stack) -> None:
         until(lambda: "50.0" in series(port, made.id, "messages_received_total"), what="the counter")
         until(lambda: lag() == 0, what="the end of the stream")
         assert client.get(f"/api/v1/flow/{made.id}/deploy/stats").json()["last_progress_at"] is not None
-        for worker in own_stack.workers():
-            os.kill(worker, signal.SIGSTOP)
-        own_stack.feed("base", "log", ({"n": n} for n in range(7)))
-        assert lag() == 7
-        assert "7.0" in series(port, made.id, "lag")
-        for worker in own_stack.workers():
-            os.kill(worker, signal.SIGCONT)
+        with suspended(own_stack.workers()):
+            own_stack.feed("base", "log", ({"n": n} for n in range(7)))
+            assert lag() == 7
+            assert "7.0" in series(port, made.id, "lag")
         until(lambda: lag() == 0, what="the end of the lag")
         own_stack.stop()
 

@@ -1,10 +1,6 @@
 """What answers say while Kafka or Valkey hangs: nothing of the operator's, and never 500."""
 
-import contextlib
-import os
 import re
-import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,7 +9,7 @@ import pytest
 
 from tests.acceptance.conftest import external_parts
 from tests.acceptance.stack import Deployed, Stack, deployed, pipeline
-from tests.support.processes import alive, descendants
+from tests.support.processes import descendants, suspended
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": ["0xab"]}
 PARTS = {"kafka": "kafka.Kafka", "valkey": "valkey-server"}
@@ -24,17 +20,6 @@ def processes_of(stack: Stack, part: str) -> list[int]:
     """The processes of a part of this test's own."""
     assert stack.external is not None
     return [process.pid for process in descendants(stack.external.pid) if PARTS[part] in process.command]
-
-
-@contextlib.contextmanager
-def hanging(pids: list[int]) -> Iterator[None]:
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in filter(alive, pids):
-            os.kill(pid, signal.SIGCONT)
 
 
 def calls(made: Deployed) -> list[tuple[str, str, object]]:
@@ -78,7 +63,7 @@ def test_answers_name_nothing_of_the_operators(
             with stack.client() as client, deployed(client, pipeline(transforms=[FILTER])) as made:
                 pids = processes_of(stack, part)
                 assert pids, f"no process of {part}"
-                with hanging(pids), ThreadPoolExecutor(20) as pool:
+                with suspended(pids), ThreadPoolExecutor(20) as pool:
                     asked = [pool.submit(ask, stack, *call) for call in calls(made)]
                     answers = [future.result(ANSWERS_WITHIN_S) for future in asked]
                 assert {status for status, _ in answers} & {503}

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 
 from tests.support.ports import free_port
-from tests.support.processes import descendants
+from tests.support.processes import descendants, suspended
 
 USER, PASSWORD = "headwater", "a-password-of-the-tests"
 START_WITHIN_S = 60.0
@@ -120,13 +120,8 @@ class PostgresServer:
         """Stop all its processes for the length of a block: they keep their connections and answer nothing."""
         assert self._process is not None
         pids = [self._process.pid, *(child.pid for child in descendants(self._process.pid))]
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        try:
+        with suspended(pids):
             yield
-        finally:
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
 
     def stop(self) -> None:
         """End it, however it is."""

@@ -1,6 +1,7 @@
 """Other processes. One that has ended counts as gone, though nobody has waited for it."""
 
 import contextlib
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import psutil
@@ -46,3 +47,17 @@ def rss_bytes(pid: int) -> int:
         return psutil.Process(pid).memory_info().rss
     except psutil.NoSuchProcess:
         return 0
+
+
+@contextlib.contextmanager
+def suspended(pids: Iterable[int]) -> Iterator[None]:
+    """Suspend processes for the length of a block: they keep their connections and answer nothing."""
+    processes = [psutil.Process(pid) for pid in pids]
+    for process in processes:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
