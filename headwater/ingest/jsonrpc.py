@@ -204,7 +204,7 @@ def require_success(reply: HttpReply) -> Responses:
     """Return the responses of a reply by its HTTP status alone. Raises RetriableError, NodeUnavailable,
     RangeTooLarge."""
     status, body = reply.status, reply.body
-    if status == httpx2.codes.REQUEST_ENTITY_TOO_LARGE:
+    if status == httpx2.codes.CONTENT_TOO_LARGE:
         raise RangeTooLarge("The node refuses a request of this size (HTTP 413).")
     if status in (408, 429) or status >= 500:
         raise RetriableError(f"HTTP {status}", reply.retry_after_s)

@@ -107,6 +107,7 @@ def test_what_a_killed_orchestrator_left_is_removed_by_the_next_one(groups: Work
 import pathlib, time
 from headwater.orchestrators.cgroups import find_groups
 from tests.contract.test_orchestrator import process_orchestrator, ready, worker_set
+from tests.support.waiting import until
 path = pathlib.Path({str(tmp_path)!r})
 processes = process_orchestrator(path, groups=find_groups(path / "workers", 128 << 20))
 processes.ensure(worker_set())
