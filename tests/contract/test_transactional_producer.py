@@ -21,7 +21,7 @@ from headwater.native import BytesColumn
 from headwater.native.librdkafka import PartitionOffset
 from headwater.sinks.base import TransactionalProducer
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.outputs import OutputBatch
+from headwater.sinks.outputs import SOURCE_HEADER, OutputBatch
 from headwater.sinks.transactional_producer import TransactionalKafkaProducer
 from headwater.sources.base import Source
 from headwater.sources.kafka import KafkaSource
@@ -174,7 +174,8 @@ def begun(bench: Bench) -> TransactionalProducer:
 
 def write(producer: TransactionalProducer, topic: str, *values: bytes, partition: int = 0) -> None:
     for value in values:
-        producer.produce(OutputBatch.of(topic, [value], [b"k"], [partition], [STAMP], headers=[("h", b"1")]))
+        headers = [(SOURCE_HEADER, b"stream/%d/0/0" % partition)]
+        producer.produce(OutputBatch.of(topic, [value], [b"k"], [partition], [STAMP], headers=headers))
 
 
 class TestCommit:

@@ -278,8 +278,11 @@ class OwnKafka:
         self._child.wait(30)
 
     def suspend(self) -> None:
-        """Let the broker run on without an answer to anything."""
+        """Stop all threads of the broker, so that it keeps its connections and answers nothing."""
         self._child.send(signal.SIGSTOP)
+        threads = [*Path(f"/proc/{self._child.pid}/task").iterdir()]
+        while any((thread / "stat").read_text().rpartition(")")[2].split()[0] != "T" for thread in threads):
+            time.sleep(0.001)
 
     def stop(self) -> None:
         """Stop the broker, also a suspended one."""

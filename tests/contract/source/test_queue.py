@@ -212,7 +212,7 @@ class TestRepeats:
                 with pytest.raises(WorkerError, match="its error is in the worker's log"):
                     read(source, 1)
         (line,) = [line for line in lines if line["log_level"] == "error"]
-        assert (line["work"], line["exc_info"]) == ("_stream", True)
+        assert (line["work"], line["exc_info"]) == ("_run_stream", True)
 
     def test_equal_messages_are_dropped_by_choice_unless_another_came_in_between(self, queue: QueueBench) -> None:
         source = queue.source(deduplicate=True)
@@ -251,7 +251,7 @@ class TestTrouble:
         queue.subscriptions.delete([queue.name])
         source = queue.source()
         source.join(Listener())
-        with pytest.raises(SourceGap, match="is gone"):
+        with pytest.raises(SourceGap, match="was deleted"):
             source.poll(1, POLL_S)
 
     def test_an_outage_is_waited_out(self, fake_queue: QueueBench) -> None:

@@ -118,7 +118,7 @@ def test_a_running_installation_is_not_touched(installation: Path, tmp_path: Pat
     release()
     with stores(installation) as (database, _):
         database.leases.acquire("controller", Candidate("a"), 3600)
-    with pytest.raises(SetupError, match="A controller leads"):
+    with pytest.raises(SetupError, match="A controller holds"):
         restore(settings, file, replace=True)
     assert content(installation) == before
 
@@ -143,7 +143,7 @@ def test_a_damaged_file_is_refused_before_anything_is_touched(installation: Path
     before = content(installation)
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(SetupError, match="whole backup"):
+    with pytest.raises(SetupError, match="complete Headwater backup"):
         restore(settings, file, replace=True)
     assert content(installation) == before
 
@@ -244,9 +244,12 @@ def test_one_that_was_cut_off_starts_nothing_until_it_is_done_again(
         patched.setattr(backups, "_restore_set_store", killed)
         with pytest.raises(KeyboardInterrupt):
             restore(settings, file, replace=True)
-    with pytest.raises(SetupError, match="cut off"), connect_database(Endpoints(settings, DataDirectory(installation))):
+    with (
+        pytest.raises(SetupError, match="was interrupted"),
+        connect_database(Endpoints(settings, DataDirectory(installation))),
+    ):
         pass
-    with pytest.raises(SetupError, match="cut off"):
+    with pytest.raises(SetupError, match="was interrupted"):
         backup(settings, tmp_path / "another")
     restore(settings, file, replace=True)
     assert content(installation) == before

@@ -201,7 +201,7 @@ class MemorySubscriptions:
         if start_at != "latest" and not self.topics[topic]:
             raise DeployFailed(f"The topic {topic} keeps no messages from before a subscription.")
         if self.made.setdefault(name, (topic, start_at))[0] != topic:
-            raise DeployFailed(f"The subscription {self.path(name)} is to another topic.")
+            raise DeployFailed(f"The subscription {self.path(name)} belongs to the topic of another stream.")
 
     def require(self, path: str) -> None:
         """See base.Subscriptions."""
