@@ -11,12 +11,12 @@ import sys
 import time
 from collections.abc import Sequence
 
-import httpx
+import httpx2
 import typer
 
 from benches._installation import installation
-from benches.pipelines import cpu_seconds, resident_mb, tree
 from tests.acceptance.stack import Deployed, Stack, deploy, pipeline, reading
+from tests.support.processes import cpu_seconds, descendants, rss_bytes
 
 ENTITY = "log"
 SCRIPT = {"type": "v8", "script": "function process(r) { r.seen = true; return r; }"}
@@ -24,7 +24,7 @@ SETTLE_S = 30.0
 """Longer than workers keep memory that was needed for a while."""
 
 
-def deploy_all(client: httpx.Client, stack: Stack, count: int) -> list[Deployed]:
+def deploy_all(client: httpx2.Client, stack: Stack, count: int) -> list[Deployed]:
     """Pipelines that have processed a record."""
     made = [deploy(client, pipeline(ENTITY, name=f"idle {number}", transforms=[SCRIPT])) for number in range(count)]
     stack.feed("base", ENTITY, [{"n": 1, "log_index": 1}])
@@ -39,7 +39,7 @@ def bare_interpreter_mb() -> float:
     with subprocess.Popen([sys.executable, "-c", "print(1, flush=True); input()"], stdin=-1, stdout=-1) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        found = resident_mb(process.pid)
+        found = rss_bytes(process.pid) / 1e6
         process.terminate()
     return found
 
@@ -56,10 +56,10 @@ def measure(stack: Stack, count: int, seconds: float) -> None:
     with stack.client() as client:
         made = deploy_all(client, stack, count)
     time.sleep(SETTLE_S)
-    families = [tree(pid) for one in made for pid in stack.workers_of(one)]
+    families = [[pid, *(child.pid for child in descendants(pid))] for one in made for pid in stack.workers_of(one)]
     assert len(families) == count
-    memory = [sum(map(resident_mb, family)) for family in families]
-    parts = [statistics.median(resident_mb(family[at]) for family in families) for at in (0, 1)]
+    memory = [sum(map(rss_bytes, family)) / 1e6 for family in families]
+    parts = [statistics.median(rss_bytes(family[at]) / 1e6 for family in families) for at in (0, 1)]
     share = share_of_a_core([pid for family in families for pid in family], seconds)
     kafka = share_of_a_core(stack.below("kafka.Kafka"), seconds)
     typer.echo(

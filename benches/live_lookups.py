@@ -15,7 +15,7 @@ from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.synchronize import Event
 from typing import Any
 
-import httpx
+import httpx2
 import typer
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
@@ -23,7 +23,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from benches._installation import installation
 from benches._workload import address
 from headwater.model.value_sets import MAX_VALUES_PER_REQUEST
-from tests.acceptance.stack import Deployed, Reader, Stack, deployed, free_port, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Reader, Stack, deployed, pipeline, reading
+from tests.support.ports import free_port
+from tests.support.waiting import until
 
 WORKERS = 4
 RATE = 50_000
@@ -59,7 +61,7 @@ def feed(config: dict[str, Any], sent: "Synchronized[int]", fed: "Synchronized[i
     assert producer.flush(60) == 0
 
 
-def upload(client: httpx.Client, url: str, values: int, sent: "Synchronized[int]") -> None:
+def upload(client: httpx2.Client, url: str, values: int, sent: "Synchronized[int]") -> None:
     """Send all values; `sent` says how many of the first ones are in answered requests."""
     done: set[int] = set()
 
@@ -85,7 +87,7 @@ class Latencies:
 
     def _buckets(self) -> dict[float, float]:
         buckets: dict[float, float] = {}
-        for family in text_string_to_metric_families(httpx.get(self._url).text):
+        for family in text_string_to_metric_families(httpx2.get(self._url).text):
             for sample in family.samples:
                 if sample.name == f"{HISTOGRAM}_bucket":
                     bound = float(sample.labels["le"])
@@ -123,7 +125,7 @@ def feeding(stack: Stack, sent: "Synchronized[int]", fed: "Synchronized[int]") -
     assert feeder.exitcode == 0
 
 
-def received(client: httpx.Client, made: Deployed) -> int:
+def received(client: httpx2.Client, made: Deployed) -> int:
     """Records that the workers have read in the last hour, as the API tells."""
     answer = client.get(f"/api/v1/flow/{made.id}/deploy/metrics", params={"metrics": "messages_received"}).json()
     return int(sum(point["value"] for point in answer["metrics"][0]["points"]))
@@ -136,7 +138,7 @@ def check(reader: Reader, members: int) -> None:
     assert len({record["n"] for record in found}) == len(found) == members
 
 
-def stretch(name: str, client: httpx.Client, made: Deployed, latencies: Latencies, work: Any) -> None:
+def stretch(name: str, client: httpx2.Client, made: Deployed, latencies: Latencies, work: Any) -> None:
     """Print what the workers did while `work` ran."""
     before, began = received(client, made), time.monotonic()
     work()

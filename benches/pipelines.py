@@ -8,8 +8,8 @@ the pipelines so; `--only` chooses works, separated by semicolons; `--peers` run
 turn with them (_peers.py). At the end: how often the broker fenced a member, a producer or itself.
 """
 
+import contextlib
 import itertools
-import os
 import statistics
 import subprocess
 import sys
@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import psutil
 import typer
 from confluent_kafka import Consumer, Message, TopicPartition
 
@@ -42,6 +43,7 @@ from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.support.fencing import fencings, telling_broker
+from tests.support.processes import cpu_seconds, rss_bytes
 
 SOURCE, DEAD, OWNER, CONFIG = "stream", "dlq", "bench", "config"
 COPIES = ("bare", "tuned", "headers")
@@ -95,44 +97,33 @@ class Usage:
             pids = list(itertools.chain.from_iterable(map(tree, self.pids)))
             self._used |= {pid: used for pid in pids if (used := self._shares(pid)).any()}
             self.samples.append((time.time(), sum(self._used.values(), start=np.zeros(3))))
-            self.peak_mb = max(self.peak_mb, sum(map(resident_mb, pids)))
+            self.peak_mb = max(self.peak_mb, sum(map(rss_bytes, pids)) / 1e6)
 
     def _shares(self, pid: int) -> Shares:
         whole = cpu_seconds(pid)
         if pid not in self.pids:
             return np.array([0, 0, whole])
-        main_thread = min(whole, cpu_seconds(pid, f"task/{pid}/"))
+        main_thread = min(whole, main_thread_seconds(pid))
         return np.array([main_thread, whole - main_thread, 0])
 
     def cpu_at(self, moment: float) -> Shares:
         return next((used for at, used in self.samples if at >= moment), self.samples[-1][1])
 
 
+def main_thread_seconds(pid: int) -> float:
+    """User and system time of a process's main thread."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return sum(one.user_time + one.system_time for one in psutil.Process(pid).threads() if one.id == pid)
+    return 0.0
+
+
 def tree(pid: int) -> list[int]:
-    """A process and what it started."""
+    """A process and what it started. psutil walks all processes of the machine, too long for every sample."""
     try:
         children = [p for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
     except OSError:
         return []
     return [pid, *itertools.chain.from_iterable(tree(int(child)) for child in children)]
-
-
-def cpu_seconds(pid: int, part: str = "") -> float:
-    """User and system time of a process and its threads. part: `task/<id>/` for one of them."""
-    try:
-        told = Path(f"/proc/{pid}/{part}stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def resident_mb(pid: int) -> float:
-    """Resident memory of a process."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError):
-        return 0.0
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 @dataclass(frozen=True, slots=True)

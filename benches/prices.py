@@ -5,9 +5,7 @@ then it works them off alone, and what it has folded is compared with the ticks.
 that only reads and unpacks the same ticks (fold), GET /healthz (requests).
 """
 
-import os
 import random
-import signal
 import statistics
 import threading
 import time
@@ -15,13 +13,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import typer
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benches._installation import installation
-from benches.pipelines import cpu_seconds
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.tick import (
     PARTITIONS,
@@ -36,7 +33,9 @@ from headwater.model.price.tick import (
 )
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
-from tests.acceptance.stack import Stack, until
+from tests.acceptance.stack import Stack
+from tests.support.processes import cpu_seconds, suspended
+from tests.support.waiting import until
 
 CHAIN, TOKENS, PROBES = "base", 100_000, 200
 """Tokens that are traded, and others that the staleness is measured with: theirs are the only ticks, so the latest."""
@@ -123,10 +122,9 @@ def work_off(stack: Stack, client: Client, topic: Topic, ticks: Ticks, what: str
     """Write ticks while the worker stands still, then let it fold them, and print how fast it was."""
     [worker] = stack.below("prices worker")
     starts = topic.ends()
-    os.kill(worker, signal.SIGSTOP)
-    count = topic.write(ticks, quote)
-    ends, before, began = topic.ends(), cpu_seconds(worker), time.monotonic()
-    os.kill(worker, signal.SIGCONT)
+    with suspended([worker]):
+        count = topic.write(ticks, quote)
+        ends, before, began = topic.ends(), cpu_seconds(worker), time.monotonic()
     until(lambda: positions(client) == ends, WORKED_OFF_WITHIN_S, "all ticks readable")
     took_s, used_s = time.monotonic() - began, cpu_seconds(worker) - before
     reference_s = topic.read(starts, count)
@@ -212,7 +210,7 @@ def staleness(stack: Stack, topic: Topic, rate: int) -> None:
     typer.echo(f"tick to readable, at {rate:,} ticks a second: p50 {cuts[49]:.2f} s, p99 {cuts[98]:.2f} s")
 
 
-def latest(http: httpx.Client, token: int) -> float | None:
+def latest(http: httpx2.Client, token: int) -> float | None:
     """The token's latest price."""
     answer = http.post(STATS, json=[{"token_address": address(token), "chain": CHAIN}]).json()
     return answer["items"][0]["latest_price"] if answer["items"] else None

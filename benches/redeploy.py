@@ -12,7 +12,8 @@ from itertools import pairwise
 import typer
 
 from benches._installation import installation
-from tests.acceptance.stack import Reader, Stack, deploy, pipeline, reading, until
+from tests.acceptance.stack import Reader, Stack, deploy, pipeline, reading
+from tests.support.waiting import until
 
 ENTITY = "log"
 CHANGES = 10

@@ -6,7 +6,7 @@ The page loads nothing from other hosts.
 import json
 from collections.abc import Iterator
 from http import HTTPStatus
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Response
@@ -22,6 +22,7 @@ from headwater.api.schemas import ProblemDetails
 from headwater.model.idempotency import KEY_PATTERN
 
 ASSETS = "/docs/assets"
+SWAGGER_UI = Path(__file__).with_name("swagger_ui")
 JSON = "application/json"
 SCOPE, SCOPE_WHEN_DEPLOYED = "x-scope", "x-scope-when-deployed"
 SCOPE_WITH_PRICES = "x-scope-with-prices-sink"
@@ -131,7 +132,7 @@ def etag(status: int = HTTPStatus.OK) -> Responses:
 def describe(app: FastAPI) -> None:
     """Replace `app.openapi()` by one that adds errors, headers, links and examples, and serve /docs.
 
-    The files of /docs are those of the package fastapi_swagger.
+    The files of /docs are those of Swagger UI, which the build downloads.
     """
 
     def openapi() -> dict[str, Any]:
@@ -150,7 +151,7 @@ def describe(app: FastAPI) -> None:
 
     app.state.description = None
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the description
-    app.mount(ASSETS, StaticFiles(directory=str(resources.files("fastapi_swagger") / "resources")))
+    app.mount(ASSETS, StaticFiles(directory=str(SWAGGER_UI)))
     app.include_router(router)
 
 

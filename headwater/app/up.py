@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
 
-import httpx
+import httpx2
 import structlog
 
 from headwater.app.data_directory import DataDirectory, require_platform
@@ -141,14 +141,14 @@ def wait_until_serving(settings: Settings, supervisor: ProcessManager, stop: thr
     """Wait until /readyz succeeds. Returns False when a signal came first. Raises SetupError with what is not ready."""
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104  # compared, not bound
     deadline, last = time.monotonic() + SERVING_WITHIN_S, "no answer"
-    with httpx.Client(base_url=f"http://{host}:{settings.port}", timeout=5) as client:
+    with httpx2.Client(base_url=f"http://{host}:{settings.port}", timeout=5) as client:
         while not stop.wait(TICK_S):
             supervisor.restart_ended()
             if refused := supervisor.essential_ended_with(SETUP_ERROR_STATUS):
                 raise SetupError(f"The {refused[0]} process can't start. Its message above says why.")
             try:
                 answer = client.get("/readyz")
-            except httpx.TransportError as error:
+            except httpx2.TransportError as error:
                 last = str(error)
             else:
                 if answer.is_success:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
-import httpx
+import httpx2
 import msgspec
 import tenacity
 
@@ -23,7 +23,7 @@ from headwater.wait_log import WaitLog
 
 T = TypeVar("T")
 
-TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0)
+TIMEOUT: Final = httpx2.Timeout(15.0, connect=5.0)
 MAX_ATTEMPTS: Final = 6
 RETRY_DEADLINE_S: Final = 10.0
 """The total time for which one request is retried.
@@ -122,12 +122,12 @@ class Endpoint:
         cancel_token: CancelToken,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
-        timeout: httpx.Timeout = TIMEOUT,
+        timeout: httpx2.Timeout = TIMEOUT,
         attempts: int = MAX_ATTEMPTS,
     ) -> None:
         self._url = url
         self._attempts = attempts
-        self._http = httpx.Client(timeout=timeout)
+        self._http = httpx2.Client(timeout=timeout)
         self._cancel_token = cancel_token
         self._sleep = sleep or cancel_token.wait
         self._limiter = RateLimiter(rate, clock, self._sleep)
@@ -179,17 +179,17 @@ class Endpoint:
         self._limiter.wait(calls)
         try:
             response = self._cancel_token.run_abandonable(lambda: self._post_once(body))
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             reason = f"the connection failed ({type(error).__name__})"
             self._wait_log.log_if_due(node=self.label, reason=reason)
             raise RetriableError(reason) from None
         return HttpReply(response.status_code, _decode(response.content), retry_after_s(response))
 
-    def _post_once(self, body: bytes) -> httpx.Response:
+    def _post_once(self, body: bytes) -> httpx2.Response:
         response = self._http.post(self._url, content=body, headers={"Content-Type": "application/json"})
         if (
             self._cancel_token.is_set()
-        ):  # httpx does not close a connection that was being opened when the client was closed
+        ):  # httpx2 does not close a connection that was being opened when the client was closed
             response.extensions["network_stream"].close()
         return response
 
@@ -204,13 +204,13 @@ def require_success(reply: HttpReply) -> Responses:
     """Return the responses of a reply by its HTTP status alone. Raises RetriableError, NodeUnavailable,
     RangeTooLarge."""
     status, body = reply.status, reply.body
-    if status == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
+    if status == httpx2.codes.CONTENT_TOO_LARGE:
         raise RangeTooLarge("The node refuses a request of this size (HTTP 413).")
     if status in (408, 429) or status >= 500:
         raise RetriableError(f"HTTP {status}", reply.retry_after_s)
-    if body is None and httpx.codes.is_success(status):
+    if body is None and httpx2.codes.is_success(status):
         raise RetriableError("the response is not JSON-RPC")
-    if body is None or (isinstance(body, Response) and body.error is None and not httpx.codes.is_success(status)):
+    if body is None or (isinstance(body, Response) and body.error is None and not httpx2.codes.is_success(status)):
         raise NodeUnavailable(f"The node refuses requests (HTTP {status}): check the URL and the key in it.")
     return body
 
@@ -250,7 +250,7 @@ def _is_busy(state: tenacity.RetryCallState) -> bool:
     return isinstance(error, RetriableError) and error.error is NodeRateLimited
 
 
-def retry_after_s(response: httpx.Response) -> float:
+def retry_after_s(response: httpx2.Response) -> float:
     """Return the header Retry-After (RFC 9110, section 10.2.3) in seconds, at most MAX_RETRY_AFTER_S."""
     text = response.headers.get("Retry-After", "")
     try:

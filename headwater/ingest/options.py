@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, TypeVar
 
-import httpx
+import httpx2
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from headwater.errors import SetupError
@@ -65,8 +65,8 @@ def _of_scheme(*schemes: str) -> AfterValidator:
         if not url.get_secret_value().startswith(schemes):
             raise ValueError(f"must be a URL that begins with {' or '.join(schemes)}")
         try:
-            host = httpx.URL(url.get_secret_value()).host
-        except httpx.InvalidURL:
+            host = httpx2.URL(url.get_secret_value()).host
+        except httpx2.InvalidURL:
             host = ""
         if not host:
             raise ValueError("must be a URL")

@@ -4,10 +4,11 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
-from tests.acceptance.stack import External, Stack, alive, descendants
+from tests.acceptance.stack import External, Stack
+from tests.support.processes import alive, descendants
 
 
 @contextlib.contextmanager
@@ -52,6 +53,6 @@ def own_stack(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
 
 
 @pytest.fixture(scope="session")
-def client(stack: Stack) -> Iterator[httpx.Client]:
+def client(stack: Stack) -> Iterator[httpx2.Client]:
     with stack.client() as made:
         yield made

@@ -4,12 +4,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Deployed, Stack, deploy, pipeline, reading, unrepeated, until
+from tests.acceptance.stack import Deployed, Stack, deploy, pipeline, reading, unrepeated
 from tests.acceptance.test_lossless import numbered
+from tests.support.waiting import until
 
 SWEEP_EVERY_S = 30
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
@@ -29,7 +30,7 @@ def swept(stack: Stack, *arguments: str) -> str:
     return done.stdout
 
 
-def values(client: httpx.Client, made: Deployed) -> Any:
+def values(client: httpx2.Client, made: Deployed) -> Any:
     return client.get(made.filter_url(), params={"count": 100}).json()["values"]
 
 

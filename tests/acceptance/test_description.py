@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.stack import Stack
@@ -24,7 +24,7 @@ DELETES_AT_ONCE = 8
 @pytest.fixture
 def key(stack: Stack) -> Iterator[str]:
     """The key of an owner with nothing, with all scopes that calls need; what the test makes goes afterwards."""
-    paths = httpx.get(f"{stack.url}/openapi.json").json()["paths"].values()
+    paths = httpx2.get(f"{stack.url}/openapi.json").json()["paths"].values()
     told = {s for p in paths for operation in p.values() for name, s in operation.items() if name.startswith("x-scope")}
     scopes = [part for scope in told for part in ("--scope", scope)]
     made = stack.run("keys", "create", "--owner", f"fuzz-{random.random()}", *scopes)
@@ -69,4 +69,4 @@ class TestDescription:
         schemathesis(stack, key, tmp_path, "--max-examples", "200", within_s=3500)
 
     def test_needs_no_key(self, stack: Stack) -> None:
-        assert httpx.get(f"{stack.url}/openapi.json").status_code == 200
+        assert httpx2.get(f"{stack.url}/openapi.json").status_code == 200

@@ -8,23 +8,14 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.conftest import external_parts, running
-from tests.acceptance.stack import (
-    HEADWATER,
-    STOP_WITHIN_S,
-    External,
-    Stack,
-    alive,
-    deployed,
-    free_port,
-    kill,
-    pipeline,
-    reading,
-    until,
-)
+from tests.acceptance.stack import HEADWATER, STOP_WITHIN_S, External, Stack, deployed, kill, pipeline, reading
+from tests.support.ports import free_port
+from tests.support.processes import alive
+from tests.support.waiting import until
 
 ADDRESSES = [f"0x{number:040x}" for number in range(4)]
 
@@ -40,7 +31,7 @@ def record(address: str, number: int) -> dict[str, str | int]:
     return {"token_address": address, "transaction_hash": f"0x{number:064x}", "log_index": number}
 
 
-def check_a_pipeline(stack: Stack, client: httpx.Client) -> None:
+def check_a_pipeline(stack: Stack, client: httpx2.Client) -> None:
     """Deploy, feed, read, change the filter live, tear down."""
     body = pipeline(
         transforms=[
@@ -90,8 +81,8 @@ def test_parts_one_by_one(parts: External, tmp_path: Path) -> None:
 
 
 def answers(stack: Stack) -> bool:
-    with contextlib.suppress(httpx.TransportError):
-        return httpx.get(f"{stack.url}/readyz", timeout=5).status_code == 200
+    with contextlib.suppress(httpx2.TransportError):
+        return httpx2.get(f"{stack.url}/readyz", timeout=5).status_code == 200
     return False
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -19,7 +19,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.acceptance.stack import Deployed, Stack, client_config, deploy, deployed, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Stack, client_config, deploy, deployed, pipeline, reading
+from tests.support.waiting import until
 
 DENIED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -95,7 +96,7 @@ def login_error(made: Deployed) -> int:
 
 class TestCredentials:
     @pytest.mark.proves("6/deployed-pipelines-deliver-processed-records-to")
-    def test_they_open_their_own_topics_only(self, stack: Stack, client: httpx.Client) -> None:
+    def test_they_open_their_own_topics_only(self, stack: Stack, client: httpx2.Client) -> None:
         with deployed(client, pipeline()) as mine, deployed(client, pipeline()) as other:
             for topic in (mine.sink["topic"], mine.answer["dead_letter"]["topic"]):
                 with reading(mine.sink, topic) as reader:
@@ -115,7 +116,7 @@ class TestCredentials:
             assert set(seen) == {mine.sink["topic"], mine.answer["dead_letter"]["topic"]}
 
     def test_any_group_with_their_prefix_reads_by_both_protocols_of_groups(
-        self, stack: Stack, client: httpx.Client
+        self, stack: Stack, client: httpx2.Client
     ) -> None:
         with deployed(client, pipeline()) as made:
             user = made.sink["username"]
@@ -123,14 +124,14 @@ class TestCredentials:
             assert read_with(made, f"{user}.spark-kafka-source-5a1c-driver-0", 8) == list(range(8))
             assert read_with(made, f"{user}.main", 8, {"group.protocol": "consumer"}) == list(range(8))
 
-    def test_a_group_of_a_tools_own_choice_is_refused(self, client: httpx.Client) -> None:
+    def test_a_group_of_a_tools_own_choice_is_refused(self, client: httpx2.Client) -> None:
         with deployed(client, pipeline()) as made:
             topic = made.sink["topic"]
             assert first_error(made, topic, "spark-kafka-source-5a1c-driver-0") in DENIED
             assert first_error(made, topic, "connect-warehouse", {"group.protocol": "consumer"}) in DENIED
 
     @pytest.mark.proves("3/deployed: Teardown", "4.2/POST /api/v1/flow/{config_id}/teardown")
-    def test_after_teardown_they_are_refused_and_nothing_is_left(self, stack: Stack, client: httpx.Client) -> None:
+    def test_after_teardown_they_are_refused_and_nothing_is_left(self, stack: Stack, client: httpx2.Client) -> None:
         made = deploy(client, pipeline())
         consumer = Consumer(client_config(made.sink))
         consumer.subscribe([made.sink["topic"]])

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -19,8 +19,9 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.model.worker_spec import KafkaAccess
 from tests.acceptance.conftest import running
-from tests.acceptance.stack import Stack, client_config, deployed, pipeline, until
+from tests.acceptance.stack import Stack, client_config, deployed, pipeline
 from tests.support.secured_kafka import PROTOCOLS, SecuredKafka
+from tests.support.waiting import until
 
 CHAIN, ENTITY = "base", "erc20_token_transfer"
 TOPIC = f"stream.{CHAIN}.{ENTITY}"
@@ -176,7 +177,7 @@ def run_program(kafka: SecuredKafka, sink: dict[str, Any], folder: Path) -> None
     assert printed == RECORDS
 
 
-def rotate(kafka: SecuredKafka, client: httpx.Client, flow_id: str, old: dict[str, Any]) -> None:
+def rotate(kafka: SecuredKafka, client: httpx2.Client, flow_id: str, old: dict[str, Any]) -> None:
     """The new password reads; the old one does not."""
     answer = client.post(f"/api/v1/flow/{flow_id}/deploy/credentials")
     assert answer.status_code == 200, answer.text

@@ -3,7 +3,7 @@
 import sqlite3
 from contextlib import closing
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.stack import Stack, deployed, pipeline, reading
@@ -12,7 +12,7 @@ from tests.acceptance.test_configurations import ENTITY, FILTER, FLOW, OTHER, TO
 
 @pytest.mark.long
 def test_values_stay_with_their_expression_when_a_filter_is_inserted_in_front(
-    stack: Stack, client: httpx.Client
+    stack: Stack, client: httpx2.Client
 ) -> None:
     """By a file without uids that is put again."""
     body = pipeline(transforms=[FILTER | {"set_values": [TOKEN]}, marks("a")])
@@ -31,7 +31,7 @@ def test_values_stay_with_their_expression_when_a_filter_is_inserted_in_front(
 
 
 @pytest.mark.long
-def test_a_row_that_can_not_be_read_harms_no_other(stack: Stack, client: httpx.Client) -> None:
+def test_a_row_that_can_not_be_read_harms_no_other(stack: Stack, client: httpx2.Client) -> None:
     if stack.external is not None:
         pytest.skip("the row is damaged in SQLite's file")
     with deployed(client, pipeline(transforms=[marks("healthy")])) as healthy, reading(healthy.sink) as reader:

@@ -10,20 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
-from tests.acceptance.stack import (
-    Read,
-    Stack,
-    alive,
-    deploy,
-    deployed,
-    kill,
-    pipeline,
-    reading,
-    until,
-)
+from tests.acceptance.stack import Read, Stack, deploy, deployed, kill, pipeline, reading
+from tests.support.processes import alive, suspended
+from tests.support.waiting import until
 
 SCRIPT = "function process(r) { return {n: r.n, doubled: BigInt(r.amount) * 2n}; }"
 BIG = 2**200
@@ -58,12 +50,12 @@ def all_gone(pids: Sequence[int]) -> bool:
     return not any(map(alive, pids))
 
 
-def healthy(client: httpx.Client, config_id: str) -> bool:
+def healthy(client: httpx2.Client, config_id: str) -> bool:
     """The API is ready and shows one worker, in health."""
     try:
         ready = client.get("/readyz").status_code == 200
         stats = client.get(f"/api/v1/flow/{config_id}/deploy/stats")
-    except httpx.TransportError:
+    except httpx2.TransportError:
         return False  # an API process that was just killed may have held the connection
     health = stats.json()["workers_health"]
     return ready and (health["total_workers"], health["healthy_workers"]) == (1, 1)
@@ -90,7 +82,7 @@ class TestWorkerKilledRightAfterDeploy:
                 first = round_number * self.PER_ROUND
                 self.one_round(stack, client, entity, range(first, first + self.PER_ROUND))
 
-    def one_round(self, stack: Stack, client: httpx.Client, entity: str, numbers: range) -> None:
+    def one_round(self, stack: Stack, client: httpx2.Client, entity: str, numbers: range) -> None:
         with deployed(client, pipeline(entity, transforms=[{"type": "v8", "script": SCRIPT}])) as made:
             feeding = threading.Thread(target=self.feed_slowly, args=(stack, entity, numbers))
             feeding.start()
@@ -140,7 +132,7 @@ class TestKillsDuringALongRun:
 class TestHealth:
     @pytest.mark.proves("2.4/worker-entry.restart_count", "1/monitoring")
     @pytest.mark.slow
-    def test_a_killed_worker_shows_and_comes_back(self, stack: Stack, client: httpx.Client) -> None:
+    def test_a_killed_worker_shows_and_comes_back(self, stack: Stack, client: httpx2.Client) -> None:
         with deployed(client, pipeline()) as made:
             kill(stack.workers())
             url = f"/api/v1/flow/{made.id}/deploy/stats"
@@ -152,7 +144,7 @@ class TestHealth:
             until(back, what="the worker's return in deploy/stats")
 
     @pytest.mark.long
-    def test_a_stopped_worker_shows_within_five_seconds_and_goes_on(self, stack: Stack, client: httpx.Client) -> None:
+    def test_a_stopped_worker_shows_within_five_seconds_and_goes_on(self, stack: Stack, client: httpx2.Client) -> None:
         """It would be killed after a minute."""
         with deployed(client, pipeline()) as made, reading(made.sink) as reader:
             url = f"/api/v1/flow/{made.id}/deploy/stats"
@@ -166,17 +158,16 @@ class TestHealth:
                 return counted == healthy
 
             (pid,) = stack.workers_of(made)
-            os.kill(pid, signal.SIGSTOP)
-            stack.feed("base", "erc20_token_transfer", numbered(10))
-            until(lambda: seen(healthy=0), within_s=5, what="the stopped worker in deploy/stats")
-            os.kill(pid, signal.SIGCONT)
+            with suspended([pid]):
+                stack.feed("base", "erc20_token_transfer", numbered(10))
+                until(lambda: seen(healthy=0), within_s=5, what="the stopped worker in deploy/stats")
             until(lambda: seen(healthy=1), what="its health")
             assert len(reader.read(10)) == 10
             assert client.get(url).json()["workers_health"]["workers"][0]["restart_count"] == 0
 
     @pytest.mark.slow
     @pytest.mark.timeout(180)
-    def test_a_worker_that_stays_stopped_is_started_again(self, stack: Stack, client: httpx.Client) -> None:
+    def test_a_worker_that_stays_stopped_is_started_again(self, stack: Stack, client: httpx2.Client) -> None:
         with deployed(client, pipeline()) as made, reading(made.sink) as reader:
             (pid,) = stack.workers_of(made)
             os.kill(pid, signal.SIGSTOP)
@@ -192,7 +183,7 @@ class TestEveryPartKilled:
     PER_PART = 100
 
     @pytest.mark.long
-    def test_the_pipeline_goes_on(self, stack: Stack, client: httpx.Client) -> None:
+    def test_the_pipeline_goes_on(self, stack: Stack, client: httpx2.Client) -> None:
         filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.wanted", "set_values": ["yes"]}
         transforms = [filter_, {"type": "v8", "script": SCRIPT}]
         with deployed(client, pipeline("erc1155_token_transfer", transforms=transforms)) as made:

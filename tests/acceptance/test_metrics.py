@@ -1,16 +1,17 @@
 """What a pipeline tells of itself: exact, whatever is killed, and in the words of Prometheus too."""
 
-import os
 import random
-import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
-from tests.acceptance.stack import Deployed, Stack, beside, deploy, deployed, free_port, kill, pipeline, until
+from tests.acceptance.stack import Deployed, Stack, beside, deploy, deployed, kill, pipeline
+from tests.support.ports import free_port
+from tests.support.processes import suspended
+from tests.support.waiting import until
 
 SCRIPT = """
 function process(record) {
@@ -20,7 +21,7 @@ function process(record) {
 PER_FEED = 100
 
 
-def sums(client: httpx.Client, made: Deployed) -> dict[str, float]:
+def sums(client: httpx2.Client, made: Deployed) -> dict[str, float]:
     """The counts of the last hour."""
     body = client.get(f"/api/v1/flow/{made.id}/deploy/metrics").json()
     return {one["metric_type"]: sum(point["value"] for point in one["points"]) for one in body["metrics"]}
@@ -50,7 +51,7 @@ class Feed:
         pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(900)]),
     ],
 )
-def test_counts_are_exact_after_kills_at_any_moment(stack: Stack, client: httpx.Client, kills: int) -> None:
+def test_counts_are_exact_after_kills_at_any_moment(stack: Stack, client: httpx2.Client, kills: int) -> None:
     draw, feed = random.Random(kills), Feed(stack)
     body = pipeline("erc721_token_transfer", transforms=[{"type": "v8", "script": SCRIPT}], parallelism=2)
     with deployed(client, body) as made:
@@ -87,19 +88,16 @@ def test_lag_and_series_of_single_pipelines(own_stack: Stack) -> None:
         until(lambda: "50.0" in series(port, made.id, "messages_received_total"), what="the counter")
         until(lambda: lag() == 0, what="the end of the stream")
         assert client.get(f"/api/v1/flow/{made.id}/deploy/stats").json()["last_progress_at"] is not None
-        for worker in own_stack.workers():
-            os.kill(worker, signal.SIGSTOP)
-        own_stack.feed("base", "log", ({"n": n} for n in range(7)))
-        assert lag() == 7
-        assert "7.0" in series(port, made.id, "lag")
-        for worker in own_stack.workers():
-            os.kill(worker, signal.SIGCONT)
+        with suspended(own_stack.workers()):
+            own_stack.feed("base", "log", ({"n": n} for n in range(7)))
+            assert lag() == 7
+            assert "7.0" in series(port, made.id, "lag")
         until(lambda: lag() == 0, what="the end of the lag")
         own_stack.stop()
 
 
 def series(port: int, config_id: str, name: str) -> str:
     """The line of a series of one pipeline; empty while there is none."""
-    lines = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text.splitlines()
+    lines = httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text.splitlines()
     found = [line for line in lines if line.startswith(f"headwater_pipeline_{name}{{") and config_id in line]
     return found[0] if found else ""

@@ -1,53 +1,25 @@
 """What answers say while Kafka or Valkey hangs: nothing of the operator's, and never 500."""
 
-import contextlib
-import os
 import re
-import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.conftest import external_parts
-from tests.acceptance.stack import Deployed, Stack, alive, deployed, pipeline
+from tests.acceptance.stack import Deployed, Stack, deployed, pipeline
+from tests.support.processes import descendants, suspended
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": ["0xab"]}
-PARTS = {"kafka": b"kafka.Kafka", "valkey": b"valkey-server"}
+PARTS = {"kafka": "kafka.Kafka", "valkey": "valkey-server"}
 ANSWERS_WITHIN_S = 75
 
 
 def processes_of(stack: Stack, part: str) -> list[int]:
     """The processes of a part of this test's own."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError, ValueError):
-            pid = int(entry.name)
-            command = (entry / "cmdline").read_bytes()
-            if PARTS[part] in command and stack.external is not None and _belongs(pid, stack.external.pid):
-                found.append(pid)
-    return found
-
-
-def _belongs(pid: int, ancestor: int) -> bool:
-    while pid > 1:
-        if pid == ancestor:
-            return True
-        pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-    return False
-
-
-@contextlib.contextmanager
-def hanging(pids: list[int]) -> Iterator[None]:
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in filter(alive, pids):
-            os.kill(pid, signal.SIGCONT)
+    assert stack.external is not None
+    return [process.pid for process in descendants(stack.external.pid) if PARTS[part] in process.command]
 
 
 def calls(made: Deployed) -> list[tuple[str, str, object]]:
@@ -91,7 +63,7 @@ def test_answers_name_nothing_of_the_operators(
             with stack.client() as client, deployed(client, pipeline(transforms=[FILTER])) as made:
                 pids = processes_of(stack, part)
                 assert pids, f"no process of {part}"
-                with hanging(pids), ThreadPoolExecutor(20) as pool:
+                with suspended(pids), ThreadPoolExecutor(20) as pool:
                     asked = [pool.submit(ask, stack, *call) for call in calls(made)]
                     answers = [future.result(ANSWERS_WITHIN_S) for future in asked]
                 assert {status for status, _ in answers} & {503}
@@ -111,5 +83,5 @@ def without_endpoint(text: str, made: Deployed) -> str:
 
 def ask(stack: Stack, method: str, path: str, body: object) -> tuple[int, str]:
     with stack.client() as client:
-        answer: httpx.Response = client.request(method, path, json=body)
+        answer: httpx2.Response = client.request(method, path, json=body)
         return answer.status_code, answer.text

@@ -7,12 +7,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from tests.acceptance.stack import Stack, until
+from tests.acceptance.stack import Stack
+from tests.support.waiting import until
 
 STATS = "/api/v1/developer/prices/stats"
 HOUR = 3600
@@ -57,7 +58,9 @@ def written(folder: Path, form: str, token: str) -> Path:
         ("parquet", 0x9A),
     ],
 )
-def test_a_history_is_there_at_once(stack: Stack, client: httpx.Client, tmp_path: Path, form: str, number: int) -> None:
+def test_a_history_is_there_at_once(
+    stack: Stack, client: httpx2.Client, tmp_path: Path, form: str, number: int
+) -> None:
     token, file = address(number), written(tmp_path, form, address(number))
     for _ in range(2):  # the second time changes nothing
         done = stack.run("prices", "import", str(file))

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.recorded import read_logs
 from tests.acceptance.recorded_prices import BLOCK, orca_swaps
-from tests.acceptance.stack import Stack, reading, until
+from tests.acceptance.stack import Stack, reading
+from tests.support.waiting import until
 
 FOLDER = Path(os.environ.get("HEADWATER_TEST_DATA") or "nowhere")
 RECORDED = pytest.mark.skipif(not FOLDER.exists(), reason="HEADWATER_TEST_DATA names no folder")
@@ -307,7 +308,7 @@ def hyperliquid_recorded() -> Case:
     return hyperliquid(trades())
 
 
-def enable(stack: Stack, client: httpx.Client, case: Case, folder: Path) -> dict[str, Any]:
+def enable(stack: Stack, client: httpx2.Client, case: Case, folder: Path) -> dict[str, Any]:
     """The configuration that the recipe makes, before it is deployed."""
     if case.tokens:
         (folder / "list.json").write_text(json.dumps({"name": "test", "tokens": case.tokens}))
@@ -337,7 +338,7 @@ CASES = [
 
 @pytest.mark.parametrize("make", CASES)
 def test_every_trade_becomes_its_price(
-    stack: Stack, client: httpx.Client, tmp_path: Path, make: Callable[[], Case]
+    stack: Stack, client: httpx2.Client, tmp_path: Path, make: Callable[[], Case]
 ) -> None:
     case = make()
     flow = enable(stack, client, case, tmp_path)
@@ -362,7 +363,7 @@ def test_every_trade_becomes_its_price(
     assert client.delete(path).status_code == 200
 
 
-def check_quoted(client: httpx.Client, ticks: Sequence[dict[str, Any]], case: Case) -> None:
+def check_quoted(client: httpx2.Client, ticks: Sequence[dict[str, Any]], case: Case) -> None:
     """What a token that is quoted alone costs: all ticks have one time, so one price of WETH counts, the last one."""
     quoted = [tick for tick in ticks if "quote_address" in tick]
     if not quoted:
@@ -380,7 +381,7 @@ def check_quoted(client: httpx.Client, ticks: Sequence[dict[str, Any]], case: Ca
 
 
 class TestEnabling:
-    def test_again_brings_it_up_to_date(self, stack: Stack, client: httpx.Client, tmp_path: Path) -> None:
+    def test_again_brings_it_up_to_date(self, stack: Stack, client: httpx2.Client, tmp_path: Path) -> None:
         case = v3_generated()
         first = enable(stack, client, case, tmp_path)
         case.files = pool_file((POOL, USDC, WETH), (WETH, USDC, WETH))

@@ -11,15 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
+import httpx2
 import pytest
 
 from headwater.brokers.base import AccessRule, DeploymentResources, User
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from tests.acceptance.conftest import running
-from tests.acceptance.stack import Deployed, Read, Stack, beside, deploy, deployed, kill, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Read, Stack, beside, deploy, deployed, kill, pipeline, reading
 from tests.acceptance.test_rounds import send
 from tests.support.kafka import KafkaServer
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from tests.support.pubsub_server import PubSubServer
@@ -103,13 +104,13 @@ def own(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stac
 
 
 @pytest.fixture(scope="module")
-def http(own: Stack) -> Iterator[httpx.Client]:
+def http(own: Stack) -> Iterator[httpx2.Client]:
     with own.client() as made:
         yield made
 
 
 @pytest.fixture(scope="module", autouse=True)
-def killed(bench: Bench, own: Stack, http: httpx.Client) -> Iterator[Deployed]:
+def killed(bench: Bench, own: Stack, http: httpx2.Client) -> Iterator[Deployed]:
     """A pipeline whose workers were killed in the middle. Other tests run while the leases of what they held last."""
     with deployed(http, pipeline("erc721_token_transfer", transforms=[FILTER], parallelism=2)) as made:
         bench.publish(0, 120, topic=bench.kills_topic)
@@ -124,7 +125,7 @@ def numbers(records: list[Read]) -> list[int]:
     return [record.json()["n"] for record in records]
 
 
-def counts(http: httpx.Client, made: Deployed) -> tuple[float, ...]:
+def counts(http: httpx2.Client, made: Deployed) -> tuple[float, ...]:
     """Messages received and sent."""
     names = "messages_received,messages_sent"
     answer = http.get(f"{FLOW}/{made.id}/deploy/metrics", params={"metrics": names})
@@ -140,7 +141,7 @@ def check_order(records: list[Read]) -> None:
 
 
 @pytest.mark.proves("2.2/source.type", "2.3/polygon", "2.3/base", "2.3/solana", "3/deployed: Teardown")
-def test_streams_come_from_pubsub_and_subscriptions_go_with_the_deployment(bench: Bench, http: httpx.Client) -> None:
+def test_streams_come_from_pubsub_and_subscriptions_go_with_the_deployment(bench: Bench, http: httpx2.Client) -> None:
     for chain in STREAMS:
         bench.publish(0, 4, chain)  # before the deployment: not for it
 
@@ -168,7 +169,7 @@ def test_streams_come_from_pubsub_and_subscriptions_go_with_the_deployment(bench
 
 
 @pytest.mark.slow
-def test_a_redeploy_loses_and_repeats_nothing(bench: Bench, http: httpx.Client) -> None:
+def test_a_redeploy_loses_and_repeats_nothing(bench: Bench, http: httpx2.Client) -> None:
     with deployed(http, pipeline("log", transforms=[FILTER])) as made, reading(made.sink) as reader:
         count = 0
 
@@ -194,7 +195,7 @@ def test_a_redeploy_loses_and_repeats_nothing(bench: Bench, http: httpx.Client) 
 
 @pytest.mark.slow
 def test_a_controller_that_is_killed_in_a_teardown_leaves_no_subscription(
-    bench: Bench, own: Stack, http: httpx.Client
+    bench: Bench, own: Stack, http: httpx2.Client
 ) -> None:
     made = deploy(http, pipeline("log"))
     with beside(lambda _: kill_soon(own)):
@@ -207,7 +208,7 @@ def test_a_controller_that_is_killed_in_a_teardown_leaves_no_subscription(
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_rounds_of_deploy_and_teardown_leave_nothing_while_the_controller_is_killed(
-    bench: Bench, own: Stack, http: httpx.Client, killed: Deployed
+    bench: Bench, own: Stack, http: httpx2.Client, killed: Deployed
 ) -> None:
     dice = random.Random(7)
 
@@ -234,7 +235,7 @@ def kill_soon(stack: Stack) -> None:
     kill(stack.below("headwater controller"))
 
 
-def test_a_topic_that_does_not_exist_is_said_at_once(http: httpx.Client) -> None:
+def test_a_topic_that_does_not_exist_is_said_at_once(http: httpx2.Client) -> None:
     created = http.post(FLOW, json=pipeline("decoded_log")).json()
     answer = http.post(f"{FLOW}/{created['id']}/deploy")
     assert answer.status_code == 422, answer.text
@@ -244,14 +245,14 @@ def test_a_topic_that_does_not_exist_is_said_at_once(http: httpx.Client) -> None
     assert http.delete(f"{FLOW}/{created['id']}").status_code == 200
 
 
-def test_exactly_once_is_refused(http: httpx.Client) -> None:
+def test_exactly_once_is_refused(http: httpx2.Client) -> None:
     answer = http.post(FLOW, json=pipeline("log", delivery="exactly_once"))
     assert answer.status_code == 422, answer.text
     assert answer.json()["errors"][0]["pointer"] == "/pipeline_config/delivery"
 
 
 @pytest.mark.slow
-def test_a_subscription_of_the_users_own_is_read_by_one_and_stays(bench: Bench, http: httpx.Client) -> None:
+def test_a_subscription_of_the_users_own_is_read_by_one_and_stays(bench: Bench, http: httpx2.Client) -> None:
     bench.publish(0, 10, topic=bench.own_topic)  # before the deployment: they wait in the subscription
     with deployed(http, pipeline("log", "polygon")) as made, reading(made.sink) as reader:
         assert sorted(numbers(reader.read(10))) == list(range(10))
@@ -276,7 +277,7 @@ def test_replay_says_where_to_feed(own: Stack, tmp_path: Path) -> None:
 
 class TestAnotherCluster:
     @pytest.mark.slow
-    def test_records_come_from_there_and_results_stay_here(self, bench: Bench, own: Stack, http: httpx.Client) -> None:
+    def test_records_come_from_there_and_results_stay_here(self, bench: Bench, own: Stack, http: httpx2.Client) -> None:
         bench.kafka.produce(bench.foreign_topic, [b'{"n": 0}'])  # before the deployment: not for it
         with deployed(http, pipeline("trade", "hyperliquid")) as made, reading(made.sink) as reader:
             for partition in (0, 1):
@@ -292,12 +293,12 @@ class TestAnotherCluster:
             assert len(reader.read(5)) == 5
         assert "a password" not in own.log()
 
-    def test_exactly_once_is_refused(self, http: httpx.Client) -> None:
+    def test_exactly_once_is_refused(self, http: httpx2.Client) -> None:
         answer = http.post(FLOW, json=pipeline("trade", "hyperliquid", delivery="exactly_once"))
         assert answer.json()["errors"][0]["pointer"] == "/pipeline_config/delivery"
 
     @pytest.mark.slow
-    def test_the_group_goes_in_the_background(self, bench: Bench, http: httpx.Client) -> None:
+    def test_the_group_goes_in_the_background(self, bench: Bench, http: httpx2.Client) -> None:
         with deployed(http, pipeline("trade", "hyperliquid")) as made:
             assert subscription(made) in bench.groups()
         until(lambda: subscription(made) not in bench.groups(), 90, "the end of the group")

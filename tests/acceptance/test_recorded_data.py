@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.recorded import Log, log_files, read_logs
@@ -77,7 +77,7 @@ def case(file: tuple[str, Path]) -> Any:
 
 @pytest.mark.skipif(not FILES, reason="HEADWATER_TEST_DATA names no folder with recorded data")
 @pytest.mark.parametrize(("chain", "path"), [case(file) for file in FILES])
-def test_exactly_the_right_records(chain: str, path: Path, stack: Stack, client: httpx.Client) -> None:
+def test_exactly_the_right_records(chain: str, path: Path, stack: Stack, client: httpx2.Client) -> None:
     logs = read_logs(path)
     watched = busiest_half(logs)
     transforms = [

@@ -5,22 +5,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
-from tests.acceptance.stack import (
-    Deployed,
-    Reader,
-    Stack,
-    beside,
-    client_config,
-    deployed,
-    kill,
-    pipeline,
-    reading,
-    until,
-)
+from tests.acceptance.stack import Deployed, Reader, Stack, beside, client_config, deployed, kill, pipeline, reading
+from tests.support.waiting import until
 
 FLOW = "/api/v1/flow"
 ENTITY = "erc721_token_transfer"
@@ -36,7 +26,7 @@ def record(n: int) -> dict[str, Any]:
     return {"n": n, "kind": "good", "transaction_hash": f"0x{n:064x}", "log_index": 0}
 
 
-def ok(response: httpx.Response) -> Any:
+def ok(response: httpx2.Response) -> Any:
     assert response.status_code == 200, response.text
     return response.json()
 
@@ -55,7 +45,7 @@ class Feeder:
             self.count += 50
 
 
-def state(client: httpx.Client, made: Deployed) -> tuple[str, int, int]:
+def state(client: httpx2.Client, made: Deployed) -> tuple[str, int, int]:
     seen = ok(client.get(f"{FLOW}/{made.id}/deploy"))
     return seen["condition"], seen["revision"], seen["desired_revision"]
 
@@ -71,7 +61,7 @@ def newest(reader: Reader) -> dict[int, str]:
 
 @pytest.mark.long
 class TestWithoutAFailure:
-    def test_nothing_is_lost_repeated_or_out_of_order(self, stack: Stack, client: httpx.Client) -> None:
+    def test_nothing_is_lost_repeated_or_out_of_order(self, stack: Stack, client: httpx2.Client) -> None:
         with deployed(client, pipeline(ENTITY, transforms=[FILTER, marks("0")])) as made, reading(made.sink) as reader:
             fed = Feeder(stack)
             with beside(fed):
@@ -101,7 +91,7 @@ class TestWithoutAFailure:
                 assert {each.json()["mark"] for each in second.read(1)} == {"3"}
 
     @pytest.mark.slow
-    def test_of_fewer_workers_the_rest_reads_all_partitions(self, stack: Stack, client: httpx.Client) -> None:
+    def test_of_fewer_workers_the_rest_reads_all_partitions(self, stack: Stack, client: httpx2.Client) -> None:
         both = pipeline(ENTITY, transforms=[marks("0")], parallelism=2)
         with deployed(client, both) as made, reading(made.sink) as reader:
             fed = Feeder(stack)
@@ -113,7 +103,7 @@ class TestWithoutAFailure:
             assert numbers(reader, fed.count) == list(range(fed.count))
             assert len(reader.records) == fed.count, "without a failure nothing is repeated"
 
-    def test_the_same_revision_again_changes_nothing(self, stack: Stack, client: httpx.Client) -> None:
+    def test_the_same_revision_again_changes_nothing(self, stack: Stack, client: httpx2.Client) -> None:
         with deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as made:
             before = stack.workers_of(made)
             again = ok(client.post(f"{FLOW}/{made.id}/deploy"))
@@ -142,7 +132,7 @@ class Assassin:
 
 
 class TestRollback:
-    def test_workers_that_never_get_ready_leave_the_old_ones_running(self, stack: Stack, client: httpx.Client) -> None:
+    def test_workers_that_never_get_ready_leave_the_old_ones_running(self, stack: Stack, client: httpx2.Client) -> None:
         with deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as made, reading(made.sink) as reader:
             before = stack.workers_of(made)
             fed = Feeder(stack)
@@ -160,7 +150,7 @@ class TestRollback:
 
     @pytest.mark.slow
     @pytest.mark.timeout(240)
-    def test_workers_that_die_soon_after_they_were_ready(self, stack: Stack, client: httpx.Client) -> None:
+    def test_workers_that_die_soon_after_they_were_ready(self, stack: Stack, client: httpx2.Client) -> None:
         body = pipeline(ENTITY, transforms=[FILTER, marks("0")])
         with deployed(client, body) as made, reading(made.sink) as reader:
             fed, assassin = Feeder(stack), Assassin(stack, made, after_s=5)
@@ -183,7 +173,7 @@ class TestRollback:
 
 class TestCredentials:
     @pytest.mark.long
-    def test_rotation(self, stack: Stack, client: httpx.Client) -> None:
+    def test_rotation(self, stack: Stack, client: httpx2.Client) -> None:
         with deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as made, reading(made.sink) as reader:
             stack.feed("base", ENTITY, [record(0)])
             reader.read(1)
@@ -202,7 +192,7 @@ class TestCredentials:
 
 class TestLogs:
     @pytest.mark.long
-    def test_lines_of_scripts_and_workers(self, stack: Stack, client: httpx.Client) -> None:
+    def test_lines_of_scripts_and_workers(self, stack: Stack, client: httpx2.Client) -> None:
         script = "function process(r) { console.log('saw', r.n); return r; }"
         with deployed(client, pipeline(ENTITY, transforms=[{"type": "v8", "script": script}])) as made:
             url = f"{FLOW}/{made.id}/deploy/logs"

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -47,7 +47,7 @@ def write_all(folder: Path, records: list[dict[str, Any]]) -> list[Path]:
 
 
 @pytest.mark.long
-def test_all_formats_at_once(stack: Stack, client: httpx.Client, tmp_path: Path) -> None:
+def test_all_formats_at_once(stack: Stack, client: httpx2.Client, tmp_path: Path) -> None:
     records = blocks(300)
     files = write_all(tmp_path, records)
     with (tmp_path / "b.csv").open("a") as file:
@@ -64,7 +64,7 @@ def test_all_formats_at_once(stack: Stack, client: httpx.Client, tmp_path: Path)
 
 
 @pytest.mark.long
-def test_a_pipe_in_real_time_as_if_it_happened_now(stack: Stack, client: httpx.Client) -> None:
+def test_a_pipe_in_real_time_as_if_it_happened_now(stack: Stack, client: httpx2.Client) -> None:
     records = blocks(9)
     with deployed(client, pipeline("block", "hyperliquid")) as made, reading(made.sink) as reader:
         started = time.time()

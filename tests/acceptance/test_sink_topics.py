@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from tests.acceptance.stack import Deployed, Read, Stack, deployed, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Read, Stack, deployed, pipeline, reading
+from tests.support.waiting import until
 
 FLOW = "/api/v1/flow"
 ENTITY = "erc721_token_transfer"
@@ -32,11 +33,11 @@ def partitions(stack: Stack, topic: str) -> int:
     return len(AdminClient(stack.admin_config()).list_topics(topic, timeout=30).topics[topic].partitions)
 
 
-def save(client: httpx.Client, made: Deployed, **members: Any) -> httpx.Response:
+def save(client: httpx2.Client, made: Deployed, **members: Any) -> httpx2.Response:
     return client.put(f"{FLOW}/{made.id}", json=pipeline(ENTITY, sinks=[sink(**members)]))
 
 
-def deploy(client: httpx.Client, made: Deployed) -> dict[str, Any]:
+def deploy(client: httpx2.Client, made: Deployed) -> dict[str, Any]:
     answer = client.post(f"{FLOW}/{made.id}/deploy")
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
@@ -48,7 +49,7 @@ def on_partition(records: Iterable[Read], count: int) -> bool:
     return all(read.partition == read.source[0] % count for read in records)
 
 
-def test_partitions_grow_and_never_shrink(stack: Stack, client: httpx.Client) -> None:
+def test_partitions_grow_and_never_shrink(stack: Stack, client: httpx2.Client) -> None:
     with deployed(client, pipeline(ENTITY, sinks=[sink(partitions=2)])) as made:
         topic = made.sink["topic"]
         assert made.sink["partitions"] == partitions(stack, topic) == 2
@@ -76,7 +77,7 @@ def test_partitions_grow_and_never_shrink(stack: Stack, client: httpx.Client) ->
         assert on_partition([read for read in both if read.json()["n"] >= 40], 3)
 
 
-def test_fewer_partitions_than_the_topic_has_fail_the_deploy(stack: Stack, client: httpx.Client) -> None:
+def test_fewer_partitions_than_the_topic_has_fail_the_deploy(stack: Stack, client: httpx2.Client) -> None:
     """The sink had as many as its source until now, which only Kafka knows."""
     with deployed(client, pipeline(ENTITY)) as made:
         assert save(client, made, partitions=2).status_code == 200
@@ -90,7 +91,7 @@ def test_fewer_partitions_than_the_topic_has_fail_the_deploy(stack: Stack, clien
             assert reader.read(1)[0].json()["n"] == 0
 
 
-def test_settings_reach_the_topic_at_the_next_deploy(stack: Stack, client: httpx.Client) -> None:
+def test_settings_reach_the_topic_at_the_next_deploy(stack: Stack, client: httpx2.Client) -> None:
     with deployed(client, pipeline(ENTITY, sinks=[sink(retention_ms=7_200_000, compression="gzip")])) as made:
         topic = made.sink["topic"]
         found = settings(stack, topic)
@@ -113,7 +114,7 @@ def test_settings_reach_the_topic_at_the_next_deploy(stack: Stack, client: httpx
 
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 def test_a_record_without_a_key_is_a_dead_letter_of_a_compacted_topic(
-    stack: Stack, client: httpx.Client, delivery: str
+    stack: Stack, client: httpx2.Client, delivery: str
 ) -> None:
     body = pipeline(ENTITY, delivery=delivery, sinks=[sink(partitions=1, cleanup_policy="compact")])
     with deployed(client, body) as made:

@@ -18,13 +18,15 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-import httpx
+import httpx2
+import psutil
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Read, Stack, deployed, pipeline, reading, until
+from tests.acceptance.stack import Read, Stack, deployed, pipeline, reading
 from tests.support import node_packages
+from tests.support.waiting import until
 
 WANTED, OTHER = "0x" + "a" * 40, "0x" + "b" * 40
 RECORDS = 40
@@ -154,7 +156,7 @@ def abort(stack: Stack, topic: str) -> None:
 
 
 @pytest.fixture
-def output(stack: Stack, client: httpx.Client, tmp_path: Path) -> Iterator[Output]:
+def output(stack: Stack, client: httpx2.Client, tmp_path: Path) -> Iterator[Output]:
     half = len(TRANSFERS) // 2
     with deployed(client, pipeline(transforms=TRANSFORMS)) as made:
         with reading(made.sink) as reader:
@@ -199,7 +201,7 @@ def jdk() -> str:
 def client_jars(stack: Stack) -> list[Path]:
     """The Java client, from the class path of the running broker."""
     (broker,) = stack.below("kafka.Kafka")
-    command = Path(f"/proc/{broker}/cmdline").read_text().split("\0")
+    command = psutil.Process(broker).cmdline()
     jars = map(Path, command[command.index("-cp") + 1].split(os.pathsep))
     return [jar for jar in jars if jar.name.startswith(JAVA_CLIENT)]
 

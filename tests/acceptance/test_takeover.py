@@ -14,27 +14,17 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-import httpx
+import httpx2
 import psycopg
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.acceptance.conftest import external_parts
-from tests.acceptance.stack import (
-    HEADWATER,
-    ROOT,
-    STOP_WITHIN_S,
-    Deployed,
-    Stack,
-    beside,
-    deployed,
-    descendants,
-    pipeline,
-    reading,
-    until,
-)
+from tests.acceptance.stack import HEADWATER, ROOT, STOP_WITHIN_S, Deployed, Stack, beside, deployed, pipeline, reading
 from tests.acceptance.test_lossless import SCRIPT, all_gone, assert_lossless, healthy, numbered
 from tests.acceptance.test_metrics import sums
+from tests.support.processes import descendants
+from tests.support.waiting import until
 
 PER_FEED = 20
 
@@ -104,8 +94,8 @@ class Installation:
         return part
 
     def _is_ready(self) -> bool:
-        with contextlib.suppress(httpx.TransportError):
-            return httpx.get(f"{self.stack.url}/readyz", timeout=5).status_code == 200
+        with contextlib.suppress(httpx2.TransportError):
+            return httpx2.get(f"{self.stack.url}/readyz", timeout=5).status_code == 200
         return False
 
     def swap(self, end: Callable[[Part], None]) -> None:
@@ -158,7 +148,7 @@ def installation(tmp_path: Path) -> Iterator[Installation]:
         yield made
 
 
-def counted(client: httpx.Client, made: Deployed, count: int) -> bool:
+def counted(client: httpx2.Client, made: Deployed, count: int) -> bool:
     found = sums(client, made)
     return found["messages_received"] == found["messages_sent"] == count
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from tests.acceptance.stack import ROOT, Stack, beside, pipeline
 from tests.chaos.soak import measure, roles
@@ -78,8 +79,8 @@ class User:
             self._call(client, number)
         client.close()
 
-    def _call(self, client: httpx.Client, number: int) -> None:
-        calls: list[Callable[[], httpx.Response]] = [
+    def _call(self, client: httpx2.Client, number: int) -> None:
+        calls: list[Callable[[], httpx2.Response]] = [
             lambda: client.get("/api/v1/flow"),
             lambda: client.get(self._path),
             lambda: client.get(f"{self._values}/check", params={"value": "x"}),
@@ -88,7 +89,7 @@ class User:
         began = time.perf_counter()
         try:
             answer = calls[number % len(calls)]()
-        except httpx.TransportError as error:
+        except httpx2.TransportError as error:
             self.failed.append(f"call {number}: {error!r}")
         else:
             if answer.status_code != 200:
@@ -133,7 +134,7 @@ class _Run:
             deadline = time.monotonic() + self._seconds + STOP_WITHIN_S
             while any(one.poll() is None for one in attackers) and time.monotonic() < deadline:
                 time.sleep(SAMPLE_S)
-                loads.append(float(Path("/proc/loadavg").read_text().split()[0]))
+                loads.append(os.getloadavg()[0])
                 self._note_sample()
             for one in attackers:
                 one.kill()

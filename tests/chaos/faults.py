@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
-from tests.acceptance.stack import Stack, alive, until
+from tests.acceptance.stack import Stack
+from tests.support.processes import alive, cpu_seconds
 from tests.support.proxy import CLEAR, Conditions, Proxy
+from tests.support.waiting import until
 
 SHORTEST_S = 5.0
 
@@ -104,7 +105,7 @@ class Victims:
     def _find(self, victim: str) -> list[int]:
         """Processes of the kind, in any order; of the V8 processes the one at work first, not the spare one."""
         if victim == "script":
-            return sorted(self.stack.sandboxes(), key=cpu_ticks, reverse=True)
+            return sorted(self.stack.sandboxes(), key=cpu_seconds, reverse=True)
         found = sorted(self.stack.below(self._texts[victim]))
         self.draw.shuffle(found)
         return found
@@ -173,15 +174,6 @@ def hit(pid: int, number: signal.Signals) -> None:
     """Send a signal; no matter when the process is gone."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-
-
-def cpu_ticks(pid: int) -> int:
-    """CPU time of a process so far; 0 when it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return int(fields[11]) + int(fields[12])
 
 
 def shuffled(deeds: Iterable[Deed], draw: random.Random) -> Iterator[Deed]:

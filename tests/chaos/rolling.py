@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.stack import beside, until
+from tests.acceptance.stack import beside
 from tests.chaos.account import Account
 from tests.chaos.feeder import Feeder
 from tests.chaos.load import KINDS, PARTITIONS, Load
@@ -17,6 +17,7 @@ from tests.chaos.stillness import StillnessObserver
 from tests.chaos.witness import Witness
 from tests.integration.engine.harness import Pipeline
 from tests.support.kafka_cluster import KafkaCluster, running_cluster
+from tests.support.waiting import until
 
 MOST_PAUSE_S = 5.0
 REST_WITHIN_S = 120.0

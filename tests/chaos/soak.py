@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-import httpx
+import httpx2
+import psutil
 
-from tests.acceptance.stack import Stack, descendants
+from tests.acceptance.stack import Stack
 from tests.chaos.load import SCRIPT
 from tests.chaos.trial import Flow, Installation, Options, Report, run
+from tests.support.processes import descendants
 
 KINDS = ("filter", "v8", "contains")
 CHANGED = "v8"
@@ -97,7 +99,7 @@ class _Soak:
         with self._made.stack.client() as client:
             assert client.get("/api/v1/flow").status_code == 200
 
-    def _change(self, client: httpx.Client) -> None:
+    def _change(self, client: httpx2.Client) -> None:
         flow = next(flow for flow in self._made.flows if flow.name == CHANGED)
         self._changes += 1
         script = f"{SCRIPT}\n// change {self._changes}"
@@ -189,9 +191,8 @@ def measure(pids: list[int]) -> tuple[float, int, int] | None:
 
 
 def _measure(pid: int) -> tuple[float, int, int] | None:
-    proc = Path(f"/proc/{pid}")
     try:
-        resident = int((proc / "statm").read_text().split()[1]) * PAGE_BYTES
-        return round(resident / MIB, 2), len(list((proc / "fd").iterdir())), len(list((proc / "task").iterdir()))
-    except (FileNotFoundError, ProcessLookupError):
+        process = psutil.Process(pid)
+        return round(process.memory_info().rss / MIB, 2), process.num_fds(), process.num_threads()
+    except psutil.NoSuchProcess:
         return None

@@ -9,14 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
+import httpx2
 
-from tests.acceptance.stack import Deployed, External, Stack, beside, client_config, deploy, free_port, pipeline, until
+from tests.acceptance.stack import Deployed, External, Stack, beside, client_config, deploy, pipeline
 from tests.chaos.feeder import Feeder, PubSubFeeder
 from tests.chaos.load import DATASET, KINDS, LAYOUTS, MEMBER_VALUES, THROWS, Kind, Load
 from tests.chaos.witness import Settings, Witness
 from tests.support.fencing import fencings, telling_broker
+from tests.support.ports import free_port
 from tests.support.proxy import Proxy
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from tests.support.pubsub_server import PubSubServer
@@ -59,7 +61,7 @@ class Flow:
     witness: Witness
     dead: Witness
 
-    def stats(self, client: httpx.Client) -> dict[str, Any]:
+    def stats(self, client: httpx2.Client) -> dict[str, Any]:
         """`workers_health` of its stats; empty while there are none."""
         answer = client.get(f"/api/v1/flow/{self.made.id}/deploy/stats")
         health: dict[str, Any] = answer.json()["workers_health"] if answer.status_code == 200 else {}
@@ -266,7 +268,7 @@ def _deployed(made: Installation, options: Options, load: Load, report: Report) 
                 report.faults.append(f"{url} can't be deleted: {gone.text}")
 
 
-def _filled_dataset(client: httpx.Client) -> str:
+def _filled_dataset(client: httpx2.Client) -> str:
     """The path of the dataset that scripts ask."""
     made = client.post("/api/v1/flow/datasets", json={"name": DATASET})
     assert made.status_code == 201, made.text
@@ -275,7 +277,7 @@ def _filled_dataset(client: httpx.Client) -> str:
     return url
 
 
-def _deploy(made: Installation, client: httpx.Client, name: str, options: Options, load: Load) -> Flow:
+def _deploy(made: Installation, client: httpx2.Client, name: str, options: Options, load: Load) -> Flow:
     kind, (chain, entity) = KINDS[name], options.stream
     extra = {} if options.delivery == "at_least_once" else {"delivery": options.delivery}
     flow = deploy(client, pipeline(entity, chain, name=name, transforms=list(kind.transforms), **extra))

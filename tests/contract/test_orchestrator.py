@@ -21,6 +21,7 @@ from headwater.orchestrators.cgroups import WorkerGroups
 from headwater.orchestrators.process import ProcessOrchestrator
 from headwater.orchestrators.worker_process import QUIET_AFTER_S, STUCK_AFTER_S
 from tests.support.memory.orchestrator import MemoryOrchestrator
+from tests.support.waiting import until
 
 MEMORY_LIMIT = 128 << 20
 PROGRAM = """
@@ -77,13 +78,6 @@ def worker_set(revision: int = 1, slots: int = 1, deployment_id: str = "d1") -> 
         redis_url="",
     )
     return WorkerSet(deployment_id, slots, spec, f"hash{revision}")
-
-
-def until(condition: Callable[[], bool], within_s: float = 20.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "not within the time"
-        time.sleep(0.01)
 
 
 def ready(orchestrator: Orchestrator, spec_hash: str, slots: int = 1) -> Callable[[], bool]:

@@ -14,7 +14,8 @@ from headwater.orchestrators.cgroups import BASE_FILE, WorkerGroups, find_groups
 from headwater.orchestrators.memory_usage import RECENT_S
 from headwater.orchestrators.process import MEMORY_EVERY_S, ProcessOrchestrator
 from headwater.orchestrators.slot import OVER_LIMIT_REASON, SCRIPTS_KILLED_MESSAGE
-from tests.contract.test_orchestrator import MEMORY_LIMIT, Clock, process_orchestrator, ready, until, worker_set
+from tests.contract.test_orchestrator import MEMORY_LIMIT, Clock, process_orchestrator, ready, worker_set
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -105,7 +106,8 @@ def test_what_a_killed_orchestrator_left_is_removed_by_the_next_one(groups: Work
     program = f"""
 import pathlib, time
 from headwater.orchestrators.cgroups import find_groups
-from tests.contract.test_orchestrator import process_orchestrator, ready, until, worker_set
+from tests.contract.test_orchestrator import process_orchestrator, ready, worker_set
+from tests.support.waiting import until
 path = pathlib.Path({str(tmp_path)!r})
 processes = process_orchestrator(path, groups=find_groups(path / "workers", 128 << 20))
 processes.ensure(worker_set())

@@ -19,8 +19,9 @@ from headwater.orchestrators import memory_usage
 from headwater.orchestrators.cgroups import find_groups
 from headwater.orchestrators.memory_usage import RECENT_S, OomKillCounter, kills_in_own_group
 from headwater.orchestrators.process import MEMORY_EVERY_S, STOP_GRACE_S, ProcessOrchestrator
-from tests.contract.test_orchestrator import Clock, process_orchestrator, ready, until, worker_set
+from tests.contract.test_orchestrator import Clock, process_orchestrator, ready, worker_set
 from tests.support.memory_worker import BOMB, PARTITIONS, POSITIONS, RECORDS
+from tests.support.waiting import until
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import httpx
+import httpx2
 import msgspec
 
 from headwater.errors import MethodMissing, NodeBehind, NodeRateLimited, NodeUnavailable, RangeTooLarge, RequestRefused
@@ -89,7 +89,7 @@ class RpcClient:
         attempts: int = MAX_ATTEMPTS,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
-        timeout: httpx.Timeout = TIMEOUT,
+        timeout: httpx2.Timeout = TIMEOUT,
     ) -> None:
         self._cancel_token = CancelToken(stop)
         self._endpoint = Endpoint(url, rate, self._cancel_token, clock, sleep, timeout, attempts)
@@ -264,7 +264,7 @@ def _number(id_: int | str | None) -> int | str | None:
 
 
 def _is_success(reply: HttpReply) -> bool:
-    return httpx.codes.is_success(reply.status)
+    return httpx2.codes.is_success(reply.status)
 
 
 def _final_error(kind: ErrorKind, method: str, said: str) -> NodeUnavailable:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from headwater.errors import NodeUnavailable
+from headwater.extras import require_extra
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.cancellation import CancelToken
 from headwater.ingest.options import IngestOptions
@@ -209,6 +210,8 @@ def _has_result(block: "Future[Block]") -> bool:
 
 
 def open_solana(options: IngestOptions, _: object, stop: Event) -> SolanaFeed:
-    """Return the feed of an ingest of this kind."""
+    """Return the feed of an ingest of this kind. Raises SetupError when the encoding needs a missing extra."""
     assert isinstance(options, SolanaOptions)
+    if options.encoding == "base64":
+        require_extra("solana", "solders", "The encoding base64")
     return SolanaFeed(options, stop)

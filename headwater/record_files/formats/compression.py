@@ -11,17 +11,17 @@ from io import BufferedReader
 from typing import Any, BinaryIO, Final
 
 from headwater.errors import SetupError
+from headwater.extras import require_extra
 
 DAMAGE_ERRORS: Final = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 """The exceptions that reading a damaged file raises."""
 
 
 def import_pyarrow(what: str) -> Any:
-    """Import pyarrow, which is an optional dependency. Raises SetupError with advice when it is missing."""
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise SetupError(f"{what} needs pyarrow. Install it: `.venv/bin/pip install -e '.[parquet]'`.") from error
+    """Import pyarrow. Raises SetupError when its extra is not installed. what: what needs it, for the message."""
+    require_extra("parquet", "pyarrow", what)
+    import pyarrow
+
     return pyarrow
 
 

@@ -4,7 +4,7 @@ import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka.admin import AdminClient
 
@@ -39,7 +39,7 @@ def results(records: list[Read]) -> list[tuple[int, str]]:
     return [(record.json()["n"], record.json()["mark"]) for record in records]
 
 
-def has_deployment(http: httpx.Client, config_id: str) -> bool:
+def has_deployment(http: httpx2.Client, config_id: str) -> bool:
     return http.get(f"{FLOW}/{config_id}/deploy").status_code == 200
 
 
@@ -54,7 +54,7 @@ class TestLife:
         "1/pipelines",
         "6/deployed-pipelines-deliver-processed-records-to",
     )
-    def test_created_deployed_torn_down_deleted(self, stack: Stack, http: httpx.Client) -> None:
+    def test_created_deployed_torn_down_deleted(self, stack: Stack, http: httpx2.Client) -> None:
         flow = json(http.post(FLOW, json=marked("a")), 201)
         path = f"{FLOW}/{flow['id']}"
         assert flow["id"]
@@ -83,7 +83,7 @@ class TestLife:
         assert flow["id"] not in [one["id"] for one in json(http.get(FLOW))]
 
     @pytest.mark.proves("3/deployed: Delete pipeline", "4.2/DELETE /api/v1/flow/{config_id}")
-    def test_delete_while_deployed(self, stack: Stack, http: httpx.Client) -> None:
+    def test_delete_while_deployed(self, stack: Stack, http: httpx2.Client) -> None:
         made = deploy(http, marked("a"))
         assert json(http.delete(f"{FLOW}/{made.id}")) == {"message": f"Pipeline {made.id} successfully deleted"}
         json(http.get(f"{FLOW}/{made.id}"), 404)
@@ -98,7 +98,7 @@ class TestChanges:
         "4.2/PUT /api/v1/flow/{config_id}",
         "4.2/POST /api/v1/flow/{config_id}/deploy",
     )
-    def test_an_update_waits_for_the_next_deploy(self, stack: Stack, http: httpx.Client) -> None:
+    def test_an_update_waits_for_the_next_deploy(self, stack: Stack, http: httpx2.Client) -> None:
         with deployed(http, marked("old")) as made, reading(made.sink) as reader:
             path = f"{FLOW}/{made.id}"
             updated = json(http.put(path, json=marked("new", name="renamed")))
@@ -112,7 +112,7 @@ class TestChanges:
             assert json(http.post(f"{path}/deploy")) == again  # idempotent
 
     @pytest.mark.proves("3/deployed: Deploy again")
-    def test_deploy_again_loses_and_repeats_nothing(self, stack: Stack, http: httpx.Client) -> None:
+    def test_deploy_again_loses_and_repeats_nothing(self, stack: Stack, http: httpx2.Client) -> None:
         with deployed(http, marked("old")) as made, reading(made.sink) as reader:
             json(http.put(f"{FLOW}/{made.id}", json=marked("new")))
             sent = itertools.count()
@@ -135,7 +135,7 @@ class TestChanges:
         "4.2/PATCH /api/v1/flow/{config_id}/transforms/{transform_uid}",
         "4.2/PUT /api/v1/flow/{config_id}/transforms",
     )
-    def test_changed_transforms_run_when_the_call_returns(self, stack: Stack, http: httpx.Client) -> None:
+    def test_changed_transforms_run_when_the_call_returns(self, stack: Stack, http: httpx2.Client) -> None:
         with deployed(http, marked("first")) as made, reading(made.sink) as reader:
             path = f"{FLOW}/{made.id}/transforms"
             patched = json(http.patch(f"{path}/{made.uid()}", json=marking("second")))
@@ -154,7 +154,7 @@ class TestChanges:
     @pytest.mark.proves(
         "3/filter-values-and-dataset-entries-change", "1/set-filters", "4.3/changes-take-effect-immediately"
     )
-    def test_values_change_without_a_change_of_state(self, stack: Stack, http: httpx.Client) -> None:
+    def test_values_change_without_a_change_of_state(self, stack: Stack, http: httpx2.Client) -> None:
         filter_ = {**FILTER, "filter_expr": "root = this.n"}
         with deployed(http, pipeline(*STREAM[::-1], transforms=[filter_, marking("a")])) as made:
             before = json(http.get(f"{FLOW}/{made.id}/deploy"))

@@ -16,7 +16,7 @@ from headwater.model.worker_spec import PubSubPull
 from tests.support.ports import free_port
 from tests.support.proxy import Proxy
 from tests.support.sources import POLL_S, POLLS, Listener, joined
-from tests.support.valkey import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from headwater.sources.pubsub import PubSubSource
@@ -264,12 +264,12 @@ class TestTrouble:
         fake_queue.server.publish(fake_queue.topic, [b"a"])
         read(source, 1)
         proxy.stop()
-        until(lambda: fails(source), "an error")
+        until(lambda: fails(source), what="an error")
         fake_queue.server.publish(fake_queue.topic, [b"b"])
         proxy = Proxy(*link)
         proxy.start()
         try:
-            until(lambda: not fails(source), "the end of the outage")
+            until(lambda: not fails(source), what="the end of the outage")
             assert values(read(source, 1)) == [b"b"]
         finally:
             source.close()

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from headwater.model.transform import V8Transform
-from tests.acceptance.stack import beside, descendants
+from tests.acceptance.stack import beside
 from tests.chaos.account import Account
 from tests.chaos.faults import hit
 from tests.chaos.load import KINDS, PARTITIONS, Load
 from tests.chaos.proofs import HOGS, hogs
 from tests.integration.engine.harness import Pipeline, headers
 from tests.support.kafka import KafkaServer
+from tests.support.processes import descendants
 
 STOP_S = 0.4
 

@@ -13,9 +13,10 @@ from headwater.model.metric import TIME_RANGES, Histogram, Interval
 from headwater.model.transform import V8Transform
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.metrics import RedisMetrics
-from tests.integration.engine.harness import Pipeline, check_copy, wait_for
+from tests.integration.engine.harness import Pipeline, check_copy
 from tests.support.kafka import KafkaServer
 from tests.support.valkey import ValkeyServer
+from tests.support.waiting import until
 
 HOUR = TIME_RANGES[0]
 
@@ -105,5 +106,5 @@ def test_a_store_that_hangs_holds_up_no_records(
         pipeline.feed(records[300:])
         pipeline.wait_committed(600)
         valkey_server.send(signal.SIGCONT)
-        wait_for(lambda: measured(valkey_server.url).counts["messages_received"] == 600, "the counts of the outage")
+        until(lambda: measured(valkey_server.url).counts["messages_received"] == 600, what="the counts of the outage")
         assert worker.terminate() == 0

@@ -10,9 +10,10 @@ from headwater.model.transform import RedisSetFilterTransform, V8Transform
 from headwater.model.value_sets import filter_set
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets.set_store import RedisSetStore
-from tests.integration.engine.harness import Pipeline, check_copy, headers, wait_for
+from tests.integration.engine.harness import Pipeline, check_copy, headers
 from tests.support.kafka import KafkaServer, OwnKafka
 from tests.support.valkey import ValkeyServer
+from tests.support.waiting import until
 
 LOST = "partitions lost"
 """What a worker logs when the group has given its partitions to others, or would have."""
@@ -33,7 +34,7 @@ def test_a_killed_broker_is_waited_out(
         own_kafka.kill()
         assert "Kafka" in worker.wait(lambda beat: beat.state == "waiting").reason
         if outlives_the_session:
-            wait_for(lambda: LOST in pipeline.log(), "the loss of the partitions")
+            until(lambda: LOST in pipeline.log(), what="the loss of the partitions")
         own_kafka.start()
         pipeline.wait_committed(20_000)
         worker.ready()

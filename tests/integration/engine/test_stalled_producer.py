@@ -19,10 +19,10 @@ from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.stalled_producer import StalledProducerDetector
 from headwater.sources.kafka import KafkaSource
-from tests.integration.engine.harness import wait_for
 from tests.support.kafka import CACHE_DIR, KafkaServer, server
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.proxy import CLEAR, Conditions, Proxy
+from tests.support.waiting import until
 
 PROXY_HOST = "127.0.0.2"
 PATIENCE_S = 1.5
@@ -93,10 +93,10 @@ def test_a_worker_reads_again_with_a_new_producer(link: Link) -> None:
     with closing(copies):
         copies.start()
         kafka.produce(source, [b"%d" % n for n in range(RECORDS)])
-        wait_for(partial(copied, RECORDS), "the first outputs")
+        until(partial(copied, RECORDS), what="the first outputs")
         link.proxy.half_open()
         kafka.produce(source, [b"%d" % n for n in range(RECORDS, 2 * RECORDS)])
-        wait_for(partial(copied, 2 * RECORDS), "outputs by a new producer")
+        until(partial(copied, 2 * RECORDS), what="outputs by a new producer")
     assert outputs(kafka, sink) == [*range(2 * RECORDS)]
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-import httpx
+import httpx2
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from fastapi import FastAPI
 
@@ -193,29 +193,29 @@ class Controller:
 class User:
     """Sends requests with one API key."""
 
-    http: httpx.AsyncClient
+    http: httpx2.AsyncClient
     portal: BlockingPortal
     key: str = ""
 
-    def start(self, method: str, path: str, **options: Any) -> Future[httpx.Response]:
+    def start(self, method: str, path: str, **options: Any) -> Future[httpx2.Response]:
         """Send a request without waiting for its response."""
         headers = {"X-API-Key": self.key} if self.key else {}
         options["headers"] = headers | options.get("headers", {})
         return self.portal.start_task_soon(partial(self.http.request, method, path, **options))
 
-    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+    def request(self, method: str, path: str, **options: Any) -> httpx2.Response:
         return self.start(method, path, **options).result()
 
-    def get(self, path: str, **options: Any) -> httpx.Response:
+    def get(self, path: str, **options: Any) -> httpx2.Response:
         return self.request("GET", path, **options)
 
-    def post(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
+    def post(self, path: str, json: Any = None, **options: Any) -> httpx2.Response:
         return self.request("POST", path, json=json, **options)
 
-    def put(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
+    def put(self, path: str, json: Any = None, **options: Any) -> httpx2.Response:
         return self.request("PUT", path, json=json, **options)
 
-    def delete(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
+    def delete(self, path: str, json: Any = None, **options: Any) -> httpx2.Response:
         return self.request("DELETE", path, json=json, **options)
 
     def create(self, **pipeline: Any) -> dict[str, Any]:
@@ -225,7 +225,7 @@ class User:
         created: dict[str, Any] = response.json()
         return created
 
-    def problem(self, response: httpx.Response, status: int, kind: str) -> dict[str, Any]:
+    def problem(self, response: httpx2.Response, status: int, kind: str) -> dict[str, Any]:
         """Return the body of an error after a check of the members that all errors have."""
         assert response.status_code == status, response.text
         assert response.headers["content-type"] == "application/problem+json"
@@ -239,7 +239,7 @@ class User:
         assert ("retry-after" in response.headers) == (status in (429, 503))
         return body
 
-    def faults(self, response: httpx.Response, kind: str = "invalid-input") -> dict[str, str]:
+    def faults(self, response: httpx2.Response, kind: str = "invalid-input") -> dict[str, str]:
         """Return the faults of a 422 response: detail by pointer."""
         body = self.problem(response, 422, kind)
         return {fault["pointer"]: fault["detail"] for fault in body["errors"]}
@@ -263,7 +263,7 @@ class Installation:
     validate: ValidateScript = validate_script
     open_sandbox: Callable[[], AbstractContextManager[Sandbox]] | None = None
     api: FastAPI = field(init=False)
-    http: httpx.AsyncClient = field(init=False)
+    http: httpx2.AsyncClient = field(init=False)
 
     def __post_init__(self) -> None:
         self.controller = Controller(self.database.deployments)
@@ -325,8 +325,8 @@ class Installation:
     def serving(self, **changes: Any) -> Iterator["Installation"]:
         """Serve the API, with `changes` to the services."""
         self.api = api = create_api(self.services(**changes))
-        transport = httpx.ASGITransport(api, raise_app_exceptions=False)
-        self.http = httpx.AsyncClient(transport=transport, base_url="http://headwater.example")
+        transport = httpx2.ASGITransport(api, raise_app_exceptions=False)
+        self.http = httpx2.AsyncClient(transport=transport, base_url="http://headwater.example")
         with self.portal.wrap_async_context_manager(api.router.lifespan_context(api)):
             yield self
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from headwater.errors import BlockIncomplete, MethodMissing, NodeBehind, NodeUnavailable
@@ -141,7 +141,7 @@ def test_a_range_that_takes_too_long_is_narrowed() -> None:
             time.sleep(0.6)
         return results(request, true.answer)
 
-    timeout = httpx.Timeout(0.2, connect=5)
+    timeout = httpx2.Timeout(0.2, connect=5)
     blocks, fetcher, _ = fetched(slow, "logs", timeout=timeout)
     assert_whole(blocks, true.blocks[:10])
     assert fetcher.range_size < 10
