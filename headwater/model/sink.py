@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from pydantic.json_schema import SkipJsonSchema
 
-from headwater.model.members import ReturnedOnly, is_none
+from headwater.model.members import ReturnedOnly, is_none, models_by_type
 from headwater.model.request_model import RequestModel
 
 MAX_SINKS = 10
@@ -140,6 +140,7 @@ class NewPricesSink(_NewSink):
 
 Sink = Annotated[KafkaSink | PricesSink, Field(discriminator="type")]
 NewSink = Annotated[NewKafkaSink | NewPricesSink, Field(discriminator="type")]
+SINK_MODELS: dict[str, type[Sink]] = models_by_type(Sink)
 
 
 def has_prices_sink(sinks: Iterable[Sink | NewSink]) -> bool:

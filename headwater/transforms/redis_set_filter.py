@@ -1,18 +1,20 @@
 """The transform `redis_set_filter`: passes a record when its selected value is in the set of the transform."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, compress
 
+from headwater.errors import ExpressionRefused, Fault
 from headwater.model.record import Failure, Outcome, RecordBatch
-from headwater.model.transform import RedisSetFilterTransform
+from headwater.model.transforms.redis_set_filter import NewRedisSetFilterTransform, RedisSetFilterTransform
 from headwater.model.value_sets import SetId, filter_set
 from headwater.native import JsonFieldValues
 from headwater.sandbox.bigint_marks import any_marked, remove_marks
 from headwater.stores.protocols.sets import SetLookup
 from headwater.transforms.base import PendingBatch, TransformContext
 from headwater.transforms.expression import Expression, InvalidRecord, parse
+from headwater.transforms.transform_type import TransformType
 
 _MARKED_NUMBER = re.compile("-?[0-9]+e0")
 Contains = Callable[[Sequence[str]], list[bool]]
@@ -119,3 +121,14 @@ class _PendingLookup:
         """See PendingBatch. Each call looks up the values again."""
         keep = self._texts.keep(partial(self._sets.contains_many, self._target))
         return Outcome(self._batch.select(keep), list(self._failures))
+
+
+def check(sent: NewRedisSetFilterTransform) -> Iterator[Fault]:
+    """Yield the fault in the expression, if there is one."""
+    try:
+        parse(sent.filter_expr)
+    except ExpressionRefused as error:
+        yield Fault("/filter_expr", f"column {error.column}: {error.detail}")
+
+
+TYPE = TransformType(build, check)
