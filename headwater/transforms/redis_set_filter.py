@@ -12,7 +12,7 @@ from headwater.model.value_sets import SetId, filter_set
 from headwater.native import JsonFieldValues
 from headwater.sandbox.bigint_marks import any_marked, remove_marks
 from headwater.stores.protocols.sets import SetLookup
-from headwater.transforms.base import PendingBatch, TransformContext
+from headwater.transforms.base import DeferredBatch, PendingBatch, TransformContext
 from headwater.transforms.expression import Expression, InvalidRecord, parse
 from headwater.transforms.transform_type import TransformType
 
@@ -49,7 +49,11 @@ class RedisSetFilter:
                 )
             except InvalidRecord as error:
                 failures.append(Failure(row, error.error, error.message, self.uid))
-        return _PendingLookup(self._sets, self._target, batch, _LookupTexts(texts, texts_by_row), failures)
+        return DeferredBatch(partial(self._look_up, batch, _LookupTexts(texts, texts_by_row), failures))
+
+    def _look_up(self, batch: RecordBatch, texts: "_LookupTexts", failures: list[Failure]) -> Outcome:
+        keep = texts.keep(partial(self._sets.contains_many, self._target))
+        return Outcome(batch.select(keep), list(failures))
 
     def _select(self, batch: RecordBatch) -> JsonFieldValues:
         """Select a text of each record by the fast path, as far as it can.
@@ -96,31 +100,6 @@ class _LookupTexts:
         for row, texts in self._texts_by_row.items():
             keep[row] = not members.isdisjoint(texts)
         return keep
-
-
-class _PendingLookup:
-    """A batch whose values are selected, but not looked up yet."""
-
-    def __init__(
-        self, sets: SetLookup, target: SetId, batch: RecordBatch, texts: _LookupTexts, failures: list[Failure]
-    ) -> None:
-        self._sets = sets
-        self._target = target
-        self._batch = batch
-        self._texts = texts
-        self._failures = failures
-
-    def done(self) -> bool:
-        """Return True always, because `result` needs only one round trip."""
-        return True
-
-    def wait(self, timeout_s: float) -> None:
-        """See PendingBatch."""
-
-    def result(self) -> Outcome:
-        """See PendingBatch. Each call looks up the values again."""
-        keep = self._texts.keep(partial(self._sets.contains_many, self._target))
-        return Outcome(self._batch.select(keep), list(self._failures))
 
 
 def check(sent: NewRedisSetFilterTransform) -> Iterator[Fault]:
