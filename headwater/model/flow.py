@@ -125,12 +125,12 @@ def _start_at(text: str) -> str:
 
 
 def _catalog_schemas() -> Iterator[dict[str, Any]]:
-    """Yield JSON schemas of a source, one for each list of entities that several chains share."""
-    for entities in {chain.entities: None for chain in CATALOG}:
-        chains = [chain for chain in CATALOG if chain.entities == entities]
+    """Yield JSON schemas of a source, one for the chains that have the same entities and the same type of source."""
+    for source_type, entities in dict.fromkeys((chain.source_type, chain.entities) for chain in CATALOG):
+        chains = [chain for chain in CATALOG if (chain.source_type, chain.entities) == (source_type, entities)]
         yield {
             "properties": {
-                "type": {"enum": [chains[0].source_type, None]},
+                "type": {"enum": [source_type, None]},
                 "chain": {"enum": [chain.name for chain in chains]},
                 "entity": {"enum": [entity.name for entity in entities]},
             }
