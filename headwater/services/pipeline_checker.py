@@ -12,17 +12,7 @@ import msgspec
 from headwater.errors import Fault, InvalidInput
 from headwater.model.binding import Bindings, PubSubSubscription
 from headwater.model.flow import NewPipelineConfig, NewSource, PipelineConfig, Source
-from headwater.model.sink import (
-    DEAD_LETTER_NAME,
-    TOPIC_MEMBERS,
-    KafkaSink,
-    NewKafkaSink,
-    NewPricesSink,
-    NewSink,
-    PricesSink,
-    Sink,
-    SinkLimits,
-)
+from headwater.model.sink import DEAD_LETTER_NAME, SINK_MODELS, NewSink, NewTopicSink, Sink, SinkLimits, TopicSink
 from headwater.model.stream import CATALOG, Chain, Entity, find_chain
 from headwater.model.transforms import SET_TYPES, NewTransform, Transform
 from headwater.model.transforms.base import TransformIdentity
@@ -196,9 +186,8 @@ class PipelineChecker:
 
     def _sink(self, sent: NewSink, stored: Sequence[Sink]) -> Sink:
         uid = uids.sink_uid(sent, stored) or self._new_id()
-        if isinstance(sent, NewPricesSink):
-            return PricesSink(uid=uid, type=sent.type, name=sent.name)
-        return KafkaSink(uid=uid, type=sent.type, name=sent.name, **sent.model_dump(include={*TOPIC_MEMBERS}))
+        model = SINK_MODELS[sent.type]
+        return model(uid=uid, **sent.model_dump(include=model.model_fields.keys() - {"uid"}))
 
 
 def _checked(config: PipelineConfig, stored: PipelineConfig | None, findings: Findings) -> CheckedPipeline:
@@ -263,14 +252,14 @@ def _sink_name_faults(sinks: Sequence[NewSink]) -> Iterator[Fault]:
 
 def _topic_faults(sinks: Sequence[NewSink], stored: Sequence[Sink], limits: SinkLimits) -> Iterator[Fault]:
     """Yield the faults in topic members: numbers over the operator's limits, and fewer partitions than before."""
-    before = {sink.name: sink.partitions for sink in stored if isinstance(sink, KafkaSink)}
+    before = {sink.name: sink.partitions for sink in stored if isinstance(sink, TopicSink)}
     for i, sink in enumerate(sinks):
-        if isinstance(sink, NewKafkaSink):
+        if isinstance(sink, NewTopicSink):
             yield from _over_limits(f"{PIPELINE}/sinks/{i}", sink, limits)
             yield from _fewer_partitions(f"{PIPELINE}/sinks/{i}", sink.partitions, before.get(sink.name))
 
 
-def _over_limits(pointer: str, sink: NewKafkaSink, limits: SinkLimits) -> Iterator[Fault]:
+def _over_limits(pointer: str, sink: NewTopicSink, limits: SinkLimits) -> Iterator[Fault]:
     ms_a_day = 24 * 3600 * 1000
     allowed = {
         "partitions": (limits.partitions, ""),
