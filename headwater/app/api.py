@@ -60,7 +60,6 @@ from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from headwater.stores.sql.database import Database
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
-from headwater.transforms.expression import parse
 
 PASSWORD_BYTES = 24
 RATE_ANSWER_TIMEOUT_S = 0.5
@@ -105,7 +104,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     checker = PipelineChecker(
         bindings=bindings,
         validate_script=partial(validate, jit=settings.v8_jit),
-        parse_expression=parse,
+        transform_types=TRANSFORMS,
         new_id=new_id,
         sink_limits=sink_limits,
     )
@@ -122,7 +121,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
             FlowStores(database.flows, database.revisions, sets, RedisUnsavedSets(client)), checker, utc_now, new_id
         ),
         trials=Trials(
-            checker=checker, builders=TRANSFORMS, open_context=open_context, now=utc_now, clock=time.monotonic
+            checker=checker, transform_types=TRANSFORMS, open_context=open_context, now=utc_now, clock=time.monotonic
         ),
         deployments=Deployments(
             flows=database.flows,

@@ -142,7 +142,7 @@ def _resources(spec: WorkerSpec, reporter: HeartbeatReporter, lookup_times: dequ
         names = RedisDatasetNames(client)
         timed = TimedLookup(sets, lookup_times)
         resources = TransformContext(spec.config_id, spec.owner, timed, names, spec.jit, reporter.log.add_script_line)
-        if not any(transform.type == "v8" for transform in spec.transforms):
+        if not any(transform.is_script for transform in spec.transforms):
             yield resources
             return
         with closing(Sandbox(jit=spec.jit)) as sandbox:

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from headwater.engine.pipeline import InFlightBatch
 from headwater.engine.rejected_records import RejectedRecords
+from headwater.model.outputs import MAX_OUTPUT_BYTES
 from headwater.model.record import Failure, Int64Column, RecordBatch, RowIndexes, SourceIds, position_ids
-from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.native import BytesColumn, HeaderColumn
 from headwater.sinks.base import OutputWriter, Producer, Sink
 from headwater.sinks.outputs import (

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from headwater.model.stored_config import read_config, stored_object
+from headwater.model.transforms import SCRIPT_TYPES, SET_TYPES
 from headwater.model.value_sets import SetId
 
 QuotaName = Literal[
@@ -68,9 +69,9 @@ def revision_usage(config: str, *texts: str) -> RevisionUsage:
     workers = parallelism.get("max") if isinstance(parallelism, dict) else parallelism
     return RevisionUsage(
         stored_bytes=sum(_size(text) for text in (config, *texts)),
-        script_bytes=sum(_size(one.content) for one in transforms if one.type == "v8"),
+        script_bytes=sum(_size(one.content) for one in transforms if one.type in SCRIPT_TYPES),
         workers=workers if isinstance(workers, int) else 1,
-        filter_uids=tuple(one.uid for one in transforms if one.type == "redis_set_filter"),
+        filter_uids=tuple(one.uid for one in transforms if one.type in SET_TYPES),
     )
 
 

@@ -13,8 +13,8 @@ from typing import BinaryIO, Final, cast
 import msgspec
 
 from headwater.errors import SetupError, os_error_reason
+from headwater.model.outputs import MAX_OUTPUT_BYTES
 from headwater.model.stream import Entity
-from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.record_files.formats import FORMATS, format_of
 from headwater.record_files.formats.base import DEFAULT_DIALECT, Dialect, Reader
 from headwater.record_files.formats.compression import DAMAGE_ERRORS, decompressed, decompression_warning

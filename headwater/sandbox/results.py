@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from headwater.model.transform import MAX_OUTPUT_BYTES
+from headwater.model.outputs import MAX_OUTPUT_BYTES
 from headwater.native import BytesColumn, split_lines
 from headwater.sandbox.frames import ProtocolError
 

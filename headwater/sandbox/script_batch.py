@@ -15,8 +15,8 @@ from typing import NamedTuple, cast
 import msgspec
 import numpy as np
 
+from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_OUTPUTS_BYTES
 from headwater.model.record import RecordBatch, RowIndexes, find_runs
-from headwater.model.transform import MAX_OUTPUT_BYTES, MAX_OUTPUTS_BYTES
 from headwater.native import BytesColumn
 from headwater.sandbox.bigint_marks import remove_marks
 from headwater.sandbox.json_lines import ConvertedLines, long_integers, to_lines

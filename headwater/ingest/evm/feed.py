@@ -16,11 +16,12 @@ from headwater.ingest.evm.head_blocks import SUFFIX, HeadBlocks
 from headwater.ingest.evm.head_notifier import HeadNotifier
 from headwater.ingest.evm.ingest_state import IngestState, ReadWrittenRecords, make_step
 from headwater.ingest.evm.node_pool import NodePool
-from headwater.ingest.evm.options import CHAIN_IDS, EvmOptions
+from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.position import Position, decode
 from headwater.ingest.evm.records import ENTITIES, Converter, Token
 from headwater.ingest.evm.rpc_client import RpcClient
 from headwater.ingest.jsonrpc import MAX_ATTEMPTS
+from headwater.model.stream import find_chain
 
 STOP_POLL_S = 1.0
 """The interval at which the loop checks whether it must stop."""
@@ -93,7 +94,8 @@ class EvmFeed:
         return NodePool([Fetcher(client, options.fetch) for client in clients])
 
     def _load_position(self, nodes: NodePool, position: bytes | None) -> Position:
-        known = CHAIN_IDS.get(self._options.chain)
+        chain = find_chain(self._options.chain)
+        known = chain.chain_id if chain else None
         chain_id = nodes.chain_id(known)
         nodes.expect_sprint(SPRINTS.get(chain_id))
         if known is not None and known != chain_id:

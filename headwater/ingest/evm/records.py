@@ -14,7 +14,7 @@ from headwater.ingest.evm.blocks import Block, Log, TransactionDetails
 from headwater.ingest.evm.decode import Decoded, Decoder
 from headwater.ingest.evm.tokens import TOPICS, Transfer, transfers
 from headwater.ingest.evm.values import Value, amount_text
-from headwater.model.transform import MAX_OUTPUT_BYTES
+from headwater.model.outputs import MAX_OUTPUT_BYTES
 
 ENTITIES: Final = ("log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer")
 NOT_REMOVED_SUFFIX: Final = b',"removed":false}'

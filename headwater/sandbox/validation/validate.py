@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from headwater.errors import HeadwaterError, SandboxFailed, SetupError
 from headwater.model.record import RecordBatch
-from headwater.model.transform import CheckedScript
+from headwater.model.transforms.v8 import CheckedScript
 from headwater.sandbox.deno_command import deno_command
 from headwater.sandbox.launcher import landlock
 from headwater.sandbox.sandbox import MembershipQuery, MembershipResult, Sandbox

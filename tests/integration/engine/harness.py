@@ -16,7 +16,7 @@ from confluent_kafka import Message, TopicPartition
 from headwater.children import Child, spawn
 from headwater.model.flow import DeliveryMode
 from headwater.model.record import Headers
-from headwater.model.transform import Transform
+from headwater.model.transforms import Transform
 from headwater.model.worker_spec import JOIN, Heartbeat, SinkSpec, WorkerSpec
 from tests.support.kafka import KafkaServer
 from tests.support.waiting import until

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headwater.model.transform import V8Transform
+from headwater.model.transforms.v8 import V8Transform
 from tests.integration.engine.harness import Pipeline, check_copy, origins
 from tests.support.kafka import KafkaServer
 from tests.support.waiting import until

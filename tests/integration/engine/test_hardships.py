@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.model.transform import V8Transform
+from headwater.model.transforms.v8 import V8Transform
 from tests.acceptance.stack import beside
 from tests.chaos.account import Account
 from tests.chaos.faults import hit

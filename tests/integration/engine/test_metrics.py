@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.model.metric import TIME_RANGES, Histogram, Interval
-from headwater.model.transform import V8Transform
+from headwater.model.transforms.v8 import V8Transform
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.metrics import RedisMetrics
 from tests.integration.engine.harness import Pipeline, check_copy

@@ -6,7 +6,8 @@ import pytest
 
 from headwater.engine.status import NO_PARTITIONS
 from headwater.model.flow import DeliveryMode
-from headwater.model.transform import RedisSetFilterTransform, V8Transform
+from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
+from headwater.model.transforms.v8 import V8Transform
 from headwater.model.value_sets import filter_set
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets.set_store import RedisSetStore

@@ -9,7 +9,7 @@ import psutil
 import pytest
 from confluent_kafka import Message
 
-from headwater.model.transform import V8Transform
+from headwater.model.transforms.v8 import V8Transform
 from headwater.orchestrators.memory_usage import resident_bytes
 from headwater.sandbox.sandbox import RECYCLE_ABOVE_BYTES
 from tests.integration.engine.harness import PARTITIONS, Pipeline, WorkerProcess, headers

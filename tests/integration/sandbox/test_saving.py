@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from headwater.model.transform import V8Transform
+from headwater.model.transforms.v8 import V8Transform
 from headwater.sandbox import validate, validation_sandbox
 from tests.unit.api.installation import FLOW, Installation, User, flow_body
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from headwater.errors import ScriptRefused
-from headwater.model.transform import CheckedScript
+from headwater.model.transforms.v8 import CheckedScript
 from headwater.sandbox import Sandbox, validate
 from headwater.sandbox.validation.script_globals import GLOBALS
 from tests.support.sandbox import lines, run

@@ -21,7 +21,7 @@ from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import Condition, Deployment, Observation, Phase, Progress
 from headwater.model.key import DEFAULT_SCOPES
 from headwater.model.record import Failure, Outcome, RecordBatch
-from headwater.model.transform import CheckedScript, V8Transform
+from headwater.model.transforms.v8 import CheckedScript, V8Transform
 from headwater.native import BytesColumn
 from headwater.sandbox import Sandbox
 from headwater.services.audit import AuditedSets
@@ -33,7 +33,7 @@ from headwater.services.idempotency import IdempotencyService
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
 from headwater.services.metrics import DeploymentMetrics
-from headwater.services.pipeline_checker import PipelineChecker, ValidateScript
+from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaSets, QuotaStores
 from headwater.services.trials import Trials
@@ -42,7 +42,7 @@ from headwater.stores.protocols.sets import SetLookup
 from headwater.stores.sql.database import Database
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
-from headwater.transforms.expression import parse
+from headwater.transforms.transform_type import TransformType, ValidateScript
 from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.prices import MemoryPrices
@@ -276,7 +276,7 @@ class Installation:
         flows, sets = self.database.flows, QuotaSets(quotas)
         audited = AuditedSets(sets, self.database.audit)
         checker = PipelineChecker(
-            bindings=self.bindings, validate_script=self.validate, parse_expression=parse, new_id=new_id
+            bindings=self.bindings, transform_types=TRANSFORMS, validate_script=self.validate, new_id=new_id
         )
         services = Services(
             keys=self.keys,
@@ -289,7 +289,7 @@ class Installation:
             ),
             trials=Trials(
                 checker=checker,
-                builders=TRANSFORMS if self.open_sandbox else TRANSFORMS | {"v8": Script},
+                transform_types=TRANSFORMS if self.open_sandbox else TRANSFORMS | {"v8": TransformType(Script)},
                 open_context=lambda owner: self._open_context(owner, sets),
                 now=self.clock,
                 clock=self.clock.monotonic,

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from headwater.cli.replay import replay
 from headwater.errors import SetupError
+from headwater.model.outputs import MAX_OUTPUT_BYTES
 from headwater.model.stream import CATALOG, Entity
-from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.record_files.formats import FORMATS
 from headwater.record_files.formats.base import Dialect
 from headwater.record_files.record_file import STDIN, RecordFile, read_lines
