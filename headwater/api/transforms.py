@@ -10,7 +10,7 @@ from headwater.api import examples
 from headwater.api.concurrency import Watcher, wait_until_running
 from headwater.api.configurations import PATH, set_etag
 from headwater.api.dependencies import ApiKeyDep, IfMatchDep, LimiterDep, Services, ServicesDep, WatcherDep
-from headwater.api.guard import guarded_router, required_scopes
+from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, etag
 from headwater.api.schemas import SAVED_TRANSFORM, saved_transform
 from headwater.errors import Conflict, DeployFailed, DeployPending, NotFound, Unavailable

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.api.app import ROUTERS
-from headwater.api.guard import GuardedRoute
+from headwater.api.guarded_routes import GuardedRoute
 from tests.unit.api.installation import FLOW, Installation, User
 
 
