@@ -101,13 +101,13 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
             _require_stopped(endpoints)
             if not replace:
                 _require_empty(endpoints)
-            key = _key(endpoints, archive)
+            sealer = Sealer(_key(endpoints, archive), *endpoints.old_secret_keys())
             database_backup.require_known(str(archive.manifest["schema"]))
-            draft = None if _has_external_database(endpoints) else _draft_database(endpoints, archive, key)
+            draft = None if _has_external_database(endpoints) else _draft_database(endpoints, archive, sealer)
             with data_directory.restoring():
                 stamp = f"before-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
                 if draft is None:
-                    _load_database(endpoints, archive, key)
+                    _load_database(endpoints, archive, sealer)
                 else:
                     _place_database(endpoints, draft, stamp)
                 _restore_set_store(endpoints, archive, stamp)
@@ -190,25 +190,25 @@ def _require_empty(endpoints: Endpoints) -> None:
         raise SetupError("The set store holds data already. `headwater restore --replace` replaces it.")
 
 
-def _load(url: str, archive: Archive, key: bytes, fencing: int = 0) -> None:
+def _load(url: str, archive: Archive, sealer: Sealer, fencing: int = 0) -> None:
     """Write the rows of a backup into a database, and check that the secret key fits."""
     rows = ((str(name), values) for name, values in archive.lines(DATABASE))
     _check_counts(database_backup.load(url, str(archive.manifest["schema"]), rows, fencing), archive)
-    open_database(url, Sealer(key)).close()
+    open_database(url, sealer).close()
 
 
-def _load_database(endpoints: Endpoints, archive: Archive, key: bytes) -> None:
+def _load_database(endpoints: Endpoints, archive: Archive, sealer: Sealer) -> None:
     """Load the backup into a database server, in place of its data."""
-    _load(endpoints.database_url(), archive, key)
+    _load(endpoints.database_url(), archive, sealer)
 
 
-def _draft_database(endpoints: Endpoints, archive: Archive, key: bytes) -> Path:
+def _draft_database(endpoints: Endpoints, archive: Archive, sealer: Sealer) -> Path:
     """Write the backup into a new database file. The current one is not changed, so an error loses nothing."""
     final = endpoints.data_directory.database
     draft = final.with_name(f"{final.name}.restoring")
     _remove(draft)
     fencing = database_backup.fencing(endpoints.database_url()) if final.exists() else 0
-    _load(f"sqlite:///{draft}", archive, key, fencing)
+    _load(f"sqlite:///{draft}", archive, sealer, fencing)
     return draft
 
 

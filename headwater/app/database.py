@@ -33,7 +33,7 @@ def connect_database(endpoints: Endpoints, *, check_key: bool = True) -> Iterato
     """
     with _in_use(endpoints):
         endpoints.data_directory.require_restored()
-        sealer = Sealer(endpoints.secret_key())
+        sealer = Sealer(endpoints.secret_key(), *endpoints.old_secret_keys())
         quotas = quota_defaults(endpoints.settings)
         database = open_database(endpoints.database_url(), sealer, quotas, check_key=check_key)
         try:

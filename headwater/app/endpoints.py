@@ -145,6 +145,11 @@ class Endpoints:
             )
         return load_or_create_secret_key(self.data_directory.secret_key)
 
+    def old_secret_keys(self) -> list[bytes]:
+        """Return the previous secret key while it is being rotated, else nothing. Raises SetupError."""
+        text = self.settings.old_secret_key.get_secret_value()
+        return [decode_secret_key(text, "HEADWATER_OLD_SECRET_KEY")] if text else []
+
     def create_data_directory(self) -> None:
         """Create the data directory of a process that runs without `headwater up`.
 

@@ -49,8 +49,9 @@ class EnvironmentSpec:
 
 
 KAFKA_SECRETS = tuple(f"kafka_{member}" for member in kafka_security.SECRETS)
-CONTROLLER = EnvironmentSpec(("database_url", "redis_url", "secret_key", *KAFKA_SECRETS), (*LIBPQ, *GOOGLE, *PROXIES))
-API = EnvironmentSpec(("database_url", "redis_url", "secret_key", *KAFKA_SECRETS, "kafka_reader_password"), LIBPQ)
+STORE_SECRETS = ("database_url", "redis_url", "secret_key", "old_secret_key")
+CONTROLLER = EnvironmentSpec((*STORE_SECRETS, *KAFKA_SECRETS), (*LIBPQ, *GOOGLE, *PROXIES))
+API = EnvironmentSpec((*STORE_SECRETS, *KAFKA_SECRETS, "kafka_reader_password"), LIBPQ)
 PRICES = EnvironmentSpec(("redis_url", *KAFKA_SECRETS))
 INGEST = EnvironmentSpec(KAFKA_SECRETS, PROXIES)
 

@@ -17,7 +17,7 @@ from headwater.model.kafka_security import KafkaSecurity
 from headwater.settings import SECRETS, Settings, environment_variable, file_environment_variable, secret_file
 
 PIPE_WIDTH = 250
-DATABASE = ("data_dir", "database_url", "secret_key")
+DATABASE = ("data_dir", "database_url", "secret_key", "old_secret_key")
 """The settings with which a command connects to the database."""
 KAFKA = ("data_dir", "kafka_bootstrap_servers", *(f"kafka_{member}" for member in KafkaSecurity.model_fields))
 """The settings with which a command connects to Kafka."""
