@@ -22,8 +22,6 @@ def build_transforms(
     ]
 
 
-MAX_IN_FLIGHT = 3
-"""How many batches may be in flight: one is delivered, one is in a script, and one is in a set filter between them."""
 STEP_TIMEOUT_S = 0.25
 """How long `step` waits for a result. A script may take longer: the worker serves its group in between."""
 

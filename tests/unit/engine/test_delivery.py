@@ -5,7 +5,8 @@ import json
 import time
 from dataclasses import replace
 
-from headwater.engine.delivery import MAX_MESSAGE_BYTES, AtLeastOnce, DeadLetters
+from headwater.engine.at_least_once import AtLeastOnce
+from headwater.engine.dead_letters import MAX_MESSAGE_BYTES, DeadLetters
 from headwater.engine.pipeline import InFlightBatch
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.sinks.kafka import KafkaSink
