@@ -63,6 +63,7 @@ class AtLeastOnce:
         return self._producer.flush(timeout_s)
 
     def commit(self, positions: Positions) -> None:
+        """Forget the rejected records before these positions, which the worker commits to the source."""
         if positions:
             self._rejected.committed()
         if self._one_record_per_batch and not self._rejected.one_record_per_batch:

@@ -1,6 +1,7 @@
 """The protocol of deliveries, which write batches to the sinks and the dead-letter topic, and commit them.
 
-Data flows one way, from the source through the transforms to the delivery: a delivery never calls the source.
+Data flows one way, from the source through the transforms to the delivery. A delivery does not know the source: whoever
+builds it passes the functions that return the ids of source records and the consumer group of a transaction.
 Implementations: at_least_once.py, exactly_once.py, and prices/worker.py, which delivers to the price store.
 """
 

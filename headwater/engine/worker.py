@@ -298,6 +298,8 @@ class Worker:
         self._isolation.committed(positions)
         self._waiting.kafka.reset()
 
+    # Recover
+
     def _has_rejections(self) -> bool:
         """Return whether Kafka has rejected a record since the last commit.
 
