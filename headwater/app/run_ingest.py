@@ -105,7 +105,9 @@ class IngestTarget:
     def open(self) -> Iterator[tuple[StreamWriter, bytes | None]]:
         """Open a writer, and read the last stored position of the ingest. Raises BrokerUnavailable."""
         topics = sorted({POSITIONS_TOPIC, *(target.topic for target in self.targets.values())})
-        producer = TransactionalKafkaProducer(self.access, topics, "", transactional_id(self.name))
+        producer = TransactionalKafkaProducer(
+            self.access, topics, source_topic="", transactional_id=transactional_id(self.name)
+        )
         try:
             CancelToken(self.stop).run_abandonable(partial(_begin, producer))
             position = read_table(self.access, POSITIONS_TOPIC, self.stop).get(self.name.encode())

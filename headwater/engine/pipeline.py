@@ -27,8 +27,6 @@ def output_to_script(configs: Sequence[TransformConfig], position: int) -> bool:
     return any(config.is_script for config in configs[position + 1 :])
 
 
-MAX_IN_FLIGHT = 3
-"""How many batches may be in flight: one is delivered, one is in a script, and one is in a set filter between them."""
 STEP_TIMEOUT_S = 0.25
 """How long `step` waits for a result. A script may take longer: the worker serves its group in between."""
 

@@ -95,6 +95,7 @@ class KafkaSource:
         access: KafkaAccess,
         topic: str,
         group: str,
+        *,
         instance_id: str | None = None,
         starts: Callable[[list[int], str], Positions] | None = None,
     ) -> None:
@@ -617,4 +618,4 @@ def _blocked_message(topic: str, partition: int, last_stable: int) -> str:
 def build(spec: WorkerSpec, slot: int) -> KafkaSource:
     """Return the source of one worker: a static member, so that a restarted worker gets its partitions back."""
     access = spec.source if isinstance(spec.source, KafkaAccess) else spec.kafka
-    return KafkaSource(access, spec.source_topic, spec.source_group, f"{spec.config_id}-{slot}")
+    return KafkaSource(access, spec.source_topic, spec.source_group, instance_id=f"{spec.config_id}-{slot}")

@@ -8,7 +8,8 @@ import pytest
 
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.brokers.topic_monitor import LeaderCheck
-from headwater.engine.delivery import AtLeastOnce, DeadLetters
+from headwater.engine.at_least_once import AtLeastOnce
+from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
@@ -72,8 +73,8 @@ def worker(kafka: KafkaServer, access: KafkaAccess, source: str, sink: str) -> W
     )
     group = kafka.unique("group")
     kafka.commit(group, source, {0: 0})
-    metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), "d", group, "w"))
-    return Worker(KafkaSource(kafka.access, source, group, "slot-0"), [], delivery, metrics)
+    metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), deployment_id="d", group=group, owner="w"))
+    return Worker(KafkaSource(kafka.access, source, group, instance_id="slot-0"), [], delivery, metrics)
 
 
 def outputs(kafka: KafkaServer, topic: str) -> list[int]:
