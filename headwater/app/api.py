@@ -142,8 +142,8 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         prices=Prices(RedisPrices(client), utc_now, filter_outliers=settings.price_filter),
         quotas=quotas,
         bindings=bindings,
-        kafka=_endpoint(endpoints),
-        limits=_limits(endpoints),
+        kafka=_reader_endpoint(endpoints),
+        limits=_rate_limits(endpoints),
         probes={
             "database": database.doorbell.value,
             "set_store": lambda: client.call("PING"),
@@ -175,7 +175,7 @@ def _lag(bindings: Bindings, broker: ClusterAdmin) -> Callable[[Source, str], in
     return lag
 
 
-def _limits(endpoints: Endpoints) -> RateLimits | None:
+def _rate_limits(endpoints: Endpoints) -> RateLimits | None:
     settings = endpoints.settings
     if not settings.rate_limit:
         return None
@@ -183,7 +183,7 @@ def _limits(endpoints: Endpoints) -> RateLimits | None:
     return RateLimits(RedisTokenBuckets(client), settings.rate_limit, settings.rate_burst)
 
 
-def _endpoint(endpoints: Endpoints) -> KafkaEndpoint:
+def _reader_endpoint(endpoints: Endpoints) -> KafkaEndpoint:
     """Return how readers connect to Kafka, as the response of a deploy shows it."""
     readers = endpoints.reader_kafka()
     return KafkaEndpoint(

@@ -16,9 +16,9 @@ import headwater
 from headwater.app.backup_archive import Archive, ArchiveWriter, reading, writing
 from headwater.app.data_directory import DataDirectory
 from headwater.app.endpoints import Endpoints
-from headwater.brokers.embedded.files import write_private
 from headwater.controller.leadership import CONTROLLER_LEASE
 from headwater.errors import SetupError
+from headwater.private_files import write_private
 from headwater.settings import Settings
 from headwater.stores.redis import backup as set_backup
 from headwater.stores.redis.client import Client, connect
@@ -38,7 +38,7 @@ def backup(settings: Settings, path: Path, *, with_key: bool = True) -> dict[str
 
     The data directory is locked meanwhile: no restore can start during a backup, and no backup during a restore.
     """
-    endpoints = _addresses(settings)
+    endpoints = _endpoints(settings)
     path = path.expanduser().absolute()
     with _without_restore(endpoints.data_directory), _set_store(endpoints) as client, writing(path) as archive:
         key = endpoints.secret_key()
@@ -83,9 +83,7 @@ def verify(path: Path) -> dict[str, Any]:
 def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[str, Any]:
     """Replace the data of an installation by a backup. Returns the manifest. Raises SetupError, Unavailable.
 
-    replace: also restore into an installation that holds data. Its database file, secret key and set store are renamed
-    and kept.
-
+    With `replace`, the installation may hold data. Its database file, secret key and set store are renamed and kept.
     After an interrupted restore, no process starts on the data directory until a restore has succeeded.
     """
     endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
@@ -115,7 +113,7 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
         return archive.manifest
 
 
-def _addresses(settings: Settings) -> Endpoints:
+def _endpoints(settings: Settings) -> Endpoints:
     endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
     if not settings.database_url.get_secret_value():
         endpoints.require_data_directory("HEADWATER_DATABASE_URL")
@@ -270,7 +268,7 @@ def _restore_files(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
 def _set_store(endpoints: Endpoints, *, locked: bool = False) -> Iterator[Client]:
     """Open a client of the set store. The embedded set store is started when `headwater up` does not run.
 
-    locked: whether this process holds the lock of `up`, so that no other process can run the embedded set store.
+    `locked` says whether this process holds the lock of `up`, so that no other process can run the embedded set store.
     """
     if not endpoints.embeds_valkey or (not locked and endpoints.data_directory.is_locked("up")):
         client = connect(endpoints.redis_url(), answer_timeout_s=ANSWER_TIMEOUT_S)

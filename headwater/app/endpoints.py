@@ -164,7 +164,7 @@ class Endpoints:
     def require_data_directory(self, setting: str) -> None:
         """Raise SetupError when the data directory does not exist. A mistyped path must not create a new directory.
 
-        setting: the setting that makes the data directory unnecessary, for the message.
+        `setting` is the setting that makes the data directory unnecessary, for the message.
         """
         if not self.data_directory.path.exists():
             raise SetupError(

@@ -93,7 +93,7 @@ def load(flags: dict[str, Any]) -> Settings:
 
 
 def setting_source(name: str, settings: Settings, flags: Mapping[str, Any]) -> str:
-    """Return the source of a setting's value. flags: the values of the flags by setting; None for an omitted flag."""
+    """Return the source of a setting's value. `flags` has the value of each setting's flag; None for an omitted one."""
     if flags[name] is not None:
         return "flag"
     if name in SECRETS and secret_file(name) is not None:

@@ -74,7 +74,10 @@ class HttpReply(NamedTuple):
 class RetriableError(Exception):
     """A request failed, and may succeed when it is sent again.
 
-    after_s: the node's Retry-After in seconds, or 0. error: the exception class to raise when all attempts fail.
+    Attributes:
+        reason: What is wrong.
+        after_s: The node's Retry-After in seconds, or 0.
+        error: The exception class to raise when all attempts fail.
     """
 
     def __init__(self, reason: str, after_s: float = 0.0, error: type[NodeUnavailable] = NodeUnavailable) -> None:
@@ -85,7 +88,7 @@ class RetriableError(Exception):
 
 
 class RateLimiter:
-    """Spaces calls evenly. rate: calls per second, 0 for no limit."""
+    """Spaces calls evenly. `rate` is the number of calls per second, 0 for no limit."""
 
     def __init__(self, rate: float, clock: Callable[[], float], sleep: Callable[[float], object]) -> None:
         self._interval_s = 1 / rate if rate else 0.0
@@ -107,8 +110,14 @@ class RateLimiter:
 class Endpoint:
     """Sends JSON-RPC requests to one URL of a node.
 
-    rate: calls per second, 0 for no limit. cancel_token: once it is set, waits end and nothing is retried.
-    attempts: the most times that a failing request is sent.
+    Args:
+        url: The URL.
+        rate: The calls per second; 0 for no limit.
+        cancel_token: Once it is set, waits end and nothing is retried.
+        clock: Returns monotonic seconds.
+        sleep: Waits for some seconds. The default ends early when the token is set.
+        timeout: The time-outs of one request.
+        attempts: The most times that a failing request is sent.
 
     Attributes:
         label: The name of the node in logs and errors, without the parts of the host that may be secret.
@@ -143,7 +152,10 @@ class Endpoint:
     def call_with_retries(self, call: Callable[[], T], what: str = "", attempts: int | None = None) -> T:
         """Call a function, and call it again after a RetriableError. Raises NodeUnavailable.
 
-        what: describes the call in the error message. attempts: a lower limit for failures other than rate limiting.
+        Args:
+            call: The function.
+            what: Describes the call in the error message.
+            attempts: A lower limit of attempts, for failures other than rate limiting.
         """
         try:
             return self._retrying(min(attempts or self._attempts, self._attempts))(call)
@@ -187,9 +199,8 @@ class Endpoint:
 
     def _post_once(self, body: bytes) -> httpx2.Response:
         response = self._http.post(self._url, content=body, headers={"Content-Type": "application/json"})
-        if (
-            self._cancel_token.is_set()
-        ):  # httpx2 does not close a connection that was being opened when the client was closed
+        # httpx2 does not close a connection that was being opened when the client was closed.
+        if self._cancel_token.is_set():
             response.extensions["network_stream"].close()
         return response
 
@@ -201,8 +212,10 @@ class Endpoint:
 
 
 def require_success(reply: HttpReply) -> Responses:
-    """Return the responses of a reply by its HTTP status alone. Raises RetriableError, NodeUnavailable,
-    RangeTooLarge."""
+    """Return the responses of a reply, whose HTTP status alone decides.
+
+    Raises RetriableError, NodeUnavailable, RangeTooLarge.
+    """
     status, body = reply.status, reply.body
     if status == httpx2.codes.CONTENT_TOO_LARGE:
         raise RangeTooLarge("The node refuses a request of this size (HTTP 413).")

@@ -104,9 +104,10 @@ _Options = TypeVar("_Options", bound=IngestOptions)
 
 
 def read_options(model: type[_Options], given: Mapping[str, Any], entry: str = "") -> _Options:
-    """Validate options from flags or from an entry of a file. entry: the name of the entry; empty for flags.
+    """Validate options from flags or from an entry of a file.
 
-    Raises SetupError for the first invalid option, without its value, which may be a URL with a key.
+    `entry` is the name of the entry; empty for flags. Raises SetupError for the first invalid option, without its
+    value, which may be a URL with a key.
     """
     try:
         return model.model_validate(given)

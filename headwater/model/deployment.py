@@ -262,8 +262,9 @@ def worker_user(deployment_id: str) -> str:
 
 
 def consumer_group(deployment_id: str) -> str:
-    """Return the consumer group that the deploy response suggests. Readers may use any group with the prefix
-    `dep-<id>.`.
+    """Return the consumer group that the deploy response suggests.
+
+    Readers may use any group with the prefix `dep-<id>.`.
     """
     return f"{reader_user(deployment_id)}.main"
 

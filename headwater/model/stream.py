@@ -19,7 +19,7 @@ _FILES = resources.files("headwater.model") / "catalog"
 
 
 class RecordField(NamedTuple):
-    """A member of a record. type: a type name of JSON Schema."""
+    """A member of a record. `type` is a type name of JSON Schema."""
 
     type: str
     nullable: bool

@@ -361,7 +361,7 @@ class KafkaSource:
         """Raise errors that the client has reported, and restart a consumer or partition that has stalled."""
         self._errors.check()
         if self._consumer.fatal is not None:
-            raise self._describe(self._consumer.fatal)
+            raise self._to_headwater_error(self._consumer.fatal)
         self._collect_failed_commits()
         new_state = self._monitor.poll()
         if new_state is not None:
@@ -382,9 +382,9 @@ class KafkaSource:
                 self._out_of_range[error.partition] = error
             return
         if error.code == KafkaError._FATAL:
-            raise self._describe(self._consumer.read_fatal_error())
+            raise self._to_headwater_error(self._consumer.read_fatal_error())
         if error.code in _FENCED or (error.partition not in self._assigned and error.code not in _RETRIABLE):
-            raise self._describe(KafkaError(error.code, error.text))
+            raise self._to_headwater_error(KafkaError(error.code, error.text))
         if error.code not in _RETRIABLE:
             self._mark_unreadable(error)
 
@@ -405,7 +405,7 @@ class KafkaSource:
             del self._unreadable[partition]
             self._retrying.discard(partition)
 
-    def _describe(self, error: KafkaError) -> HeadwaterError:
+    def _to_headwater_error(self, error: KafkaError) -> HeadwaterError:
         if error.code() in _FENCED:
             return Fenced(f"Another worker has replaced this one in the consumer group: {error.str()}.")
         if error.fatal():
@@ -465,7 +465,7 @@ class KafkaSource:
             self._epochs.set_start(offset)
         self._apply_pauses([offset.partition for offset in offsets])
 
-    # Gaps: librdkafka has stopped reading a partition, because its next offset is out of range.
+    # Gaps. librdkafka stops reading a partition whose next offset is out of range.
 
     def _skip_gaps(self) -> None:
         """Move partitions that are out of range to their first offset.
@@ -519,6 +519,8 @@ class KafkaSource:
         }
         return dict(sorted((blocked | self._unreadable | messages).items()))
 
+    # What the engine controls
+
     def seek(self, positions: Positions) -> None:
         if positions.keys() - self._assigned:
             # To read only the partitions that are left would skip records; a new worker reads the committed positions.
@@ -548,16 +550,15 @@ class KafkaSource:
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
         self._collect_failed_commits()
-        self._failed_commits.update(positions)
-        requested, self._failed_commits = self._failed_commits, {}
+        requested, self._failed_commits = self._failed_commits | positions, {}
         owned = {p: position for p, position in requested.items() if p in self._assigned}
         if not owned:
             return
-        self._requested_commits.update(requested)
+        self._requested_commits.update(owned)
         try:
             self._consumer.commit(self._with_metadata(owned), COMMIT_TIMEOUT_S if wait else 0)
         except KafkaException as error:
-            self._failed_commits.update(requested)
+            self._failed_commits.update(owned)
             raise broker_unavailable_error(error, self._access) from error
 
     def _with_metadata(self, positions: Positions) -> list[PartitionOffset]:

@@ -100,7 +100,7 @@ class _PendingScriptBatch:
     def wait(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         while not self.done() and (left_s := deadline - time.monotonic()) > 0:
-            self._sandbox.pause(left_s)
+            self._sandbox.wait_for_event(left_s)
 
     def result(self) -> Outcome:
         self._sandbox.wait(self._script_batch)

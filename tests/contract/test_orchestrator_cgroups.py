@@ -12,7 +12,7 @@ import pytest
 from headwater.model.deployment import Status, WorkerStatus
 from headwater.orchestrators.cgroups import BASE_FILE, WorkerGroups, find_groups
 from headwater.orchestrators.memory_usage import RECENT_S
-from headwater.orchestrators.process import MEMORY_EVERY_S, ProcessOrchestrator
+from headwater.orchestrators.process import MEMORY_CHECK_INTERVAL_S, ProcessOrchestrator
 from headwater.orchestrators.slot import OVER_LIMIT_REASON, SCRIPTS_KILLED_MESSAGE
 from tests.contract.test_orchestrator import MEMORY_LIMIT, Clock, process_orchestrator, ready, worker_set
 from tests.support.waiting import until
@@ -43,7 +43,7 @@ def processes(tmp_path: Path, clock: Clock, groups: WorkerGroups) -> Iterator[Pr
 
 
 def folders(groups: WorkerGroups) -> list[Path]:
-    return list(groups._base.glob(f"{groups._prefix}*"))
+    return list(groups.base.glob(f"{groups._prefix}*"))
 
 
 def worker(processes: ProcessOrchestrator) -> WorkerStatus:
@@ -88,7 +88,7 @@ def test_a_kill_of_what_a_worker_started_is_told_and_no_death_of_the_worker(
     until(ready(processes, "hash887"))
     first = pid(tmp_path)
     until(lambda: processes._slots["d1"][0].worker.process.kills.is_recent)  # type: ignore[union-attr]
-    clock.added_s += RECENT_S + MEMORY_EVERY_S
+    clock.added_s += RECENT_S + MEMORY_CHECK_INTERVAL_S
     told: list[str] = []
 
     def is_told() -> bool:
@@ -120,7 +120,7 @@ time.sleep(600)
         assert other.stdout.readline() == b"ready\n"
         assert len(folders(groups)) == 1
         other.kill()
-    assert Path((tmp_path / "workers" / BASE_FILE).read_text()) == groups._base
+    assert Path((tmp_path / "workers" / BASE_FILE).read_text()) == groups.base
 
     def is_removed() -> bool:
         found = find_groups(tmp_path / "workers", MEMORY_LIMIT)

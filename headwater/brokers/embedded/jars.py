@@ -26,10 +26,11 @@ _OWN_CLUSTER: Final = "or name a Kafka cluster of your own with --kafka-bootstra
 
 
 def fetch_jars(cache_dir: Path) -> list[Path]:
-    """Return the jars in class path order. Downloads them when they are not in the cache, which takes minutes.
+    """Return the jars in class path order.
 
-    Several processes may call this at once. Raises SetupError when there is no Maven, the download fails, a jar has
-    another sum, or the cache is not writable.
+    Downloads them when the cache has none for this pom.xml, which takes minutes. Several processes may call this at
+    once. Raises SetupError when there is no Maven, the download fails, a jar has another sum, or the cache is not
+    writable.
     """
     folder = cache.ensure(jars_dir(cache_dir), _download)
     return sorted(folder.glob("*.jar"))

@@ -24,7 +24,7 @@ HARNESS = Path(deno_command.__file__).with_name("harness") / "records.js"
 
 
 def page() -> str:
-    """One table per place where a limit shows."""
+    """Return the page: one table per group of limits."""
     return document(
         "Limits",
         "A request that exceeds a limit is rejected as a whole, never truncated, and the error names the limit.",

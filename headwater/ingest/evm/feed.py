@@ -8,7 +8,7 @@ import structlog
 
 from headwater.errors import IngestStopped, NodeUnavailable
 from headwater.ingest.base import Step
-from headwater.ingest.evm.block_fetcher import Fetcher
+from headwater.ingest.evm.block_fetcher import BlockFetcher
 from headwater.ingest.evm.completeness import SPRINTS
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.final_blocks import FinalBlocks
@@ -37,8 +37,13 @@ log = structlog.get_logger(__name__)
 class EvmFeed:
     """Implements ingest.base.Feed.
 
-    zerolag: the entities that have a zerolag stream. tokens: the known tokens by address. stop: cancels the feed's
-    waits.
+    Args:
+        options: The options of the ingest.
+        decoder: Decodes logs for the stream `decoded_log`.
+        tokens: The known tokens, by address.
+        zerolag: The entities that have a zerolag stream.
+        read_back: Reads records that were written to the zerolag streams before.
+        stop: Cancels the feed's waits.
     """
 
     def __init__(
@@ -91,7 +96,7 @@ class EvmFeed:
         clients = [
             RpcClient(url.get_secret_value(), self._stop, rate=options.rate, attempts=attempts) for url in options.rpc
         ]
-        return NodePool([Fetcher(client, options.fetch) for client in clients])
+        return NodePool([BlockFetcher(client, options.fetch) for client in clients])
 
     def _load_position(self, nodes: NodePool, position: bytes | None) -> Position:
         chain = find_chain(self._options.chain)

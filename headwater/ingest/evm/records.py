@@ -193,7 +193,10 @@ _make_erc1155: Callable[..., _Erc1155] = _Erc1155
 class Converter:
     """Converts the logs of blocks to records.
 
-    chain: the prefix of keys. decoder: None to omit `decoded_log`. tokens: known tokens by address.
+    Args:
+        chain: The prefix of keys.
+        decoder: Decodes logs; None to omit `decoded_log`.
+        tokens: The known tokens, by address.
     """
 
     def __init__(self, chain: str, decoder: Decoder | None, tokens: Mapping[str, Token]) -> None:

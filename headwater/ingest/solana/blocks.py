@@ -125,13 +125,17 @@ class TransactionEntry(_Struct):
 
 
 class BlockLink(_Struct):
-    """A block without its transactions. parent_slot: the slot of the previous block; slots between them are skipped."""
+    """A block without its transactions.
+
+    Attributes:
+        parent_slot: The slot of the previous block. The slots between the two are skipped.
+    """
 
     parent_slot: int
 
 
 class Block(BlockLink):
-    """A block with its transactions. block_time: seconds since the epoch."""
+    """A block with its transactions. `block_time` is in seconds since the epoch."""
 
     blockhash: str
     transactions: list[TransactionEntry]
@@ -162,7 +166,7 @@ class Instruction(NamedTuple):
 
 
 class DecodedTransaction(NamedTuple):
-    """A transaction, decoded from either encoding. lookups: None in a legacy transaction, which can't have any."""
+    """A transaction, decoded from either encoding. `lookups` is None in a legacy transaction, which can't have any."""
 
     version: str
     signatures: list[str]

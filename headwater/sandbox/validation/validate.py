@@ -25,7 +25,7 @@ _slots = threading.BoundedSemaphore(MAX_CONCURRENT_VALIDATIONS)
 def validation_sandbox(*, jit: bool = False, validates: bool = False) -> Iterator[Sandbox]:
     """Open a short-lived sandbox. Blocks while MAX_CONCURRENT_VALIDATIONS others are open. Thread-safe.
 
-    validates: the child strips TypeScript types, and refuses a script whose top level reads the time or a random
+    With `validates`, the child strips TypeScript types, and refuses a script whose top level reads the time or a random
     number.
     """
     with _slots, Sandbox(engine=deno_command(jit=jit, validates=validates), spare=False) as sandbox:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from headwater.brokers.base import SUBSCRIPTION_LEASE_S
+from headwater.brokers.base import ACK_DEADLINE_S
 from headwater.errors import BrokerUnavailable, SourceGap, WorkerError
 from headwater.model.natural_key import natural_key
 from headwater.model.record import RecordBatch
@@ -150,7 +150,7 @@ class TestPositions:
         successor = queue.source()
         joined(successor)
         assert values(read(successor, 3)) == [b"a", b"b", b"c"]
-        assert time.monotonic() - since < SUBSCRIPTION_LEASE_S / 2  # without waiting for the end of a lease
+        assert time.monotonic() - since < ACK_DEADLINE_S / 2  # without waiting for the end of a lease
 
     def test_seek(self, queue: QueueBench) -> None:
         source = queue.source()
@@ -229,7 +229,7 @@ class TestRepeats:
         fake_queue.server.publish(fake_queue.topic, [b"a"])
         read(source, 1, commit=False)
         joined(other)
-        end = time.monotonic() + SUBSCRIPTION_LEASE_S + 5
+        end = time.monotonic() + ACK_DEADLINE_S + 5
         while time.monotonic() < end:
             assert not other.poll(10, POLL_S)
 

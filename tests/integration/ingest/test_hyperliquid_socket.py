@@ -52,14 +52,14 @@ class Store:
 @dataclass
 class Ingest:
     store: Store = field(default_factory=Store)
-    meters: IngestMetrics = field(default_factory=IngestMetrics)
+    metrics: IngestMetrics = field(default_factory=IngestMetrics)
     stop: threading.Event = field(default_factory=threading.Event)
 
     @contextmanager
     def running(self, server: HyperliquidServer, **options: Any) -> Iterator["Ingest"]:
         feed = WebSocketFeed(HyperliquidOptions(name="t", ws=server.url, **options), self.stop)
         self.stop.clear()
-        arguments = (feed, self.store.open, self.stop, self.meters, Backoff(0.01, 0.1))
+        arguments = (feed, self.store.open, self.stop, self.metrics, Backoff(0.01, 0.1))
         thread = threading.Thread(target=run, args=arguments)
         thread.start()
         try:
@@ -99,8 +99,8 @@ def test_trades_through_cuts_repeats_and_snapshots(server: HyperliquidServer) ->
                 subscribed(server, "BTC")
         until(lambda: len(ingest.store.tids()) == 60, what="all trades")
     assert ingest.store.tids() == [1000 + number for number in range(60)]
-    assert ingest.meters.gaps == 0
-    assert ingest.meters.skipped["repeated trade"] > 0
+    assert ingest.metrics.gaps == 0
+    assert ingest.metrics.skipped["repeated trade"] > 0
     value = json.loads(ingest.store.records[0].value)
     assert value == {**trade("BTC", 0), "block_number": None, "trade_index": 0}
     assert [json.loads(record.value)["trade_index"] for record in ingest.store.records] == [0, 1, 2] * 20
@@ -125,7 +125,7 @@ def test_a_gap_that_no_snapshot_closes_is_told(server: HyperliquidServer) -> Non
     missed = [trade("BTC", number) for number in range(10, 10 + 3 * server.snapshot)]
     server.tell(*missed)
     with ingest.running(server, coins=("BTC",)):
-        until(lambda: ingest.meters.gaps == 1, what="a gap")
+        until(lambda: ingest.metrics.gaps == 1, what="a gap")
     assert ingest.store.tids() == [1000, *(one["tid"] for one in missed[-server.snapshot :])]
 
 
@@ -138,7 +138,7 @@ def test_a_restart_goes_on_where_the_snapshot_reaches_back(server: HyperliquidSe
             until(lambda size=first + 5: len(ingest.store.records) == size, what="trades while it ran")  # type: ignore[misc]
         server.tell(*[trade("BTC", number) for number in range(first + 5, first + 10)])
     assert ingest.store.tids() == [1000 + number for number in range(25)]
-    assert ingest.meters.gaps == 0
+    assert ingest.metrics.gaps == 0
 
 
 def test_blocks_of_the_explorer(server: HyperliquidServer) -> None:
@@ -153,14 +153,14 @@ def test_blocks_of_the_explorer(server: HyperliquidServer) -> None:
         server.tell_blocks(block(7))
         until(lambda: len(ingest.store.records) == 4, what="blocks")
     assert [json.loads(record.value) for record in ingest.store.records] == [block(n) for n in (1, 2, 3, 7)]
-    assert (ingest.meters.gaps, ingest.meters.skipped) == (1, {"repeated block": 1})
-    assert ingest.meters.time_ms == 5007
+    assert (ingest.metrics.gaps, ingest.metrics.skipped) == (1, {"repeated block": 1})
+    assert ingest.metrics.time_ms == 5007
 
 
 def test_a_coin_that_does_not_exist(server: HyperliquidServer, capsys: pytest.CaptureFixture[str]) -> None:
     ingest = Ingest()
     with ingest.running(server, coins=("BTC", "DOGE2")):
-        until(lambda: ingest.meters.errors > 1, what="errors")
+        until(lambda: ingest.metrics.errors > 1, what="errors")
     told = capsys.readouterr().out
     assert "Invalid subscription DOGE2" in told
     assert "secret" not in told
@@ -172,7 +172,7 @@ def test_a_server_that_confirms_nothing(server: HyperliquidServer, capsys: pytes
     server.silent = True
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):
-        until(lambda: ingest.meters.errors > 0, what="an error")
+        until(lambda: ingest.metrics.errors > 0, what="an error")
     assert "did not confirm 1 requests: BTC" in capsys.readouterr().out
 
 
@@ -184,9 +184,9 @@ def test_a_connection_is_kept_alive_and_given_up_when_silent(
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):
         until(lambda: server.pings > 5, what="pings")
-        assert ingest.meters.errors == 0, "a pong is a sign of life"
+        assert ingest.metrics.errors == 0, "a pong is a sign of life"
         server.silent = True
-        until(lambda: ingest.meters.errors > 0, what="an error")
+        until(lambda: ingest.metrics.errors > 0, what="an error")
     assert "was silent for 1 s" in capsys.readouterr().out
 
 
@@ -195,7 +195,7 @@ def test_no_server(capsys: pytest.CaptureFixture[str]) -> None:
         gone = HyperliquidServer(port=server.port)
     ingest = Ingest()
     with ingest.running(gone, coins=("BTC",)):
-        until(lambda: ingest.meters.errors > 1, what="errors")
+        until(lambda: ingest.metrics.errors > 1, what="errors")
     told = capsys.readouterr().out
     assert "Connection refused" in told
     assert "secret" not in told
@@ -211,4 +211,4 @@ def test_a_message_that_can_not_be_read_is_counted(server: HyperliquidServer) ->
         server.send_raw('{"channel":"trades","data":' + "[" * 10_000 + "]" * 10_000 + "}")
         server.tell(trade("BTC", 1))
         until(lambda: len(ingest.store.records) == 1, what="the trade")
-    assert ingest.meters.skipped == {"unreadable message": 3}
+    assert ingest.metrics.skipped == {"unreadable message": 3}

@@ -112,7 +112,7 @@ def test_refused_when_saved_and_when_tried(alice: User, script: str, detail: str
     [
         (
             "function process(r) { try { return { n: Buffer.from(r.a) } } catch (e) { return { error: e.name } } }",
-            ["nothing but an error", "`Buffer` (line 1, column 41), which nobody defines"],
+            ["nothing but an error", "`Buffer` (line 1, column 41), which is not defined"],
         ),
         ("function process(r) { BigInt.prototype.toJSON = () => 1; return r; }", ["built-ins are frozen"]),
         ("async function send(r) { await r } function process(r) { send(r); return r; }", ["what follows never runs"]),

@@ -81,7 +81,7 @@ class MemoryClusterAdmin:
             committed = {number: commits[topic, number] for number in range(count) if (topic, number) in commits}
             missing = [number for number in range(count) if number not in committed]
             if missing and self.members[group]:
-                raise BrokerUnavailable(base.group_has_members(group))
+                raise BrokerUnavailable(base.group_has_members_message(group))
             start = "earliest" if committed else start_at
             starts = {number: _offset(self.logs[topic][number], start) for number in missing}
             if starts:

@@ -8,8 +8,8 @@ import pytest
 from headwater.app.up import supervised, wait_until_serving
 from headwater.children import spawn
 from headwater.errors import SetupError
-from headwater.process_manager import SupervisedProcess
 from headwater.settings import Settings
+from headwater.supervisor import SupervisedProcess
 
 
 def test_an_essential_child_that_refuses_ends_the_start() -> None:
