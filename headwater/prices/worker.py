@@ -5,6 +5,7 @@ Positions are stored together with the price states. They are also committed to 
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from headwater.engine.delivery import UNLIMITED, Backpressure
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
@@ -13,7 +14,7 @@ from headwater.engine.worker import Worker
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.prices.fold import PriceFold
 from headwater.sources.base import Positions, Source
-from headwater.transforms.base import PendingBatch
+from headwater.transforms.base import DeferredBatch, PendingBatch
 
 CHECKPOINT_S = 0.5
 """Seconds between writes. A price is about this old when a reader asks for it, or older when writes are slow."""
@@ -36,30 +37,14 @@ class FoldTransform:
 
     def start(self, batch: RecordBatch) -> PendingBatch:
         """See Transform."""
-        return _Folding(self._fold, batch)
+        return DeferredBatch(partial(self._fold_batch, batch))
+
+    def _fold_batch(self, batch: RecordBatch) -> Outcome:
+        self._fold.fold(batch)
+        return Outcome(RecordBatch.empty(batch.topic))
 
     def close(self) -> None:
         """See Transform."""
-
-
-class _Folding:
-    """A batch whose ticks are folded by `result`."""
-
-    def __init__(self, fold: PriceFold, batch: RecordBatch) -> None:
-        self._fold = fold
-        self._batch = batch
-
-    def done(self) -> bool:
-        """Return True: `result` blocks for computation only."""
-        return True
-
-    def wait(self, timeout_s: float) -> None:
-        """See PendingBatch."""
-
-    def result(self) -> Outcome:
-        """See PendingBatch."""
-        self._fold.fold(self._batch)
-        return Outcome(RecordBatch.empty(self._batch.topic))
 
 
 class PriceDelivery:
