@@ -1,5 +1,6 @@
 """Fixtures shared by all tests; the real servers are in tests/support."""
 
+import os
 from typing import Any
 
 import hypothesis
@@ -36,7 +37,10 @@ def pytest_configure() -> None:
 
 # On a fresh machine the first example with text waits for Hypothesis's table of characters, and no test asserts times.
 hypothesis.settings.register_profile(
-    "headwater", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "headwater",
+    max_examples=100 if "CI" in os.environ else 30,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("headwater")
 
