@@ -42,7 +42,7 @@ class RequestMiddleware:
         try:
             await self._app(inner_scope, receive, response)
         finally:
-            self._metrics.observe(method, _route(inner_scope), response.status, time.perf_counter() - started_at)
+            self._metrics.record_request(method, _route(inner_scope), response.status, time.perf_counter() - started_at)
 
 
 class Problems:
@@ -61,13 +61,13 @@ class Problems:
             return
         has_started = False
 
-        async def noting_send(message: Message) -> None:
+        async def tracked_send(message: Message) -> None:
             nonlocal has_started
             has_started = True
             await send(message)
 
         try:
-            await self._app(scope, receive, noting_send)
+            await self._app(scope, receive, tracked_send)
         except HeadwaterError as error:
             await problem_response_of(error).response(Request(scope))(scope, receive, send)
         except Exception:

@@ -85,7 +85,7 @@ def serve(settings: Settings, fd: int | None) -> None:
     allow_open_files(settings.http_connections)
     with connect_database(endpoints) as database:
         app = create_api(_services(endpoints, database, endpoints.set_store()))
-        config = server_config(app, settings, app.state.metrics.refused)
+        config = server_config(app, settings, app.state.metrics.record_refusal)
         sockets = None if fd is None else [socket.socket(fileno=fd)]
         tune_server_memory()
         uvicorn.Server(config).run(sockets)
@@ -144,7 +144,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         quotas=quotas,
         bindings=bindings,
         kafka=_endpoint(endpoints),
-        limits=_limits(endpoints),
+        rate_limits=_rate_limits(endpoints),
         probes={
             "database": database.doorbell.value,
             "set_store": lambda: client.call("PING"),
@@ -176,7 +176,7 @@ def _lag(bindings: Bindings, broker: ClusterAdmin) -> Callable[[Source, str], in
     return lag
 
 
-def _limits(endpoints: Endpoints) -> RateLimits | None:
+def _rate_limits(endpoints: Endpoints) -> RateLimits | None:
     settings = endpoints.settings
     if not settings.rate_limit:
         return None

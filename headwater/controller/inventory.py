@@ -110,7 +110,7 @@ class ExistingResources:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedState:
     """The deployments and configurations of the resources, by their state in the database.
 

@@ -56,7 +56,7 @@ class NodeFeed:
         if not self._folder.is_dir():
             raise NodeUnavailable(f"The folder {self._folder}, to which the node writes its data, does not exist.")
         stored = read_node_position(position, self._name)
-        node = _Node(self._folder, frozenset(self._entities), stored, self._now, self._quiet_s)
+        node = _Node(root=self._folder, entities=frozenset(self._entities), stored=stored, now=self._now, idle_yield_s=self._quiet_s)
         try:
             if position is None and not self._from_start:
                 node.skip_to_end()
@@ -77,6 +77,7 @@ class _Node:
 
     def __init__(
         self,
+        *,
         root: Path,
         entities: frozenset[Entity],
         stored: NodePosition,
@@ -97,11 +98,11 @@ class _Node:
         self._folders = {
             kind: [
                 FolderBlocks(
-                    folder,
-                    FolderReader(root / folder.name, stored.folders.get(folder.name) or FolderPosition(), now),
-                    stored.cursors.get(folder.name) or BlockCursor(),
-                    self._coverage[kind].newest_of(folder.rank),
-                    idle_yield_s,
+                    folder=folder,
+                    reader=FolderReader(root / folder.name, stored.folders.get(folder.name) or FolderPosition(), now),
+                    cursor=stored.cursors.get(folder.name) or BlockCursor(),
+                    newest_ms=self._coverage[kind].newest_of(folder.rank),
+                    quiet_s=idle_yield_s,
                 )
                 for folder in FOLDERS[kind]
             ]

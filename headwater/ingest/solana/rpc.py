@@ -37,7 +37,7 @@ class Rpc:
     retried.
     """
 
-    def __init__(self, url: str, commitment: str, encoding: str, rate: float, cancel_token: CancelToken) -> None:
+    def __init__(self, *, url: str, commitment: str, encoding: str, rate: float, cancel_token: CancelToken) -> None:
         self._commitment = {"commitment": commitment}
         self._whole = {
             **self._commitment,
