@@ -48,8 +48,8 @@ class RequestMiddleware:
 class Problems:
     """Sends a problem document for every exception of the middlewares inside it, unless the response has started.
 
-    A HeadwaterError has the status in PROBLEM_TYPES. Any other exception is logged and gets 500. FastAPI itself turns
-    the errors of routes into responses (`problems.install`); here it only lets unexpected ones through.
+    A HeadwaterError has the status in PROBLEM_TYPES. Any other exception is logged and gets 500. Inside, FastAPI already
+    turns the errors of routes into problem documents (`problems.install`); only unexpected exceptions of routes get here.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -69,6 +69,8 @@ class Problems:
         try:
             await self._app(scope, receive, tracked_send)
         except HeadwaterError as error:
+            if has_started:
+                raise
             await problem_response_of(error).response(Request(scope))(scope, receive, send)
         except Exception:
             log.exception("request failed", request_id=scope["request_id"], method=scope["method"], route=_route(scope))

@@ -86,7 +86,14 @@ def run(settings: Settings) -> None:
         metrics = RedisMetrics(connect(endpoints.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S))
         reconciler = Reconciler(
             orchestrator=orchestrator,
-            executor=Executor(broker=broker, sources=sources, orchestrator=orchestrator, metrics=metrics, flow_locks=flow_locks, require_lease=leadership.require_lease),
+            executor=Executor(
+                broker=broker,
+                sources=sources,
+                orchestrator=orchestrator,
+                metrics=metrics,
+                flow_locks=flow_locks,
+                require_lease=leadership.require_lease,
+            ),
             settings=WorkerSettings(workers_kafka, endpoints.redis_url(), settings.v8_jit, manages_users),
             sources=sources,
             clock=time.monotonic,
@@ -111,7 +118,15 @@ def run(settings: Settings) -> None:
         try:
             collector = PipelineCollector(orchestrator, sources.lag, lambda: sweeper.unknown.deployments)
             with serve_metrics(settings.metrics_port, collector, "--metrics-port"):
-                Controller(leadership=leadership, stores=database, orchestrator=orchestrator, reconciler=reconciler, sweeper=sweeper, purger=purger, clock=time.monotonic).run(stop)
+                Controller(
+                    leadership=leadership,
+                    stores=database,
+                    orchestrator=orchestrator,
+                    reconciler=reconciler,
+                    sweeper=sweeper,
+                    purger=purger,
+                    clock=time.monotonic,
+                ).run(stop)
         finally:
             orchestrator.close()
 
@@ -141,7 +156,13 @@ def _purges(database: Database, sets: SetStore, settings: Settings) -> list[Call
 def sources_of(bindings: Bindings, broker: ClusterAdmin, deployments: DeploymentStore) -> Sources:
     """Return the sources of these bindings, with clients for their Kafka clusters and Pub/Sub projects."""
     clusters = {access: KafkaClusterAdmin(access, 1) for access in bindings.clusters()}
-    return Sources(bindings=bindings, broker=broker, unfinished=deployments.unfinished, clusters=clusters, projects=_projects(bindings.pubsub()))
+    return Sources(
+        bindings=bindings,
+        broker=broker,
+        unfinished=deployments.unfinished,
+        clusters=clusters,
+        projects=_projects(bindings.pubsub()),
+    )
 
 
 def _projects(accesses: Collection[PubSubAccess]) -> dict[PubSubAccess, Subscriptions]:

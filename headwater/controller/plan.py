@@ -187,7 +187,9 @@ def _begin_rollout(desired: DesiredState, wanted: WorkerSet, observed: ObservedS
         if before is not None and before.workers is not None and not observed.workers:
             # After a restart of the controller, the previous revision runs until the hand-over.
             actions.append(EnsureWorkers(before.workers))
-    rollout = RolloutProgress(generation=desired.deployment.generation, revision=desired.target.revision.number, not_ready_since=observed.now)
+    rollout = RolloutProgress(
+        generation=desired.deployment.generation, revision=desired.target.revision.number, not_ready_since=observed.now
+    )
     return Plan((*actions, EnsureWorkers(wanted)), rollout)
 
 

@@ -56,7 +56,13 @@ class NodeFeed:
         if not self._folder.is_dir():
             raise NodeUnavailable(f"The folder {self._folder}, to which the node writes its data, does not exist.")
         stored = read_node_position(position, self._name)
-        node = _Node(root=self._folder, entities=frozenset(self._entities), stored=stored, now=self._now, idle_yield_s=self._quiet_s)
+        node = _Node(
+            root=self._folder,
+            entities=frozenset(self._entities),
+            stored=stored,
+            now=self._now,
+            idle_yield_s=self._quiet_s,
+        )
         try:
             if position is None and not self._from_start:
                 node.skip_to_end()

@@ -51,7 +51,9 @@ def recorded(
     def ids(each: str) -> frozenset[str]:
         return frozenset({each} if each else ())
 
-    return RecordedState(active=ids(active), ended=ids(ended) | frozenset(more_ended), deployed=ids(deployed), undeployed=ids(undeployed))
+    return RecordedState(
+        active=ids(active), ended=ids(ended) | frozenset(more_ended), deployed=ids(deployed), undeployed=ids(undeployed)
+    )
 
 
 BOTH = frozenset({OUT, DLQ})
@@ -130,7 +132,9 @@ class TestRule:
         assert found(topics=frozenset()).names == ResourceNames()
 
     def test_a_user_that_only_has_rules_is_found(self) -> None:
-        inventory = Inventory(topics=frozenset(), users=frozenset(), rules={f"dep-{D}": frozenset({OUT})}, groups=frozenset())
+        inventory = Inventory(
+            topics=frozenset(), users=frozenset(), rules={f"dep-{D}": frozenset({OUT})}, groups=frozenset()
+        )
         assert classify(ExistingResources(inventory), NOTHING).unknown.users == {f"dep-{D}"}
 
 

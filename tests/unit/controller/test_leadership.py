@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from headwater.controller.leadership import MIN_REMAINING_S, CONTROLLER_LEASE, LEASE_TTL_S, Leadership
+from headwater.controller.leadership import CONTROLLER_LEASE, LEASE_TTL_S, MIN_REMAINING_S, Leadership
 from headwater.errors import LeaseLost, StoreUnavailable
 from headwater.model.lease import Leader, current_fence
 from tests.support.memory.leases import MemoryLeases

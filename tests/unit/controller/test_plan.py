@@ -137,7 +137,13 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.requeste
         ),
         pytest.param(
             ROLLING,
-            ObservedState(NOW, workers=[status(OLD)], successors=[status(NEW, ready=False)], rollout=remembered(ROLLING), ensured=True),
+            ObservedState(
+                NOW,
+                workers=[status(OLD)],
+                successors=[status(NEW, ready=False)],
+                rollout=remembered(ROLLING),
+                ensured=True,
+            ),
             [],
             id="successors that prepare are waited for",
         ),
@@ -156,7 +162,9 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.requeste
         pytest.param(
             RUNNING,
             ObservedState(
-                NOW + PARTITION_CHECK_EVERY_S, workers=[status(workers_of(RUNNING, REVISION_1))], rollout=remembered(RUNNING)
+                NOW + PARTITION_CHECK_EVERY_S,
+                workers=[status(workers_of(RUNNING, REVISION_1))],
+                rollout=remembered(RUNNING),
             ),
             [SyncTopics],
             id="but for its partitions, once a minute",
@@ -223,7 +231,9 @@ class TestRecorded:
 
     def test_late_workers_of_a_rollout_are_rolled_back(self) -> None:
         rollout = remembered(ROLLING, not_ready_since=NOW - READY_WITHIN_S - 1)
-        late = ObservedState(NOW, workers=[status(OLD)], successors=[status(NEW, ready=False)], rollout=rollout, ensured=True)
+        late = ObservedState(
+            NOW, workers=[status(OLD)], successors=[status(NEW, ready=False)], rollout=rollout, ensured=True
+        )
         planned = plan(desired(ROLLING), late)
         assert planned.actions[0] == EnsureWorkers(OLD)
         assert recorded(planned) == (Phase.RUNNING, 1, Condition.ROLLED_BACK)
@@ -232,7 +242,9 @@ class TestRecorded:
 
     def test_late_workers_of_a_first_deploy_fail_it(self) -> None:
         rollout = remembered(FIRST, not_ready_since=NOW - READY_WITHIN_S - 1)
-        seen = ObservedState(NOW, workers=[status(workers_of(FIRST, REVISION_1), ready=False)], rollout=rollout, ensured=True)
+        seen = ObservedState(
+            NOW, workers=[status(workers_of(FIRST, REVISION_1), ready=False)], rollout=rollout, ensured=True
+        )
         planned = plan(desired(FIRST), seen)
         assert kinds(planned) == [StopWorkers, StoreObservation]
         assert recorded(planned) == (Phase.FAILED, None, Condition.FAILED)
@@ -242,7 +254,9 @@ class TestRecorded:
     )
     def test_workers_that_keep_dying(self, of: Deployment, limit: int) -> None:
         for deaths in (limit - 1, limit):
-            seen = ObservedState(NOW, workers=[status(NEW, ready=False, deaths=deaths)], rollout=remembered(of), ensured=True)
+            seen = ObservedState(
+                NOW, workers=[status(NEW, ready=False, deaths=deaths)], rollout=remembered(of), ensured=True
+            )
             planned = plan(desired(of), seen)
             assert bool(planned.actions) == (deaths == limit)
         assert recorded(planned)[2] is Condition.ROLLED_BACK

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.sources import Sources
-from headwater.controller.sweeper import UNSAVED_AFTER, SUPERSEDED_FOR, Sweeper
+from headwater.controller.sweeper import SUPERSEDED_FOR, UNSAVED_AFTER, Sweeper
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Phase
 from headwater.model.value_sets import filter_set

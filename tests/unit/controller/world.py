@@ -79,11 +79,28 @@ class World:
         settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", False, self.broker.manages_users)
         clusters = dict.fromkeys(self.bindings.clusters(), self.cluster)
         sources = Sources(
-            bindings=self.bindings, broker=self.broker, unfinished=self.database.deployments.unfinished, clusters=clusters, projects={ACCESS: self.project}
+            bindings=self.bindings,
+            broker=self.broker,
+            unfinished=self.database.deployments.unfinished,
+            clusters=clusters,
+            projects={ACCESS: self.project},
         )
         confirm = self.leadership.require_lease
-        executor = Executor(broker=self.broker, sources=sources, orchestrator=self.orchestrator, metrics=self.metrics, flow_locks=flow_locks, require_lease=confirm)
-        reconciler = Reconciler(orchestrator=self.orchestrator, executor=executor, settings=settings, sources=sources, clock=lambda: self.now)
+        executor = Executor(
+            broker=self.broker,
+            sources=sources,
+            orchestrator=self.orchestrator,
+            metrics=self.metrics,
+            flow_locks=flow_locks,
+            require_lease=confirm,
+        )
+        reconciler = Reconciler(
+            orchestrator=self.orchestrator,
+            executor=executor,
+            settings=settings,
+            sources=sources,
+            clock=lambda: self.now,
+        )
         purger = Purger(self.database.flows, self.database.revisions, self.sets, confirm)
         self.sweeper = Sweeper(
             broker=self.broker,
@@ -100,7 +117,13 @@ class World:
             now=lambda: NOW,
         )
         self.controller = Controller(
-            leadership=self.leadership, stores=self.database, orchestrator=self.orchestrator, reconciler=reconciler, sweeper=self.sweeper, purger=purger, clock=lambda: self.now
+            leadership=self.leadership,
+            stores=self.database,
+            orchestrator=self.orchestrator,
+            reconciler=reconciler,
+            sweeper=self.sweeper,
+            purger=purger,
+            clock=lambda: self.now,
         )
 
     def deploy(self) -> Deployment:

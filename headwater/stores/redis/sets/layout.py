@@ -205,4 +205,10 @@ class Keys:
         gen, bits, hash_key, kind = fields
         if gen is None or bits is None or hash_key is None or kind is None:
             return None
-        return SetGeneration(tag=self.tag, number=int(gen), bits=int(bits), hash_key=int(hash_key), kind="hash" if kind == b"hash" else "set")
+        return SetGeneration(
+            tag=self.tag,
+            number=int(gen),
+            bits=int(bits),
+            hash_key=int(hash_key),
+            kind="hash" if kind == b"hash" else "set",
+        )
