@@ -35,7 +35,7 @@ def flow_of(topic: str) -> str | None:
     return match[1] if match else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceNames:
     """Names of resources of deployments, by kind.
 
