@@ -14,7 +14,7 @@ def test_five_large_uploads_at_once_pass(valkey_url: str) -> None:
     """With the smallest limit that there is, counted by a real Valkey."""
     with closing(connect(valkey_url)) as client, start_blocking_portal() as portal:
         made = Installation(portal)
-        with made.serving(limits=RateLimits(RedisTokenBuckets(client), 0.001, 1)):
+        with made.serving(rate_limits=RateLimits(RedisTokenBuckets(client), 0.001, 1)):
             alice = made.user("alice")
             dataset = alice.post(f"{FLOW}/datasets", {"name": "a"}).json()["id"]
             bodies = [{"values": [f"{part}-{number}" for number in range(250_000)]} for part in range(5)]

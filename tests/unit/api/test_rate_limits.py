@@ -22,7 +22,7 @@ BURST = 3
 def limited(portal: BlockingPortal) -> Iterator[Installation]:
     """A limit of one request in two seconds, with bursts of three."""
     made = Installation(portal)
-    with made.serving(limits=RateLimits(MemoryBuckets(made.clock.monotonic), 0.5, BURST)):
+    with made.serving(rate_limits=RateLimits(MemoryBuckets(made.clock.monotonic), 0.5, BURST)):
         yield made
 
 
@@ -31,7 +31,7 @@ def storeless(portal: BlockingPortal, tmp_path: Path) -> Iterator[Installation]:
     """A limit whose set store is unavailable."""
     with closing(connect(f"unix://{tmp_path}/none.sock")) as client:
         made = Installation(portal)
-        with made.serving(limits=RateLimits(RedisTokenBuckets(client), 1.0, BURST)):
+        with made.serving(rate_limits=RateLimits(RedisTokenBuckets(client), 1.0, BURST)):
             yield made
 
 
