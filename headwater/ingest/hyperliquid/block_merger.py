@@ -119,7 +119,7 @@ class FolderBlocks:
         self.block: Block | None = None
         self.time_ms = 0
         self._quiet_s = quiet_s
-        # All kinds in our recordings have empty blocks. There is no long recording of misc events: there it is detected.
+        # All kinds have empty blocks in our recordings. No recording of misc events is long enough: they are detected.
         self._has_empty_blocks = folder.kind != "misc"
         self._newest_ms = newest_ms
         self._lines = Lines("", 0, [], [])
