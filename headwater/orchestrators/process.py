@@ -93,7 +93,7 @@ class ProcessOrchestrator:
         run_dir.mkdir(mode=0o700, parents=True)
         if groups is not None:
             write_base_file(run_dir, groups)
-        self._loop = LoopHealth("looking after workers")
+        self._loop = LoopHealth("managing workers")
         self._thread = threading.Thread(target=self._run, name="orchestrator", daemon=True)
         self._thread.start()
 
