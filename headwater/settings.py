@@ -116,7 +116,7 @@ class Settings(BaseSettings):
     database_url: SecretStr = Field(SecretStr(""), description="URL of your own PostgreSQL.")
     redis_url: SecretStr = Field(
         SecretStr(""),
-        description="URL of your own Valkey or Redis (6.2 or newer) or its cluster (see docs/sets.md).",
+        description="URL of your own Valkey or Redis (6.2 or newer) or its cluster (see docs/set_store.md).",
     )
     secret_key: SecretStr = Field(
         SecretStr(""), description="Key that encrypts stored credentials: 32 bytes in base64."
@@ -124,7 +124,7 @@ class Settings(BaseSettings):
 
     kafka_bootstrap_servers: str = Field("", description="Your own Kafka cluster, `host:port,…`.")
     kafka_security_protocol: SecurityProtocol = Field(
-        "SASL_PLAINTEXT", description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL (see docs/own_kafka.md)."
+        "SASL_PLAINTEXT", description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL (see docs/external_kafka.md)."
     )
     kafka_sasl_mechanism: SaslMechanism = Field(
         "SCRAM-SHA-512",
@@ -264,7 +264,7 @@ class Settings(BaseSettings):
     v8_jit: bool = Field(False, description="Run scripts with V8's JIT compiler (see docs/sandbox.md).")
     price_filter: bool = Field(True, description="Exclude outliers from token prices (see docs/prices.md).")
     stream_bindings: Path | None = Field(
-        None, description="JSON file that says where each stream is (see docs/streams.md)."
+        None, description="JSON file that says where each stream is (see docs/stream_bindings.md)."
     )
     ingests: Path | None = Field(None, description="JSON file with the ingests that `up` runs (see docs/ingest.md).")
 

@@ -78,9 +78,8 @@ IDEMPOTENCY_KEY = {
     "name": idempotency.KEY_HEADER,
     "in": "header",
     "required": False,
-    "description": "A request with this key is executed once: a repeat within 24 hours returns the stored response. A "
-    "repeat with a different body is rejected with 422, and a repeat while the first request is in progress with 409. "
-    "Responses with status 5xx or 429, and responses that reject the form of the request, are not stored.",
+    "description": "A repeat within 24 hours returns the stored response. A repeat with another body is 422, one during "
+    "the first request 409. Responses that are 5xx, 429 or reject the request's form are not stored.",
     "schema": {"type": "string", "pattern": KEY_PATTERN},
 }
 ETAG = {"ETag": _header("The revision, in quotes; for If-Match.", pattern='^"[0-9]+"$')}

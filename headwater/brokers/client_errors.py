@@ -47,7 +47,7 @@ def unreadable_partition_message(why: str, topic: str, partition: int, access: K
 
 def missing_rights_message(access: KafkaAccess) -> str:
     """Return the message for a user who may not manage the cluster."""
-    return f"On Kafka {identity(access)} lacks a right. Grant it the rights that docs/own_kafka.md lists."
+    return f"On Kafka {identity(access)} lacks a right. Grant it the rights that docs/external_kafka.md lists."
 
 
 def _message(error: KafkaError, access: KafkaAccess) -> str:

@@ -83,7 +83,7 @@ class Change:
     Attributes:
         owner: The owner of the object.
         object: The id of the object; for the set of a filter, `<config id>.<transform uid>`.
-        before, after: Numbers and hashes of the object's revisions, never its content: see docs/operations.md.
+        before, after: Numbers and hashes of the object's revisions, never its content: see docs/multi_tenancy.md.
     """
 
     action: Action

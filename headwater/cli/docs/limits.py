@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG
-from headwater.cli.docs.markdown import document, table
+from headwater.cli.docs.markdown import document, paragraphs, table
 from headwater.model import flow, idempotency, sink, stream, transform, trial, value_sets
 from headwater.sandbox import deno_command, results, script_batch
 from headwater.services import keys, prices, trials
@@ -25,7 +25,7 @@ def page() -> str:
     """One table per place where a limit shows."""
     return document(
         "Limits",
-        "A request that exceeds a limit is rejected as a whole, never truncated, and the error names the limit.",
+        *paragraphs("A request that exceeds a limit is rejected as a whole, never truncated. The error names the limit."),
         *(line for title, rows in _groups() for line in ("", f"## {title}", "", *table(HEAD, rows))),
     )
 
