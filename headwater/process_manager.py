@@ -38,7 +38,7 @@ class SupervisedProcess:
 
 
 class ProcessManager:
-    """Starts processes in the order in which they are added, restarts them, and stops them in the reverse order."""
+    """Starts processes in order, restarts them, and stops them in the reverse order."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

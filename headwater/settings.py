@@ -1,7 +1,7 @@
-"""All settings, from `HEADWATER_*` variables or from flags of the same names. Only `cli` and `app` import them.
+"""All settings, from `HEADWATER_*` variables or from flags of the same names.
 
-A secret has no flag, because every user of a machine can read the command lines of all processes. A secret is in its
-variable, or in a file whose path is in the variable `HEADWATER_<NAME>_FILE`.
+Only `cli` and `app` import them. A secret has no flag, because every user of a machine can read the command lines of
+all processes. A secret is in its variable, or in a file whose path is in the variable `HEADWATER_<NAME>_FILE`.
 """
 
 import os
@@ -40,14 +40,17 @@ def secret_file(name: str) -> Path | None:
 
 
 class _SecretFiles(PydanticBaseSettingsSource):
-    """Settings source that reads each secret from the file whose path is in `HEADWATER_<NAME>_FILE`."""
+    """Reads each secret from the file whose path is in `HEADWATER_<NAME>_FILE`."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         path = secret_file(field_name) if field.annotation is SecretStr else None
         return None if path is None else _read_secret(field_name, path), field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        """Read all secret files. Raises SetupError when a file can't be used, or its secret is in a variable too."""
+        """Read all secret files.
+
+        Raises SetupError when a file can't be used, or its secret is in a variable too.
+        """
         found = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
         return {name: secret for name, secret in found.items() if secret is not None}
 

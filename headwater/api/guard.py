@@ -1,4 +1,4 @@
-"""Guards the routes: checks the API key, its scope, its rate limit and the body's size before the body is read."""
+"""Guards the routes: checks key, scope, rate limit and size before the body is read."""
 
 from collections.abc import Callable, Coroutine, Iterable
 from ipaddress import ip_address
@@ -63,12 +63,15 @@ KEY_HEADER = APIKeyHeader(
 
 
 def guarded_router(prefix: str, tag: str) -> APIRouter:
-    """Return a router whose routes need an API key, each with a scope: `openapi_extra=required_scopes(…)`."""
+    """Return a router whose routes need an API key with a scope.
+
+    Each route sets its scope by `openapi_extra=required_scopes(…)`.
+    """
     return APIRouter(prefix=prefix, route_class=GuardedRoute, tags=[tag], dependencies=[Depends(KEY_HEADER)])
 
 
 def required_scopes(scope: str, *, when_deployed: str = "", when_feeding_prices: bool = False) -> dict[str, Any]:
-    """Return the `openapi_extra` of a route: the scope that the API key must have, and further ones.
+    """Return the `openapi_extra` of a route, with the scopes that the API key must have.
 
     when_deployed: A second scope that is required while `config_id` is deployed.
     when_feeding_prices: Whether PRICES_SCOPE is also required when `config_id` has a prices sink.
@@ -84,7 +87,10 @@ def require_prices_scope(key: ApiKey, sinks: Iterable[Sink | NewSink]) -> None:
 
 
 class JsonRequest(Request):
-    """Parses JSON strictly as RFC 8259 defines it; Python's own parser also accepts NaN, lone surrogates and UTF-16."""
+    """Parses JSON strictly as RFC 8259 defines it.
+
+    Python's own parser also accepts NaN, lone surrogates and UTF-16.
+    """
 
     async def json(self) -> Any:
         try:
@@ -178,7 +184,10 @@ class GuardedRoute(APIRoute):
         await super().handle(scope, receive, send)
 
     def _idempotent_request(self, headers: Headers, scope: Scope) -> idempotency.IdempotentRequest | None:
-        """Return the IdempotentRequest of a request with an Idempotency-Key; None without the header."""
+        """Return the IdempotentRequest of a request with an Idempotency-Key.
+
+        Returns None without the header.
+        """
         key = idempotency.key_of(headers)
         if key is None:
             return None
@@ -206,7 +215,10 @@ class GuardedRoute(APIRoute):
             await limiter(key, scope, upload=self.streamed, must_count=deploys)
 
     def _check_request(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
-        """Check the path, the query parameters and the media type. Returns `receive` with a limit on the body."""
+        """Check the path, the query parameters and the media type.
+
+        Returns `receive` with a limit on the body.
+        """
         if any("\0" in value for value in scope["path_params"].values()):
             raise NotFound(NO_SUCH_PATH)
         refuse_unknown(scope["query_string"], self.query_names)

@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: a repeated POST, PUT or PATCH with the same key returns the stored response.
+"""Returns the stored response to a repeated request with the same `Idempotency-Key`.
 
 The request is executed once. This module wraps the routes, so no route needs to know of it. Only final responses are
 stored: no 5xx, no 429, and no response that rejects the form of the request, because after these the same request may
@@ -154,7 +154,7 @@ class IdempotentRequest:
 
 
 def _without_route(scope: Scope) -> dict[str, Any]:
-    """Return the scope without the entries that the router added, which would mislead a second routing."""
+    """Return the scope without the entries of the router, which would mislead a second routing."""
     return {name: value for name, value in scope.items() if name not in ("route", "endpoint", "path_params")}
 
 
@@ -163,7 +163,10 @@ async def _receive_empty_body() -> Message:
 
 
 class _HashingReceive:
-    """Wraps `receive` and hashes the request body. `ended` is true once the whole body has arrived."""
+    """Wraps `receive` and hashes the request body.
+
+    `ended` is true once the whole body has arrived.
+    """
 
     def __init__(self, receive: Receive, *, ended: bool) -> None:
         self._receive = receive
@@ -182,7 +185,10 @@ class _HashingReceive:
         return message
 
     async def drain(self) -> None:
-        """Read the rest of the body. Raises MalformedRequest when the client disconnects before its end."""
+        """Read the rest of the body.
+
+        Raises MalformedRequest when the client disconnects before its end.
+        """
         while not self.ended:
             if (await self())["type"] == "http.disconnect":
                 raise incomplete_body()

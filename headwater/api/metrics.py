@@ -1,4 +1,4 @@
-"""Prometheus metrics of the API processes: totals of requests, and the CPU time and memory of the processes.
+"""Prometheus metrics of the API: requests, and the CPU time and memory of its processes.
 
 Several processes share one port, so a scrape reaches any of them; they share their values in a directory.
 prometheus-client chooses between one process and several when it is imported, by the environment variable
@@ -71,7 +71,11 @@ class PrometheusMetrics:
         self._uncounted.labels("passed" if passed else "refused").inc()
 
     def refused(self, problem: str) -> None:
-        """Count one request or connection that the server refused. problem: the name of the problem type."""
+        """Count one request or connection that the server refused.
+
+        Args:
+            problem: The name of the problem type.
+        """
         self._refused.labels(problem).inc()
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -114,5 +118,8 @@ class _ProcessesCollector(Collector):
         yield from families.values()
 
     def _pids(self) -> list[int]:
-        """Return the pids of the processes, from the files that prometheus-client names `<kind>_<pid>.db`."""
+        """Return the pids of the processes.
+
+        They are in the names of the files of prometheus-client: `<kind>_<pid>.db`.
+        """
         return sorted({int(file.stem.rpartition("_")[2]) for file in self._directory.glob("*_*.db")})

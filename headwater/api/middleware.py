@@ -1,4 +1,4 @@
-"""Middleware: gives each request an id, records its metrics, and responds to unexpected exceptions."""
+"""Middleware for request ids, metrics, and responses to unexpected exceptions."""
 
 import time
 from collections.abc import MutableMapping
@@ -45,7 +45,10 @@ class RequestMiddleware:
 
 
 class InternalErrors:
-    """Logs unexpected exceptions of the application, and sends a problem document unless the response has started."""
+    """Logs unexpected exceptions of the application, and responds with a problem document.
+
+    It sends no response when one has started.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -71,12 +74,12 @@ class InternalErrors:
 
 
 def _without_slash(path: str) -> str:
-    """Return the path without a trailing slash, when it is the path of a collection: many clients add the slash."""
+    """Return the path of a collection without a trailing slash, which many clients add."""
     return path.removesuffix("/") if path in COLLECTION_PATHS else path
 
 
 class _ResponseHeaders:
-    """Wraps `send`: adds X-Request-Id and the extra headers to the response, and records its status.
+    """Wraps `send` to add headers to the response and to record its status.
 
     `status` is 0 until the response starts.
     """

@@ -1,4 +1,4 @@
-"""The OpenAPI description with errors, headers, links and examples, and a page that shows it.
+"""The OpenAPI description with errors, headers, links and examples, and its page.
 
 The page loads nothing from other hosts.
 """
@@ -95,7 +95,7 @@ Responses = dict[int | str, dict[str, Any]]
 
 
 def problem_responses(*statuses: int) -> Responses:
-    """Return the `responses` of a guarded route: its own error statuses, and those that every route has."""
+    """Return the `responses` of a guarded route: its own errors, and those of every route."""
     return {
         int(status): problem_response(DEFAULT_PROBLEM_TYPES[HTTPStatus(status)])
         for status in sorted({*statuses, *COMMON_STATUSES})
@@ -123,12 +123,15 @@ def problem_response(problem_type: ProblemType) -> dict[str, Any]:
 
 
 def etag(status: int = HTTPStatus.OK) -> Responses:
-    """Return the `responses` of a route whose response has an ETag; combine them with `problem_responses` by `|`."""
+    """Return the `responses` of a route whose response has an ETag.
+
+    Combine them with `problem_responses` by `|`.
+    """
     return {int(status): {"headers": ETAG}}
 
 
 def describe(app: FastAPI) -> None:
-    """Replace `app.openapi()` by one that adds errors, headers, links and examples, and serve /docs.
+    """Replace `app.openapi()` by a version with errors, headers and links, and serve /docs.
 
     The files of /docs are those of the package fastapi_swagger.
     """
@@ -140,8 +143,8 @@ def describe(app: FastAPI) -> None:
 
     @app.get("/openapi.json", include_in_schema=False)
     async def description() -> Response:
-        """Returns the cached description. It is rendered once, so that requests can't make the process render it again
-        and again.
+        """Returns the cached description.
+        It is rendered once, so that requests can't make the process render it again and again.
         """
         if app.state.description is None:
             app.state.description = json.dumps(app.openapi(), ensure_ascii=False, separators=(",", ":")).encode()

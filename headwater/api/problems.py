@@ -205,9 +205,9 @@ def _http_problem(request: Request, error: HTTPException) -> ProblemResponse:
 
 
 def _allowed(request: Request) -> str:
-    """Return all methods of a path: Starlette names those of its first route only, and there is one route per method.
+    """Return all methods of a path, which has one route per method.
 
-    A path without a route is that of a static file.
+    Starlette names only the methods of the first route. A path without a route is that of a static file.
     """
     scope = {"type": "http", "path": request.url.path, "root_path": "", "method": request.method}
     routes = [r for r in request.app.state.routes if r.matches(scope)[0] is not Match.NONE]

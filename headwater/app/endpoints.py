@@ -68,7 +68,10 @@ class Endpoints:
         return admin_access(self.settings)
 
     def require_kafka_settings(self) -> None:
-        """Raise SetupError when the Kafka settings are inconsistent. The embedded Kafka need not exist yet."""
+        """Raise SetupError when the Kafka settings are inconsistent.
+
+        The embedded Kafka need not exist yet.
+        """
         if self.embeds_kafka:
             require_embedded(self.settings)
         else:
@@ -157,7 +160,9 @@ class Endpoints:
         self.data_directory.create()
 
     def require_data_directory(self, setting: str) -> None:
-        """Raise SetupError when the data directory does not exist. A mistyped path must not create a new directory.
+        """Raise SetupError when the data directory does not exist.
+
+        A mistyped path must not create a new directory.
 
         setting: the setting that makes the data directory unnecessary, for the message.
         """

@@ -25,7 +25,10 @@ HEAD_BYTES = 16_384
 
 
 class _LimitedReader:
-    """Reads at most HEAD_BYTES from the client. A longer request head is cut there and treated as complete."""
+    """Reads at most HEAD_BYTES from the client.
+
+    A longer request head is cut there and treated as complete.
+    """
 
     def __init__(self, file: BufferedIOBase) -> None:
         self._file = file
@@ -87,7 +90,9 @@ def _cut(request: socket.socket) -> None:
 
 @contextmanager
 def serve_metrics(port: int, collector: Collector, setting: str) -> Iterator[None]:
-    """Serve metrics at http://127.0.0.1:<port>/metrics during the block; with port 0, nothing is served.
+    """Serve metrics at http://127.0.0.1:<port>/metrics during the block.
+
+    With port 0, nothing is served.
 
     setting: where the user sets the port, for the message. Raises SetupError when the port is in use.
     """

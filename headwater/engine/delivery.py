@@ -1,4 +1,4 @@
-"""Delivers batches to the sinks and the dead-letter topic, and commits positions: protocol, and at-least-once delivery.
+"""Delivers batches and commits positions: the protocol, and at-least-once delivery.
 
 All sinks of a worker share one producer. After Kafka has rejected a record, the worker reads again from the last
 commit. exactly_once.py implements exactly-once delivery.
@@ -155,16 +155,20 @@ class Delivery(Protocol):
         """Return when Kafka answers and has all topics. Raises BrokerUnavailable."""
 
     def begin(self, timeout_s: float) -> None:
-        """Prepare delivery. Called once, after the previous worker of this slot has ended, before any record is read.
+        """Prepare delivery.
 
-        Raises BrokerUnavailable: call it again.
+        Called once, after the previous worker of this slot has ended, before any record is read. Raises
+        BrokerUnavailable: call it again.
         """
 
     def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
         """Queue a finished batch; see `queue_batch` for the result. Never waits."""
 
     def send_lingering(self) -> None:
-        """Send lingering records now, because the source has no more records. Returns within a few milliseconds."""
+        """Send lingering records now, because the source has no more records.
+
+        Returns within a few milliseconds.
+        """
 
     def capacity(self) -> int:
         """Return how many records may be read before the next commit. At 0 a commit is due."""
@@ -185,7 +189,9 @@ class Delivery(Protocol):
         """
 
     def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:
-        """Start to commit positions. With no positions, retry those that could not be committed before.
+        """Start to commit positions.
+
+        With no positions, retry those that could not be committed before.
 
         wait: whether the positions must be committed when `end_commit` returns True; otherwise the commit may still be
         running then.
@@ -194,7 +200,9 @@ class Delivery(Protocol):
         """
 
     def end_commit(self, *, wait: bool) -> bool:
-        """Return False while a commit is running: the worker may then read and transform, but not deliver.
+        """Return False while a commit is running.
+
+        The worker may then read and transform, but not deliver.
 
         wait: whether to wait for the end of the commit.
         Raises DeliveryFailed when it is unknown whether the records and positions are stored; then call `recover`.
@@ -208,14 +216,16 @@ class Delivery(Protocol):
         """
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Drop uncommitted records of partitions that this worker has lost, as far as that is possible."""
+        """Drop the uncommitted records of lost partitions, as far as that is possible."""
 
     def close(self) -> None:
         """Close the producer. The next worker reads the records again that are not committed."""
 
 
 class AtLeastOnce:
-    """Implements Delivery: sends records without a transaction, and commits positions after the acknowledgements.
+    """Implements Delivery: sends records without a transaction, and then commits positions.
+
+    A commit waits for the acknowledgements.
 
     producer_factory: creates a producer; its argument is `one_record_per_batch`, see KafkaProducer.
     """
@@ -283,7 +293,7 @@ class AtLeastOnce:
         return {}
 
     def forget(self, partitions: Iterable[int]) -> None:  # noqa: ARG002 - the next owner detects rejected records
-        """Leave queued records in the producer: the next owner of the partitions delivers these records again."""
+        """Leave queued records in the producer; the next owner delivers these records again."""
         self._rejected.clear()
 
     def close(self) -> None:

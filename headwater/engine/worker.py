@@ -1,4 +1,4 @@
-"""The worker: reads batches, passes them through the transforms, delivers them in order, and commits their positions.
+"""The worker: reads, transforms and delivers batches in order, and commits positions.
 
 One thread runs the loop. It waits for space in the producer's queue, for acknowledgements, and for the set store.
 During a long wait it pauses the source and keeps polling it, so that the worker stays a member of its consumer group.
@@ -111,9 +111,10 @@ class Worker:
     # Lifecycle
 
     def run(self) -> bool:
-        """Work until `stop` is called. Return whether all records that were read are delivered and committed.
+        """Work until `stop` is called.
 
-        Raises SourceGap, SandboxFailed and other WorkerErrors; nothing more is committed then.
+        Return whether all records that were read are delivered and committed. Raises SourceGap, SandboxFailed and other
+        WorkerErrors; nothing more is committed then.
         """
         try:
             self.start()
@@ -124,11 +125,17 @@ class Worker:
             self.close()
 
     def stop(self) -> None:
-        """Ask `run` to finish and commit the batches in flight, and to end. Safe in a signal handler."""
+        """Ask `run` to finish and commit the batches in flight, and to end.
+
+        Safe in a signal handler.
+        """
         self._stopping = True
 
     def start(self) -> None:
-        """Connect to Kafka, however long that takes, and join the consumer group when the supervisor allows it."""
+        """Connect to Kafka, however long that takes, and join the group when it is allowed.
+
+        The supervisor allows it.
+        """
         self._retry_until_connected(self._delivery.connect)
         while not self._stopping and not self._may_join():
             self._is_waiting_to_join = True
@@ -162,7 +169,10 @@ class Worker:
             seconds -= HEARTBEAT_INTERVAL_S
 
     def finish(self) -> bool:
-        """Deliver and commit the batches in flight, within STOP_BUDGET_S. Return whether none of them is left."""
+        """Deliver and commit the batches in flight, within STOP_BUDGET_S.
+
+        Return whether none of them is left.
+        """
         self._report()
         is_acknowledged = self._drain(STOP_BUDGET_S)
         is_complete = not self._in_flight
@@ -178,7 +188,7 @@ class Worker:
     # The loop
 
     def step(self) -> None:
-        """Run one iteration: read a batch, advance all batches, deliver the finished ones, and commit if due."""
+        """Run one iteration: read a batch, advance all, deliver finished ones, commit if due."""
         now = self._clock()
         self._progress += 1
         if now < self._retry_at:
@@ -219,7 +229,10 @@ class Worker:
         return bool(self._in_flight or self._offsets.pending)
 
     def _read(self) -> bool:
-        """Read the next batch and start its transforms. Return False when there are no records or no capacity."""
+        """Read the next batch and start its transforms.
+
+        Return False when there are no records or no capacity.
+        """
         limit = self._batch_capacity()
         if not limit:
             return False
@@ -237,7 +250,10 @@ class Worker:
         return True
 
     def _batch_capacity(self) -> int:
-        """Return how many records the next batch may have; 0 when no further batch may be in flight."""
+        """Return how many records the next batch may have.
+
+        Returns 0 when no further batch may be in flight.
+        """
         if len(self._in_flight) >= (MAX_IN_FLIGHT_DURING_COMMIT if self._may_read_ahead() else MAX_IN_FLIGHT):
             return 0
         in_flight_records = sum(len(each.input) for each in self._in_flight)
@@ -268,7 +284,7 @@ class Worker:
         return batch
 
     def _skip_to(self, positions: Positions) -> None:
-        """Let positions after a gap or control records be committed, together with the records before them."""
+        """Let positions after a gap or control records be committed, with the records before."""
         if self._in_flight:
             self._in_flight[-1].set_end_offsets(positions)
         else:
@@ -408,7 +424,9 @@ class Worker:
         return True
 
     def _end_commit(self, *, wait: bool) -> bool:
-        """Finish the running commit if it has ended. Return False while it is running, and when Kafka has rejected it.
+        """Finish the running commit if it has ended.
+
+        Return False while it is running, and when Kafka has rejected it.
 
         wait: whether to wait for the end of the commit.
         """

@@ -95,7 +95,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One entry of the audit log. Ids increase with time. key_id, ip and request_id are those of the actor."""
+    """One entry of the audit log.
+
+    Ids increase with time. key_id, ip and request_id are those of the actor.
+    """
 
     id: int
     at: datetime

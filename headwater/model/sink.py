@@ -62,7 +62,10 @@ PositiveInt = Annotated[int, Strict(), Field(ge=1), BeforeValidator(_without_fra
 
 
 class TopicMembers(BaseModel):
-    """The members of a Kafka sink that set up its topic. Responses omit members that are not set."""
+    """The members of a Kafka sink that set up its topic.
+
+    Responses omit members that are not set.
+    """
 
     partitions: PositiveInt | None = Field(
         default=None,
@@ -107,7 +110,10 @@ class KafkaSink(TopicMembers, _StoredSink):
 
 
 class PricesSink(_StoredSink):
-    """Writes the records as ticks of the installation's token prices. Needs the scope `prices:write`."""
+    """Writes the records as ticks of the installation's token prices.
+
+    Needs the scope `prices:write`.
+    """
 
     type: Literal["prices"]
 

@@ -1,4 +1,4 @@
-"""Decides, from the out-of-memory kills in a slot, how the next worker reads its partitions."""
+"""Decides from out-of-memory kills in a slot how the next worker reads its partitions."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ another one. To read partitions one by one costs only some seconds for each.
 
 
 class OomHistory:
-    """The out-of-memory kills of the workers of one slot, and the reading plan of the next worker.
+    """The out-of-memory kills of one slot, and the reading plan of the next worker.
 
     When a worker is killed while it reads a single partition, that partition is quarantined. A quarantine applies to
     one spec: the first worker with another spec reads its partitions one by one.
@@ -52,9 +52,13 @@ class OomHistory:
         self._quarantined = dict(status.quarantined)
 
     def record_kill(self, spec_hash: str, last: Heartbeat | None, now: float) -> bool:
-        """Record an out-of-memory kill of the slot's worker. last: its last heartbeat. now: monotonic seconds.
+        """Record an out-of-memory kill of the slot's worker.
 
         Returns whether records at the same position have already killed a worker with the previous spec.
+
+        Args:
+            last: Its last heartbeat.
+            now: Monotonic seconds.
         """
         self._reset_for_new_spec(spec_hash)
         alone = None if last is None or last.isolation is None else last.isolation.alone

@@ -1,6 +1,7 @@
-"""The prices worker: the engine's loop with a transform that folds ticks and a delivery that writes price states.
+"""The prices worker: the engine's loop, with a delivery that writes price states.
 
-Positions are stored together with the price states. They are also committed to Kafka, but only for its consumer lag.
+A transform folds the ticks. Positions are stored together with the price states. They are also committed to Kafka, but
+only for its consumer lag.
 """
 
 import time
@@ -63,7 +64,7 @@ class _Folding:
 
 
 class PriceDelivery:
-    """Implements Delivery: writes positions to the price store, together with the states that include their ticks."""
+    """Implements Delivery: writes positions together with the states that include their ticks."""
 
     def __init__(self, fold: PriceFold, clock: Callable[[], float] = time.monotonic) -> None:
         self.checkpoint_s = CHECKPOINT_S
@@ -86,7 +87,10 @@ class PriceDelivery:
         """Do nothing: no records linger."""
 
     def capacity(self) -> int:
-        """Return how many ticks may be read before a write; unlimited after a failure, which `checkpoint_s` retries."""
+        """Return how many ticks may be read before a write.
+
+        There is no limit after a failure, which `checkpoint_s` retries.
+        """
         return UNLIMITED if self._has_failed else max(0, FLUSH_AT_TICKS - self._fold.ticks_in_memory)
 
     def is_queue_full(self) -> bool:

@@ -1,4 +1,4 @@
-"""Starts sandboxed children in the background, so that a child that died is replaced without a pause."""
+"""Starts sandboxed children in the background, to replace a dead child without a pause."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -35,7 +35,9 @@ class ChildStarter:
         self._failures = 0
 
     def take(self, scripts: Mapping[int, LoadableScript]) -> SandboxedChild | None:
-        """Take the started child, or returns None while it is not ready; then call `wait` and try again.
+        """Take the started child, or return None while it is not ready.
+
+        In that case, call `wait` and try again.
 
         scripts: the scripts that the next child loads.
 

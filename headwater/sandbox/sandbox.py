@@ -1,4 +1,4 @@
-"""The sandbox of one worker: a child with the worker's scripts, a spare child, and the batches in progress."""
+"""The sandbox of one worker: a child, a spare child, and the batches in progress."""
 
 import time
 from collections import deque
@@ -136,9 +136,12 @@ class Sandbox:
         return self._child.pid if self._child else None
 
     def add(self, script: str, lookup: LookupFunction) -> int:
-        """Load a script, and return its number for `submit`. lookup: answers the script's queries, on another thread.
+        """Load a script, and return its number for `submit`.
 
         Blocks while the child starts and the script's top level runs. Raises ScriptRefused, SandboxFailed.
+
+        Args:
+            lookup: Answers the script's queries, on another thread.
         """
         assert not self._batches, "scripts are added before batches run"
         number, loadable = len(self._scripts), LoadableScript.of(script)
@@ -160,7 +163,10 @@ class Sandbox:
         return script_batch
 
     def step(self) -> None:
-        """Advance the batches as far as possible without blocking. An error is stored, and raised by `wait`."""
+        """Advance the batches as far as possible without blocking.
+
+        An error is stored, and raised by `wait`.
+        """
         try:
             while self._batches and self._pending_error is None and self._advance():
                 pass
@@ -172,7 +178,10 @@ class Sandbox:
         return self._pending_error is not None
 
     def wait(self, script_batch: ScriptBatch) -> None:
-        """Block until the batch is finished. Raises SandboxFailed, or the error of a lookup; then call `wait` again."""
+        """Block until the batch is finished.
+
+        Raises SandboxFailed, or the error of a lookup; then call `wait` again.
+        """
         while not script_batch.finished:
             self.step()
             if self._pending_error is not None:
@@ -260,17 +269,20 @@ class Sandbox:
         return True
 
     def _should_rehearse(self, child: SandboxedChild, script_batch: ScriptBatch, segment: Segment) -> bool:
-        """Decide whether the child rehearses a segment, and load the rehearsal realm for it. Raises ChildExited."""
+        """Decide whether the child rehearses a segment, and load the rehearsal realm for it.
+
+        Raises ChildExited.
+        """
         script = script_batch.script
         if not self._rehearsals.are_due(script, len(segment.rows)):
             return False
         return self._load_rehearsal_realm(child, script, reload=self._rehearsals.needs_new_realm(script))
 
     def _measuring_realm(self, child: SandboxedChild, script: int) -> int:
-        """Return the number of the realm in which a slow record is measured again. Raises ChildExited.
+        """Return the number of the realm in which a slow record is measured again.
 
-        It is the rehearsal realm, or, if that can't be loaded, the script's own realm after a reload, which resets its
-        state.
+        Raises ChildExited. It is the rehearsal realm, or, if that can't be loaded, the script's own realm after a
+        reload, which resets its state.
         """
         if self._load_rehearsal_realm(child, script, reload=False):
             return script | REHEARSAL_REALM_BIT
@@ -278,7 +290,9 @@ class Sandbox:
         return script
 
     def _load_rehearsal_realm(self, child: SandboxedChild, script: int, *, reload: bool) -> bool:
-        """Load the rehearsal realm if it is not loaded. Returns False when its top level fails. Raises ChildExited.
+        """Load the rehearsal realm if it is not loaded.
+
+        Returns False when its top level fails. Raises ChildExited.
 
         reload: reload the realm even if it is loaded.
         """
@@ -311,7 +325,10 @@ class Sandbox:
         return segment.limit_ms
 
     def _has_room(self, child: SandboxedChild, script_batch: ScriptBatch, segment: Segment) -> bool:
-        """Return whether this segment may be sent now. A suspected record is sent only if nothing else is in flight."""
+        """Return whether this segment may be sent now.
+
+        A suspected record is sent only if nothing else is in flight.
+        """
         others = self._all_in_flight()
         if not others:
             return True
@@ -322,7 +339,10 @@ class Sandbox:
 
     @staticmethod
     def _can_overlap(script_batch: ScriptBatch, segment: Segment) -> bool:
-        """Return whether another segment may be in flight beside this one, which must not wait for answers."""
+        """Return whether another segment may be in flight beside this one.
+
+        This segment must not wait for answers.
+        """
         return segment.mode is Mode.WHOLE and not script_batch.keeps_state
 
     def _send(
@@ -501,7 +521,10 @@ class Sandbox:
         return True
 
     def _load_missing_scripts(self, child: SandboxedChild) -> bool:
-        """Load the scripts that were added after the child was started. Returns False when the child dies."""
+        """Load the scripts that were added after the child was started.
+
+        Returns False when the child dies.
+        """
         try:
             for number in self._scripts:
                 if number not in child.scripts:
@@ -554,7 +577,7 @@ class Sandbox:
             self._reload(child, number)
 
     def _recycle(self, child: SandboxedChild) -> None:
-        """Replace the child by the spare one between two batches when its memory has grown too large.
+        """Replace the child by the spare one between two batches when its memory is too large.
 
         Memory grows because Promises that a script creates are never freed.
         """
@@ -570,7 +593,10 @@ class Sandbox:
         return self._is_large and now - self._recycled_at_s >= RECYCLE_INTERVAL_S and self._starter.ready()
 
     def pause(self, timeout_s: float) -> None:
-        """Block until the event that the first batch waits for: a child start, a lookup, or a frame."""
+        """Block until the event that the first batch waits for.
+
+        The event is a child start, a lookup, or a frame.
+        """
         if self._child is None:
             self._starter.wait(timeout_s)
         elif self._blocked_on_answer is not None and self._blocked_on_answer.lookup is not None:

@@ -123,7 +123,7 @@ class PipelineChecker:
         self._sink_limits = sink_limits
 
     def with_compile_cache(self) -> "PipelineChecker":
-        """Return a checker that compiles each script only once, also when a request is checked again."""
+        """Return a checker that compiles each script once, also in a second check."""
         return PipelineChecker(
             bindings=self._bindings,
             validate_script=functools.cache(self._validate_script),
@@ -133,7 +133,10 @@ class PipelineChecker:
         )
 
     def create(self, sent: NewPipelineConfig) -> CheckedPipeline:
-        """Check a new configuration. Uids in the request are ignored: they may come from a copied configuration."""
+        """Check a new configuration.
+
+        Uids in the request are ignored: they may come from a copied configuration.
+        """
         without_uids = [transform.model_copy(update={"uid": None}) for transform in sent.transforms]
         return self._pipeline(sent.model_copy(update={"transforms": without_uids}), None)
 
@@ -148,7 +151,10 @@ class PipelineChecker:
         return self._transforms_of(stored, sent, transforms, at, findings)
 
     def replace_transform(self, uid: str, sent: NewTransform, stored: PipelineConfig) -> CheckedPipeline:
-        """Check a request that changes one transform. JSON pointers refer to the transform. Raises NotFound."""
+        """Check a request that changes one transform.
+
+        JSON pointers refer to the transform. Raises NotFound.
+        """
         before = uids.find(stored.transform_identities, uid)
         if before is None:
             raise uids.no_transform()
@@ -322,7 +328,10 @@ class PipelineChecker:
     def _compile(
         self, sent: Sequence[NewTransform], known: _CompiledScripts, entity: Entity, at: PointerOf, findings: _Findings
     ) -> _CompiledScripts:
-        """Compile the scripts that are not in `known`, and return the compiled form of all. Raises InvalidInput."""
+        """Compile the scripts that are not in `known`, and return the compiled form of all.
+
+        Raises InvalidInput.
+        """
         example, compiled = msgspec.json.encode(entity.example).decode(), dict(known)
         for i, transform in enumerate(sent):
             if isinstance(transform, NewV8Transform) and transform.script not in known:
@@ -345,7 +354,10 @@ def _scripts(stored: PipelineConfig) -> _CompiledScripts:
 
 
 def _with_javascript(transforms: Sequence[Transform], compiled: _CompiledScripts) -> list[Transform]:
-    """Return the transforms with their compiled scripts. A script that is not in `compiled` is not changed."""
+    """Return the transforms with their compiled scripts.
+
+    A script that is not in `compiled` is not changed.
+    """
     return [
         t.model_copy(update={"javascript": compiled[t.script]})
         if isinstance(t, V8Transform) and t.script in compiled
@@ -400,7 +412,7 @@ def _sink_name_faults(sinks: Sequence[NewSink]) -> Iterator[Fault]:
 
 
 def _topic_faults(sinks: Sequence[NewSink], stored: Sequence[Sink], limits: SinkLimits) -> Iterator[Fault]:
-    """Yield the faults in topic members: numbers over the operator's limits, and fewer partitions than before."""
+    """Yield the faults in topic members: numbers over a limit, and fewer partitions."""
     before = {sink.name: sink.partitions for sink in stored if isinstance(sink, KafkaSink)}
     for i, sink in enumerate(sinks):
         if isinstance(sink, NewKafkaSink):

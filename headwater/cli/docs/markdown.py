@@ -14,7 +14,10 @@ def document(title: str, *lines: str) -> str:
 
 
 def paragraphs(text: str) -> Iterator[str]:
-    """Yield the lines of a text whose paragraphs are separated by empty lines, wrapped to WIDTH."""
+    """Yield the lines of a text, wrapped to WIDTH.
+
+    Empty lines separate its paragraphs.
+    """
     for index, paragraph in enumerate(text.split("\n\n")):
         if index:
             yield ""

@@ -47,7 +47,7 @@ def members(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def kind(schema: dict[str, Any]) -> str:
-    """Return the type of a value: `string`, `array of object`, …"""
+    """Return the type of a value, such as `string` or `array of object`."""
     kinds = dict.fromkeys(_kind(one) for one in alternatives(schema))
     null = " or null" if any(one.get("type") == "null" for one in schema.get("anyOf", [])) else ""
     return " or ".join(kinds) + null

@@ -1,4 +1,4 @@
-"""Parses event ABIs (Solidity's contract ABI specification), JSON and human-readable, and finds the ABIs of a log."""
+"""Parses event ABIs of Solidity, JSON or human-readable, and finds the ABIs of a log."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,12 @@ _TUPLE: Final = re.compile(r"(?:tuple\s*)?\((.*)\)((?:\[[0-9]*\])*)(.*)", re.DOT
 
 
 class Param(NamedTuple):
-    """A parameter of an event. type: the canonical type, with tuples as `(…)`. components: the members of a tuple."""
+    """A parameter of an event.
+
+    Attributes:
+        type: The canonical type, with tuples as `(…)`.
+        components: The members of a tuple.
+    """
 
     name: str
     type: str
@@ -27,7 +32,11 @@ class Param(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An event with a topic0. signature: the canonical one, such as `Transfer(address,address,uint256)`."""
+    """An event with a topic0.
+
+    Attributes:
+        signature: The canonical one, such as `Transfer(address,address,uint256)`.
+    """
 
     name: str
     params: tuple[Param, ...]
@@ -72,7 +81,7 @@ def _event(name: str, params: Iterable[Param]) -> Event:
 
 
 def parse_event(text: str) -> Event:
-    """Parse a human-readable event such as `Transfer(address indexed from, address indexed to, uint256 value)`.
+    """Parse a human-readable event such as `Transfer(address indexed to, uint256 value)`.
 
     Raises SetupError, also for an anonymous event, which has no topic0.
     """
@@ -123,7 +132,10 @@ def _input(text: str) -> dict[str, Any]:
 
 
 def read_fragment(fragment: Any) -> Event | None:
-    """Parse a member of a JSON ABI; None if it is not an event, or an anonymous one. Raises SetupError."""
+    """Parse a member of a JSON ABI; None if it is not an event, or an anonymous one.
+
+    Raises SetupError.
+    """
     if not isinstance(fragment, Mapping) or fragment.get("type", "event") != "event" or fragment.get("anonymous"):
         return None
     try:
@@ -171,7 +183,9 @@ def _written_param(param: Param) -> dict[str, Any]:
 
 
 class Abis:
-    """Finds the events of a log. Later events take precedence over earlier ones of the same topic0.
+    """Finds the events of a log.
+
+    Later events take precedence over earlier ones of the same topic0.
 
     generic: the events of any contract. own: the events of single contracts, by address in lower case.
     """

@@ -1,4 +1,7 @@
-"""The bloom filter of a block's logs (Ethereum yellow paper, section 4.4.1): three bits for each address and topic."""
+"""The bloom filter of a block's logs (Ethereum yellow paper, section 4.4.1).
+
+Each address and topic sets three bits.
+"""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -14,7 +17,10 @@ _POWERS: Final = tuple(1 << bit for bit in range(_BITS))
 
 @lru_cache(1 << 17)
 def _bit_numbers(word: str) -> int:
-    """Return the three bit numbers of an address or topic, each 11 bits of one small integer to save memory."""
+    """Return the three bit numbers of an address or topic.
+
+    Each has 11 bits of one small integer, to save memory.
+    """
     digest = keccak(bytes.fromhex(word[2:]))
     pairs = int.from_bytes(digest[:6], "big")
     return (pairs >> 32 & 2047) << 22 | (pairs >> 16 & 2047) << 11 | pairs & 2047
@@ -30,6 +36,8 @@ def bloom_of(logs: Iterable[Log]) -> int:
 
 
 def missing_bits(bloom: str | None, found: int) -> int:
-    """Return the bits of a header's or receipt's bloom filter (hex) that the received logs don't set. found: their
-    filter."""
+    """Return the bits of a hex bloom filter that the received logs don't set.
+
+    The filter is that of a header or receipt. found: the filter of the received logs.
+    """
     return (int(bloom, 16) if bloom and bloom[2:] else 0) & ~found

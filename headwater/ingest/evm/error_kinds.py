@@ -26,7 +26,7 @@ class ErrorKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule for errors that have one of these HTTP statuses, one of these codes, or a message with this pattern."""
+    """A rule for errors with one of these HTTP statuses, codes, or a message pattern."""
 
     kind: ErrorKind
     pattern: str = r"(?!)"

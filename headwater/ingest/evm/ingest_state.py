@@ -1,4 +1,7 @@
-"""The state of an EVM ingest, and the building of steps, which have a few MB so that Kafka writes each within 5 s."""
+"""The state of an EVM ingest, and the building of steps.
+
+A step has a few MB, so that Kafka writes it within 5 s.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +24,11 @@ ReadWrittenRecords = Callable[[Sequence[str], int], Iterator[StreamRecord]]
 
 @dataclass(slots=True)
 class IngestState:
-    """What FinalBlocks and HeadBlocks share. position: the position after the last step that was yielded."""
+    """What FinalBlocks and HeadBlocks share.
+
+    Attributes:
+        position: The position after the last step that was yielded.
+    """
 
     options: EvmOptions
     nodes: NodePool
@@ -62,6 +69,10 @@ def batched_blocks(blocks: Iterable[Block], convert: Convert) -> Iterator[Group]
 
 
 def make_step(state: IngestState, blocks: Sequence[Block], records: Sequence[StreamRecord]) -> Step:
-    """Return a step with these records and the current position. blocks: the blocks of the records."""
+    """Return a step with these records and the current position.
+
+    Args:
+        blocks: The blocks of the records.
+    """
     time_ms = max((block.timestamp for block in blocks), default=0) * 1000
     return Step(records, state.position.encode(), time_ms, counts=state.pop_counts())

@@ -43,7 +43,11 @@ class Position(msgspec.Struct):
 
 
 class _Fetched(NamedTuple):
-    """A fetched block. is_next_there: whether the next block is fetched already, so that both can go into one step."""
+    """A fetched block.
+
+    Attributes:
+        is_next_there: Whether the next block is fetched already, so that both can go into one step.
+    """
 
     slot: int
     block: Block
@@ -193,7 +197,10 @@ class _BlockWalk:
             raise NodeUnavailable(f"The node's block of slot {slot} can't be read: {error}.") from error
 
     def _verify_end_of_range(self) -> None:
-        """Verify the end of a range: the parent of the first block after it proves that no block is missing."""
+        """Verify the end of a range by the parent of the first block after it.
+
+        It proves that no block is missing.
+        """
         assert self._options.to_slot is not None
         next_slot = self._rpc.first_slot_from(self._options.to_slot + 1)
         if next_slot is None:

@@ -1,4 +1,7 @@
-"""Converts values of Arrow types to JSON. The stream's fields decide where JSON has several forms for a value."""
+"""Converts values of Arrow types to JSON.
+
+The stream's fields decide where JSON has several forms for a value.
+"""
 
 import math
 import re
@@ -25,7 +28,7 @@ _UNITS: Final = ((10**11, "s"), (10**14, "ms"), (10**17, "us"))
 
 
 class Member(NamedTuple):
-    """The member to which a column's values are converted: its JSON Schema type and its example value."""
+    """The member to which a column is converted: its JSON Schema type and its example."""
 
     type: str | None
     example: Any
@@ -129,8 +132,9 @@ def _flag(value: float) -> bool:
 
 
 def _text(_kind: Any, member: Member) -> Convert:
-    """Convert text to the JSON type of the stream's member, because programs export wide integers and nested values as
-    text.
+    """Convert text to the JSON type of the stream's member.
+
+    Programs export wide integers and nested values as text.
     """
     if member.type in (None, "string"):
         return _same
@@ -150,9 +154,10 @@ def _decimal(_kind: Any, member: Member) -> Convert:
 
 
 def _binary(kind: Any, member: Member) -> Convert:
-    """Convert binary values to hex, or to text if they look like text, because some programs store text without the
-    UTF8 annotation. If the stream's member holds hex, arbitrary raw bytes are possible, so only ASCII text that
-    begins with 0x counts as text.
+    """Convert binary values to hex, or to text if they look like text.
+
+    Some programs store text without the UTF8 annotation. If the stream's member holds hex, arbitrary raw bytes are
+    possible, so only ASCII text that begins with 0x counts as text.
     """
     text = _text(kind, member)
     holds_hex = isinstance(member.example, str) and member.example.startswith("0x")
@@ -169,7 +174,10 @@ def _binary(kind: Any, member: Member) -> Convert:
 
 
 def _float(_kind: Any, member: Member) -> Convert:
-    """Convert floats; NaN and infinities become null. Programs without nullable integers write integers as floats."""
+    """Convert floats; NaN and infinities become null.
+
+    Programs without nullable integers write integers as floats.
+    """
     as_text = _epoch_text(member) if member.is_time_text else _float_text
     makers: Mapping[str | None, Convert] = {"integer": _whole, "string": as_text, "boolean": _flag}
     convert = makers.get(member.type, _same)
@@ -205,8 +213,9 @@ def _nanoseconds_per_unit(value: float) -> int:
 
 
 def _utc_text(member: Member) -> Callable[[int], str]:
-    """Return a function that formats nanoseconds since the epoch with the zone suffix and the number of digits of the
-    example.
+    """Return a function that formats nanoseconds since the epoch like the example.
+
+    It uses the zone suffix and the number of digits of the example.
     """
     example = member.example if member.is_time_text else "Z"
     zone, digits = "Z" if example.endswith("Z") else "", len(example.removesuffix("Z").partition(".")[2])
@@ -214,7 +223,10 @@ def _utc_text(member: Member) -> Callable[[int], str]:
 
 
 def _time_text(nanoseconds: int, digits: int) -> str:
-    """Return ISO 8601 text with as many digits of the second as needed, in groups of three, and at least `digits`."""
+    """Return ISO 8601 text with as many digits of the second as needed.
+
+    The digits are in groups of three, and at least `digits`.
+    """
     seconds, rest = divmod(nanoseconds, 10**9)
     fraction = f"{rest:09}"
     needed = next((n for n in (0, 3, 6) if not fraction[n:].strip("0")), 9)
@@ -263,7 +275,10 @@ def _map(kind: Any, _member: Member) -> Convert:
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object. Raises ValueError for a repeated key, because an object would lose a value."""
+    """Return an object.
+
+    Raises ValueError for a repeated key, because an object would lose a value.
+    """
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]

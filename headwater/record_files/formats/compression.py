@@ -1,4 +1,4 @@
-"""Decompresses gzip, bzip2, xz, Zstandard and LZ4 files, which are recognised by their first bytes."""
+"""Decompresses gzip, bzip2, xz, Zstandard and LZ4 files, recognised by their first bytes."""
 
 import bz2
 import gzip
@@ -17,7 +17,10 @@ DAMAGE_ERRORS: Final = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAErro
 
 
 def import_pyarrow(what: str) -> Any:
-    """Import pyarrow, which is an optional dependency. Raises SetupError with advice when it is missing."""
+    """Import pyarrow, which is an optional dependency.
+
+    Raises SetupError with advice when it is missing.
+    """
     try:
         import pyarrow
     except ImportError as error:
@@ -109,7 +112,10 @@ class DecompressedFile(io.RawIOBase):
 
 
 def decompressed(file: BufferedReader) -> BinaryIO:
-    """Open the decompressed content of a file. Raises SetupError when pyarrow is needed and not installed."""
+    """Open the decompressed content of a file.
+
+    Raises SetupError when pyarrow is needed and not installed.
+    """
     _skip_frames(file)
     start = file.peek(_LONGEST)
     for magic, unpack in _OPENERS.items():

@@ -13,7 +13,10 @@ from headwater.record_files.formats.text_columns import ToJson, encode, to_json,
 
 
 class CsvReader:
-    """Implements formats.base.Reader. An empty field is null, and so are the dialect's null texts."""
+    """Implements formats.base.Reader.
+
+    An empty field is null, and so are the dialect's null texts.
+    """
 
     number_unit = "line"
 
@@ -44,7 +47,10 @@ class CsvReader:
                 self._on_bad_record(self._rows.line_num, _reason(error, row, names, convert))
 
     def _header(self) -> list[str]:
-        """Read the names of the columns. Raises ValueError when they don't fit the stream's records."""
+        """Read the names of the columns.
+
+        Raises ValueError when they don't fit the stream's records.
+        """
         names = next(self._rows, [])
         if len(set(names)) < len(names):
             raise ValueError("the header names a column twice")
@@ -59,7 +65,10 @@ class CsvReader:
         return names
 
     def _field(self, type_: str | None) -> ToJson:
-        """Return a function that converts a field of this type to JSON; an empty field and null texts become null."""
+        """Return a function that converts a field of this type to JSON.
+
+        An empty field and the null texts become null.
+        """
         convert, nulls = to_json(type_), self._nulls
         if not nulls:
             return lambda text: convert(text) if text else b"null"

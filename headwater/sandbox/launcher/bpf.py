@@ -21,7 +21,11 @@ def refuse(errno: int) -> int:
 
 
 class Instruction(NamedTuple):
-    """One BPF instruction. if_true, if_false: the number of instructions to skip after a comparison."""
+    """One BPF instruction.
+
+    Attributes:
+        if_true, if_false: The number of instructions to skip after a comparison.
+    """
 
     code: int
     if_true: int

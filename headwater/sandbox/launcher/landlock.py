@@ -1,5 +1,6 @@
-"""Applies Landlock: the process can read only the engine's binary and libraries; TCP, abstract sockets and signals to
-other processes are denied.
+"""Applies Landlock: the process can read only the engine's binary and libraries.
+
+It denies TCP, abstract sockets and signals to other processes.
 """
 
 import os
@@ -30,12 +31,18 @@ _OWN_MAPS = Path("/proc/self/maps")
 
 
 def version() -> int:
-    """Return the kernel's Landlock version. Raises OSError when Landlock is missing or switched off at boot."""
+    """Return the kernel's Landlock version.
+
+    Raises OSError when Landlock is missing or switched off at boot.
+    """
     return syscall("landlock_create_ruleset", None, 0, _VERSION_QUERY)
 
 
 def libraries() -> list[Path]:
-    """Return the files of the libraries that the engine is linked with. Raises FileNotFoundError for a missing one."""
+    """Return the files of the libraries that the engine is linked with.
+
+    Raises FileNotFoundError for a missing one.
+    """
     return [_find(name) for name in _LIBRARIES]
 
 
@@ -47,8 +54,9 @@ def _find(name: str) -> Path:
 
 
 def restrict(engine: Path, *, own_maps: bool = False) -> None:
-    """Restrict this process: it may execute and read the engine, and read the engine's libraries; nothing else. Raises
-    OSError.
+    """Restrict this process to executing the engine and reading the engine's libraries.
+
+    Raises OSError.
 
     own_maps: also allow reading /proc/self/maps, from which the type stripper finds the end of its main thread's stack.
     """

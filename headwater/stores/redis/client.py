@@ -75,7 +75,7 @@ _UNAVAILABLE_CLASSES = (
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A Lua script of this package, and the SHA-1 by which a server that has loaded the script knows it."""
+    """A Lua script of this package, and the SHA-1 by which a server knows it."""
 
     text: str
     sha: str
@@ -115,7 +115,7 @@ class _ConnectionCache:
             idle.append(connection)
 
     def acquire(self, pool: Any) -> tuple[Any, deque[Any]]:
-        """Return a connection, and the free list to which the caller appends the connection after use."""
+        """Return a connection, and the free list to which the caller returns it."""
         with self._lock:
             idle = self._idle.setdefault(pool, deque())
         try:
@@ -127,9 +127,10 @@ class _ConnectionCache:
 
 
 def _drop_if_dead(connection: Any) -> None:
-    """Disconnect a connection that the server has closed; redis-py connects again when something is sent.
+    """Disconnect a connection that the server has closed.
 
-    A closed connection is readable, and an open one without outstanding replies is not.
+    redis-py connects again when something is sent. A closed connection is readable, and an open one without outstanding
+    replies is not.
     """
     try:
         dead = connection.can_read()
@@ -140,10 +141,10 @@ def _drop_if_dead(connection: Any) -> None:
 
 
 def _read_replies(connection: Any, count: int) -> list[Any]:
-    """Read the replies to `count` commands. Raises the first error among them, after all are read.
+    """Read the replies to `count` commands.
 
-    Where possible it takes replies from the buffer of hiredis, because redis-py's `read_response` costs about 0.5 µs
-    for each.
+    Raises the first error among them, after all are read. Where possible it takes replies from the buffer of hiredis,
+    because redis-py's `read_response` costs about 0.5 µs for each.
     """
     parser = connection._parser
     try:
@@ -176,14 +177,17 @@ class Client:
             return self._node(command[1] if len(command) > 1 else "").execute_command(*command)
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        """Send several commands in one round trip and return their replies. All keys must share one hash tag.
+        """Send several commands in one round trip and return their replies.
 
-        This does not use the pipeline of redis-py, which takes twice the time.
+        All keys must share one hash tag. This does not use the pipeline of redis-py, which takes twice the time.
         """
         return self._send(commands[0][1], commands)
 
     def pipelines(self, groups: Sequence[Sequence[Command]]) -> list[list[Any]]:
-        """Send several pipelines in one round trip per server. The keys of each pipeline share one hash tag."""
+        """Send several pipelines in one round trip per server.
+
+        The keys of each pipeline share one hash tag.
+        """
         together: dict[Any, list[int]] = {}
         with _translated_errors():
             for number, commands in enumerate(groups):
@@ -218,7 +222,10 @@ class Client:
             yield _read_replies(connection, waiting)
 
     def _send(self, key: Word, commands: Sequence[Command]) -> list[Any]:
-        """Do what `stream` does with a single part, without generators, because every lookup takes this path."""
+        """Do what `stream` does with a single part, without generators.
+
+        Every lookup takes this path.
+        """
         data, count = encode_commands(commands)
         try:
             connection, idle = self._connections.acquire(self._node(key).connection_pool)
@@ -293,7 +300,10 @@ class ClusterClient(Client):
         return answers
 
     def _following_moved(self, send: Callable[[], Any]) -> Any:
-        """Send commands, and once more after a MOVED error: the server that replied MOVED did not execute them."""
+        """Send commands, and once more after a MOVED error.
+
+        The server that replied MOVED did not execute them.
+        """
         try:
             return send()
         except SetStoreUnavailable as error:
@@ -338,11 +348,11 @@ _BAD_URL = (
 
 
 def connect(url: str, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> Client:
-    """Return a client of the server or cluster at a URL. The client connects when it is first used.
+    """Return a client of the server or cluster at a URL.
 
-    The URL of one server is `redis://…`, `rediss://…` (TLS) or `unix://…`. The URL of a cluster is `redis-cluster://…`
-    or `rediss-cluster://…` with some of its servers: `[user:password@]host:port,host:port[?ssl_ca_certs=FILE]`.
-    Raises SetupError when the URL has another form.
+    The client connects when it is first used. The URL of one server is `redis://…`, `rediss://…` (TLS) or `unix://…`.
+    The URL of a cluster is `redis-cluster://…` or `rediss-cluster://…` with some of its servers:
+    `[user:password@]host:port,host:port[?ssl_ca_certs=FILE]`. Raises SetupError when the URL has another form.
     """
     options = {
         "protocol": 2,
@@ -384,7 +394,10 @@ def _translated_errors() -> Iterator[None]:
 
 
 def _raise_translated(error: Exception) -> NoReturn:
-    """Raise SetStoreUnavailable, or the error itself when the server is healthy and the command was wrong."""
+    """Raise SetStoreUnavailable, or the original error when the command was wrong.
+
+    The server is healthy in the latter case.
+    """
     message = _message(error)
     if message is None:
         raise error
@@ -392,7 +405,10 @@ def _raise_translated(error: Exception) -> NoReturn:
 
 
 def _message(error: Exception) -> str | None:
-    """Return the error message for the user; None when the server is healthy and the command was wrong."""
+    """Return the error message for the user.
+
+    Returns None when the server is healthy and the command was wrong.
+    """
     for kind, code in _CODES_BY_CLASS.items():
         if isinstance(error, kind):
             return _MESSAGES[code]

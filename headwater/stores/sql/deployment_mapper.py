@@ -95,9 +95,10 @@ _SELECT_VERSIONS = select(*(deployments.c[name] for name in DeploymentVersion._f
 
 
 class DeploymentMapper:
-    """Maps deployments to rows. Only this class encrypts and decrypts the passwords of deployments.
+    """Maps deployments to rows.
 
-    A deployment that can't be read is returned like any other; its `unreadable` says why.
+    Only this class encrypts and decrypts the passwords of deployments. A deployment that can't be read is returned like
+    any other; its `unreadable` says why.
     """
 
     SECRETS_COLUMNS = (deployments.c.id.label("deployment_id"), *(deployments.c[name] for name in _SECRETS))
@@ -143,7 +144,10 @@ class DeploymentMapper:
         return [RequestedRevision(*row) for row in connection.execute(found)]
 
     def written_topics(self, connection: Connection, flow_ids: Sequence[str]) -> set[str]:
-        """Return the topics that deployments of these configurations write, as far as their revisions are stored."""
+        """Return the topics that deployments of these configurations write.
+
+        Revisions that are not stored are ignored.
+        """
         rows = connection.execute(_SELECT_STORED_REVISIONS.where(deployments.c.flow_id.in_(flow_ids)))
         configs = {(row.flow_id, row.config) for row in rows}
         found = {dead_letter_topic(flow_id) for flow_id, _ in configs}
@@ -189,7 +193,10 @@ class DeploymentMapper:
             logs.erase(connection, changed.id)
 
     def delete_ended(self, connection: Connection, before: datetime, kept: Collection[str]) -> int:
-        """Delete the rows of deployments that ended before a time; return how many. See DeploymentStore."""
+        """Delete the rows of deployments that ended before a time; return how many.
+
+        See DeploymentStore.
+        """
         ended = func.coalesce(deployments.c.ended_at, deployments.c.created_at)
         rows = connection.execute(select(deployments.c.id, deployments.c.flow_id).where(~ACTIVE, ended < before))
         old = [row.id for row in rows if row.id not in kept and row.flow_id not in kept]
@@ -227,7 +234,10 @@ class DeploymentMapper:
             return False
 
     def secrets_error(self, row: Row[Any]) -> str:
-        """Return why the passwords of the deployment in a row can't be decrypted; empty if they can, or for no row."""
+        """Return why the passwords of the deployment in a row can't be decrypted.
+
+        Returns an empty string if they can, or for no row.
+        """
         if row.deployment_id is None:
             return ""
         try:
@@ -274,7 +284,7 @@ def read_workers(stored: str | None) -> tuple[WorkerStatus, ...] | None:
 
 
 def _previous_revisions(connection: Connection, *where: ColumnElement[bool]) -> dict[str, list[Revision]]:
-    """Return the previous revisions that may still have resources, by deployment id, newest first."""
+    """Return the previous revisions that may have resources, by deployment, newest first."""
     found: dict[str, list[Revision]] = {}
     for row in connection.execute(_SELECT_PREVIOUS_REVISIONS.where(ACTIVE, *where)):
         config = read_config(row.config)

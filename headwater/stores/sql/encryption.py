@@ -1,4 +1,4 @@
-"""Encrypts credentials at rest, with AES-256-GCM and a secret key that is kept outside of the database."""
+"""Encrypts credentials with AES-256-GCM and a key that is kept outside of the database."""
 
 import base64
 import os
@@ -32,7 +32,10 @@ class Sealer:
         return nonce + self._cipher.encrypt(nonce, text.encode(), _associated_data(deployment_id, field))
 
     def open(self, sealed: bytes | None, deployment_id: str, field: str) -> str:
-        """Decrypt a text. Raises DecryptionFailed when it was encrypted with another key, or for another field."""
+        """Decrypt a text.
+
+        Raises DecryptionFailed when it was encrypted with another key, or for another field.
+        """
         if not sealed:
             raise DecryptionFailed
         nonce, ciphertext = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
@@ -47,9 +50,10 @@ def _associated_data(deployment_id: str, field: str) -> bytes:
 
 
 def load_or_create_secret_key(path: Path) -> bytes:
-    """Return the key in the file `path` (base64, mode 0600), which is created at the first use. Raises SetupError.
+    """Return the key in the file `path` (base64, mode 0600), which is created at the first use.
 
-    If several processes create the key at once, exactly one file is kept, and all processes return its key.
+    Raises SetupError. If several processes create the key at once, exactly one file is kept, and all processes return
+    its key.
     """
     try:
         if not path.exists():
@@ -63,7 +67,10 @@ def load_or_create_secret_key(path: Path) -> bytes:
 
 
 def decode_secret_key(text: str, source: str) -> bytes:
-    """Decode a key in base64. source: Where the text is from, for the error message. Raises SetupError."""
+    """Decode a key in base64. source: Where the text is from, for the error message.
+
+    Raises SetupError.
+    """
     try:
         key = base64.b64decode(text, validate=True)
     except ValueError:
