@@ -109,7 +109,7 @@ def metrics(
         ),
     ] = ALL,
 ) -> DeploymentSeries | DeploymentSummary:
-    """The resolution is a point per minute for `1h`, 5 minutes for `1d`, and hour for `1w`.
+    """A series has one point per minute for `1h`, per 5 minutes for `1d`, per hour for `1w`.
     Counts are exact, also after a restart of a worker; times are accurate to 2 % (see docs/metrics.md).
     """
     types = _types(metrics)

@@ -78,8 +78,8 @@ IDEMPOTENCY_KEY = {
     "name": idempotency.KEY_HEADER,
     "in": "header",
     "required": False,
-    "description": "A repeat within 24 hours returns the stored response. A repeat with another body is 422, one during "
-    "the first request 409. Responses that are 5xx, 429 or reject the request's form are not stored.",
+    "description": "A repeated request within 24 hours gets the stored response, with another body 422, and during the "
+    "first request 409. Responses that are 5xx, 429 or reject the request's form are not stored.",
     "schema": {"type": "string", "pattern": KEY_PATTERN},
 }
 ETAG = {"ETag": _header("The revision, in quotes; for If-Match.", pattern='^"[0-9]+"$')}
