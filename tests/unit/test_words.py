@@ -34,8 +34,40 @@ BANNED_PHRASES = {
 """Phrases that a reader from the field has to read twice, with what to write instead."""
 
 BANNED_NAMES = frozenset(
-    "Ledger Flight Standing Outbox Parcel Sealed Shelf Scout Finder Lane Trouble Wanted Turns Turn Texts Numbers "
-    "Portion Told Given Caller Waits InTurn Once Calls Left Leaving Chunk Closing Wake Home Addresses Story".split()
+    {
+        "Ledger",
+        "Flight",
+        "Standing",
+        "Outbox",
+        "Parcel",
+        "Sealed",
+        "Shelf",
+        "Scout",
+        "Finder",
+        "Lane",
+        "Trouble",
+        "Wanted",
+        "Turns",
+        "Turn",
+        "Texts",
+        "Numbers",
+        "Portion",
+        "Told",
+        "Given",
+        "Caller",
+        "Waits",
+        "InTurn",
+        "Once",
+        "Calls",
+        "Left",
+        "Leaving",
+        "Chunk",
+        "Closing",
+        "Wake",
+        "Home",
+        "Addresses",
+        "Story",
+    }
 )
 """Names that the field does not have; the classes have other names now."""
 
