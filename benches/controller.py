@@ -18,12 +18,12 @@ import typer
 
 from headwater.brokers.base import DeploymentResources, TopicSpec
 from headwater.controller.controller import RESYNC_EVERY_S, TICK_S, Controller
+from headwater.controller.deployment_resources import WorkerSettings
 from headwater.controller.executor import Executor
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
 from headwater.controller.reconcile import Reconciler
-from headwater.controller.deployment_resources import WorkerSettings
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
 from headwater.model.binding import Bindings
@@ -35,7 +35,7 @@ from headwater.stores.sql.encryption import Sealer
 from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.orchestrator import MemoryOrchestrator
-from tests.support.memory.sets import MemoryDatasetNames, MemoryUnsavedSets, MemorySetStore
+from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore, MemoryUnsavedSets
 from tests.unit.controller.world import NOW, deployment, flow
 
 TICKS = round(RESYNC_EVERY_S / TICK_S)

@@ -33,14 +33,14 @@ from benches._stream import PARTITIONS, WAIT_S, broker, fill, start_at_the_begin
 from benches._workload import DATASET, DISTINCT, TRANSFORMS, Tally, Workload, members
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings
-from headwater.model.value_sets import dataset_set, filter_set
+from headwater.logging_setup import configure_logging
 from headwater.model.flow import DeliveryMode
+from headwater.model.value_sets import dataset_set, filter_set
 from headwater.model.worker_spec import KafkaAccess, SinkSpec, WorkerSpec
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.sets.set_store import RedisSetStore
-from headwater.logging_setup import configure_logging
 from tests.support.fencing import fencings, telling_broker
 
 SOURCE, DEAD, OWNER, CONFIG = "stream", "dlq", "bench", "config"

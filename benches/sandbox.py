@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from headwater.engine.pipeline import build_transforms
 from headwater.engine import pipeline
+from headwater.engine.pipeline import build_transforms
 from headwater.model.record import RecordBatch
 from headwater.model.transform import V8Transform
 from headwater.sandbox import Sandbox
