@@ -1,3 +1,3 @@
-"""Headwater filters streams of blockchain records and writes the matching records to a topic of the user."""
+"""Headwater filters streams of blockchain records into topics of its users."""
 
 __version__ = "0.1.0"

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Backoff:
-    """Exponential back-off with full jitter: a random delay below a limit that doubles with each failure.
+    """Exponential back-off with full jitter.
+
+    A delay is random below a limit that doubles with each failure.
 
     Attributes:
         first_s: The limit of the first delay, in seconds.

@@ -1,4 +1,4 @@
-"""Captures the output of child processes in log files of bounded size, however long the children run.
+"""Captures the output of child processes in log files of bounded size.
 
 A child writes into a pipe. One thread of this process copies from all pipes into the files, and checks the size of a
 file with each chunk, so the child needs no log rotation.
@@ -47,7 +47,10 @@ class _LogFile:
         os.write(self.file, chunk)
 
     def _is_at_its_path(self) -> bool:
-        """Return False when another writer of the same log has begun a new file, or the open file was removed."""
+        """Return whether the open file is still the file at its path.
+
+        Another writer may have begun a new file, or the file was removed.
+        """
         try:
             return os.path.samestat(os.fstat(self.file), self.path.stat())
         except FileNotFoundError:
@@ -114,9 +117,10 @@ def _get_copier() -> _Copier:
 
 @contextmanager
 def captured_output(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[int]:
-    """Yield a file descriptor for the output of a child; start the child with it inside the `with` block.
+    """Yield a file descriptor for the output of a child.
 
-    The output is appended to `path` until all writers have closed it. Raises OSError when the file can't be created.
+    Start the child with it inside the `with` block. The output is appended to `path` until all writers have closed it.
+    Raises OSError when the file can't be created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     log_file = _LogFile(path, max_bytes, _open(path))
@@ -133,7 +137,10 @@ def captured_output(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[int]:
 
 
 def last_error(path: Path) -> str:
-    """Return the newest line that looks like an error, else the newest line; empty when the log has no line."""
+    """Return the newest line that looks like an error, else the newest line.
+
+    Returns an empty string when the log has no line.
+    """
     try:
         with path.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))

@@ -39,7 +39,7 @@ INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ"
 
 
 def inherited_environment(*extra_names: str) -> dict[str, str]:
-    """Return the environment variables that a child gets: those in INHERITED or in `extra_names`.
+    """Return the variables that a child inherits: those in INHERITED or in `extra_names`.
 
     A child never gets all variables, because some of them hold secrets.
     """
@@ -60,7 +60,10 @@ class Child:
         return self._process.poll()
 
     def wait(self, timeout_s: float) -> int | None:
-        """Wait for the end of the process. Return its exit status, or None when it still runs after `timeout_s`."""
+        """Wait for the end of the process.
+
+        Return its exit status, or None when it still runs after `timeout_s`.
+        """
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(timeout_s)
         return None
@@ -70,7 +73,10 @@ class Child:
         self._process.send_signal(number)
 
     def stop(self, grace_s: float) -> int:
-        """Send SIGTERM, and SIGKILL when the process still runs after `grace_s`. Return the exit status."""
+        """Send SIGTERM, and SIGKILL when the process still runs after `grace_s`.
+
+        Return the exit status.
+        """
         self.send(signal.SIGTERM)
         status = self.wait(grace_s)
         if status is None:
@@ -125,9 +131,10 @@ def spawn(
     pass_fds: Sequence[int] = (),
     cgroup_procs: Path | None = None,
 ) -> Child:
-    """Start a program in a session of its own. The child ends when this process does. Raises OSError.
+    """Start a program in a session of its own.
 
-    Signals of the terminal (Ctrl-C) therefore reach only the parent, which stops its children in order.
+    The child ends when this process does. Raises OSError. Signals of the terminal (Ctrl-C) therefore reach only the
+    parent, which stops its children in order.
 
     Args:
         argv: The command line. `argv[0]` is an absolute path.

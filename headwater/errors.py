@@ -1,4 +1,5 @@
-"""All exceptions of Headwater. The docstring of a class says when it is raised and what the reader should do.
+"""All exceptions of Headwater.
+The docstring of a class says when it is raised and what the reader should do.
 
 HeadwaterError
 ├── RequestError                  the request is not possible as it was sent; api/problems.py maps classes to statuses
@@ -39,7 +40,7 @@ HeadwaterError
 ├── SetupError                    a command can't start; the CLI prints the detail and exits with status 2
 │   └── DecryptionFailed
 ├── IngestStopped                 an ingest must stop; the CLI prints the detail and exits with status 2
-└── WorkerError                   a worker can't go on; the orchestrator restarts it
+└── WorkerError                   a worker can't continue; the orchestrator restarts it
     ├── Fenced
     ├── DeliveryFailed
     ├── SourceGap
@@ -50,7 +51,9 @@ from dataclasses import dataclass
 
 
 class HeadwaterError(Exception):
-    """Base class of all errors that Headwater raises on purpose. `str(error)` tells the user what to do."""
+    """Base class of all errors that Headwater raises on purpose.
+    `str(error)` tells the user what to do.
+    """
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -59,7 +62,7 @@ class HeadwaterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One invalid member of a request body: its JSON pointer (RFC 6901) and a sentence that says what is wrong."""
+    """One invalid member of a request body: its JSON pointer (RFC 6901) and the reason."""
 
     pointer: str
     detail: str
@@ -89,7 +92,9 @@ class Forbidden(RequestError):
 
 
 class QuotaExceeded(RequestError):
-    """The owner, or all owners together, would exceed a quota. Remove something, or ask the operator."""
+    """The owner, or all owners together, would exceed a quota.
+    Remove something, or ask the operator.
+    """
 
 
 class NotFound(RequestError):
@@ -105,11 +110,15 @@ class TeardownInProgress(Conflict):
 
 
 class ConcurrentUpdate(Conflict):
-    """Another request changed the configuration at the same time. Read it and send the change again."""
+    """Another request changed the configuration at the same time.
+    Read it and send the change again.
+    """
 
 
 class StoredDataUnreadable(Conflict):
-    """This version of Headwater can't read the stored configuration. Replace it with PUT, or delete it."""
+    """This version of Headwater can't read the stored configuration.
+    Replace it with PUT, or delete it.
+    """
 
 
 class PreconditionFailed(RequestError):
@@ -138,7 +147,8 @@ class InvalidInput(RequestError):
 
 
 class ScriptRefused(InvalidInput):
-    """A v8 script does not compile or defines no function `process`. Lines and columns count from 1.
+    """A v8 script does not compile or defines no function `process`.
+    Lines and columns count from 1.
 
     Attributes:
         error: The class of the script's error; empty when the detail says everything.
@@ -172,7 +182,9 @@ class RateLimited(RequestError):
 
 
 class Unavailable(HeadwaterError):
-    """A dependency of Headwater is unavailable. Send the same request again after `retry_after_s`."""
+    """A dependency of Headwater is unavailable.
+    Send the same request again after `retry_after_s`.
+    """
 
     def __init__(self, detail: str, retry_after_s: int = 2) -> None:
         super().__init__(detail)
@@ -188,7 +200,9 @@ class SetStoreUnavailable(Unavailable):
 
 
 class SetStoreEvicts(SetStoreUnavailable):
-    """The set store may evict values when its memory is full. Headwater neither reads from it nor writes to it."""
+    """The set store may evict values when its memory is full.
+    Headwater neither reads from it nor writes to it.
+    """
 
     def __init__(self, policy: str) -> None:
         super().__init__(
@@ -198,7 +212,9 @@ class SetStoreEvicts(SetStoreUnavailable):
 
 
 class UploadAborted(SetStoreUnavailable):
-    """The set was deleted during the upload, or the upload made no progress for an hour and its data was deleted."""
+    """The set was deleted during the upload, or the upload made no progress for an hour.
+    The data of the upload was deleted.
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -216,7 +232,8 @@ class OrchestratorUnavailable(Unavailable):
 
 
 class NodeUnavailable(Unavailable):
-    """The node of a blockchain does not answer, or it rejects a request. The detail names no URL, as URLs contain keys.
+    """The node of a blockchain does not answer, or it rejects a request.
+    The detail names no URL, as URLs contain keys.
 
     Attributes:
         retry_after_s: How long the node asks its clients to wait; 0 when it does not say.
@@ -235,11 +252,15 @@ class NodeBehind(NodeUnavailable):
 
 
 class NodeRateLimited(NodeUnavailable):
-    """The node limits the rate of requests, or a quota is used up. Retry later, or set a lower `--rate`."""
+    """The node limits the rate of requests, or a quota is used up.
+    Retry later, or set a lower `--rate`.
+    """
 
 
 class RequestRefused(NodeUnavailable):
-    """The node rejects one call repeatedly while it answers other calls. Use another method, or another node."""
+    """The node rejects one call repeatedly while it answers other calls.
+    Use another method, or another node.
+    """
 
 
 class MethodMissing(RequestRefused):
@@ -247,11 +268,15 @@ class MethodMissing(RequestRefused):
 
 
 class RangeTooLarge(RequestRefused):
-    """The node rejects a call because the call or its result is too large. Request less in one call."""
+    """The node rejects a call because the call or its result is too large.
+    Request less in one call.
+    """
 
 
 class PriceStateUnreadable(Unavailable):
-    """Another version of Headwater wrote the price state, or it is damaged. Use that version, or rebuild the prices."""
+    """Another version of Headwater wrote the price state, or it is damaged.
+    Use that version, or rebuild the prices.
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -261,11 +286,15 @@ class PriceStateUnreadable(Unavailable):
 
 
 class DeployPending(Unavailable):
-    """A deploy or teardown is still in progress. Send the request again to wait for it, or read GET …/deploy."""
+    """A deploy or teardown is still in progress.
+    Send the request again to wait for it, or read GET …/deploy.
+    """
 
 
 class LeaseLost(HeadwaterError):
-    """Another controller holds the lease, or the lease of this controller has expired. Nothing was written."""
+    """Another controller holds the lease, or the lease of this controller has expired.
+    Nothing was written.
+    """
 
     def __init__(self, lease: str) -> None:
         super().__init__(
@@ -297,11 +326,13 @@ class DecryptionFailed(SetupError):
 
 
 class IngestStopped(HeadwaterError):
-    """An ingest must stop: a retry would fail again or lose records. The detail says what to do."""
+    """An ingest must stop: a retry would fail again or lose records.
+    The detail says what to do.
+    """
 
 
 class WorkerError(HeadwaterError):
-    """A worker can't go on. It stops without a commit, and the orchestrator starts it again."""
+    """A worker can't continue. It stops without a commit, and the orchestrator starts it again."""
 
 
 class Fenced(WorkerError):
@@ -312,7 +343,9 @@ class Fenced(WorkerError):
 
 
 class DeliveryFailed(WorkerError):
-    """Kafka rejected records, and a retry would not help. Their offsets were not committed, so they are read again."""
+    """Kafka rejected records, and a retry would not help.
+    Their offsets were not committed, so they are read again.
+    """
 
 
 class SourceGap(WorkerError):
@@ -327,5 +360,7 @@ class SandboxFailed(WorkerError):
 
 
 def os_error_reason(error: Exception) -> str:
-    """Return why an operation on a file failed, without the path, for a message that names the path itself."""
+    """Return why an operation on a file failed, without the path.
+    The message names the path itself.
+    """
     return (isinstance(error, OSError) and error.strerror) or str(error)

@@ -6,7 +6,9 @@ from headwater.errors import SetupError
 
 
 def require_extra(extra: str, module: str, feature: str) -> None:
-    """Check that an extra is installed, by one of its modules. Raises SetupError, which says how to install it.
+    """Check that an extra is installed, by one of its modules.
+
+    Raises SetupError, which says how to install it.
 
     feature: what needs the extra, for the message.
     """

@@ -1,4 +1,4 @@
-"""Configures logging: this process and its libraries write JSON lines to standard error, or plain text to terminals."""
+"""Configures logging: JSON lines on standard error, or plain text on terminals."""
 
 import logging
 import sys

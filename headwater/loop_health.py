@@ -1,4 +1,4 @@
-"""Keeps background loops running after unexpected errors, and lets readiness show these errors.
+"""Keeps background loops running after errors, and lets readiness show these errors.
 
 Each loop has a `LoopHealth` object. The loop calls `failed` for an unexpected exception and waits for the returned
 time, and calls `succeeded` after an iteration without an error.

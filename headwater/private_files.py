@@ -5,7 +5,10 @@ from pathlib import Path
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, atomically: after a kill the path has the old or the new content."""
+    """Write a file that only its owner can read, atomically.
+
+    After a kill the path has the old or the new content.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

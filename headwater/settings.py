@@ -1,7 +1,7 @@
-"""All settings, from `HEADWATER_*` variables or from flags of the same names. Only `cli` and `app` import them.
+"""All settings, from `HEADWATER_*` variables or from flags of the same names.
 
-A secret has no flag, because every user of a machine can read the command lines of all processes. A secret is in its
-variable, or in a file whose path is in the variable `HEADWATER_<NAME>_FILE`.
+Only `cli` and `app` import them. A secret has no flag, because every user of a machine can read the command lines of
+all processes. A secret is in its variable, or in a file whose path is in the variable `HEADWATER_<NAME>_FILE`.
 """
 
 import os
@@ -40,14 +40,17 @@ def secret_file(name: str) -> Path | None:
 
 
 class _SecretFiles(PydanticBaseSettingsSource):
-    """Settings source that reads each secret from the file whose path is in `HEADWATER_<NAME>_FILE`."""
+    """Reads each secret from the file whose path is in `HEADWATER_<NAME>_FILE`."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         path = secret_file(field_name) if field.annotation is SecretStr else None
         return None if path is None else _read_secret(field_name, path), field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        """Read all secret files. Raises SetupError when a file can't be used, or its secret is in a variable too."""
+        """Read all secret files.
+
+        Raises SetupError when a file can't be used, or its secret is in a variable too.
+        """
         found = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
         return {name: secret for name, secret in found.items() if secret is not None}
 
@@ -116,7 +119,7 @@ class Settings(BaseSettings):
     database_url: SecretStr = Field(SecretStr(""), description="URL of your own PostgreSQL.")
     redis_url: SecretStr = Field(
         SecretStr(""),
-        description="URL of your own Valkey or Redis (6.2 or newer) or its cluster (see docs/sets.md).",
+        description="URL of your own Valkey or Redis (6.2 or newer) or its cluster (see docs/set_store.md).",
     )
     secret_key: SecretStr = Field(
         SecretStr(""), description="Key that encrypts stored credentials: 32 bytes in base64."
@@ -128,7 +131,7 @@ class Settings(BaseSettings):
 
     kafka_bootstrap_servers: str = Field("", description="Your own Kafka cluster, `host:port,…`.")
     kafka_security_protocol: SecurityProtocol = Field(
-        "SASL_PLAINTEXT", description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL (see docs/own_kafka.md)."
+        "SASL_PLAINTEXT", description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL (see docs/external_kafka.md)."
     )
     kafka_sasl_mechanism: SaslMechanism = Field(
         "SCRAM-SHA-512",
@@ -268,7 +271,7 @@ class Settings(BaseSettings):
     v8_jit: bool = Field(False, description="Run scripts with V8's JIT compiler (see docs/sandbox.md).")
     price_filter: bool = Field(True, description="Exclude outliers from token prices (see docs/prices.md).")
     stream_bindings: Path | None = Field(
-        None, description="JSON file that says where each stream is (see docs/streams.md)."
+        None, description="JSON file that says where each stream is (see docs/stream_bindings.md)."
     )
     ingests: Path | None = Field(None, description="JSON file with the ingests that `up` runs (see docs/ingest.md).")
 

@@ -99,9 +99,10 @@ def create_api(services: Services) -> FastAPI:
 
 
 def _middleware(services: Services, table: RouteTable, metrics: PrometheusMetrics) -> list[Middleware]:
-    """Return the middlewares in the order in which a request passes them. Behind the last one, FastAPI reads the body.
+    """Return the middlewares in the order in which a request passes them.
 
-    CORSMiddleware is outside of Problems, so that web pages of other origins can read the errors too.
+    Behind the last one, FastAPI reads the body. CORSMiddleware is outside of Problems, so that web pages of other
+    origins can read the errors too.
     """
     origins, rate_limits = services.cors_origins, services.rate_limits
     cors = [Middleware(CORSMiddleware, allow_origins=origins, **MIDDLEWARE_OPTIONS)] if origins else []

@@ -1,4 +1,4 @@
-"""How routes wait and share threads: limits per owner, uploads, and waits for the controller.
+"""Lets routes wait and share threads: limits per owner, uploads, waits for the controller.
 
 - `OwnerLimiter` bounds expensive work, in total and per owner.
 - `run_upload` reads and stores a request body with values under such a limit.
@@ -37,7 +37,10 @@ ReadProgress = Callable[[Collection[str]], Mapping[str, Progress]]
 
 
 class OwnerLimiter:
-    """Runs work on threads: at most `at_once` jobs in total and `per_owner` jobs of one owner; further jobs wait."""
+    """Runs jobs on threads, at most `at_once` in total and `per_owner` of one owner.
+
+    Further jobs wait.
+    """
 
     def __init__(self, at_once: int, per_owner: int) -> None:
         self._all = anyio.CapacityLimiter(at_once)
@@ -54,11 +57,12 @@ class OwnerLimiter:
 
 
 async def run_upload(request: Request, work: Callable[[Iterator[bytes]], T]) -> T:
-    """Run `work` on the chunks of the request body, on a thread, as soon as the limits of uploads allow it.
+    """Run `work` on the chunks of the request body, on a thread.
 
-    The thread requests the next chunk only when it has stored the one before, so a slow store slows the client down.
-    The event loop only passes chunks on. The iterator raises MalformedRequest when the client disconnects before the
-    end of the body, or when the server closes the connection because the body has stopped arriving.
+    The call waits until the limits of uploads allow it. The thread requests the next chunk only when it has stored the
+    one before, so a slow store slows the client down. The event loop only passes chunks on. The iterator raises
+    MalformedRequest when the client disconnects before the end of the body, or when the server closes the connection
+    because the body has stopped arriving.
     """
     body = request.stream()
 
@@ -85,9 +89,10 @@ def incomplete_body() -> MalformedRequest:
 
 
 class Watcher:
-    """Waits until the controller has acted on deployments. Waiting requests hold no thread and share one query.
+    """Waits until the controller has acted on deployments.
 
-    The watcher polls the progress of all awaited deployments every POLL_S seconds, and stops while no request waits.
+    Waiting requests hold no thread and share one query. The watcher polls the progress of all awaited deployments every
+    POLL_S seconds, and stops while no request waits.
     """
 
     def __init__(self, read_progress: ReadProgress) -> None:
@@ -179,9 +184,10 @@ class Watcher:
 async def roll_out(
     deployments: Deployments, watcher: Watcher, owner: str, config_id: str, timeout_s: float
 ) -> Deployment:
-    """Deploy the newest revision and return when it runs. When a teardown is in progress, wait for its end first.
+    """Deploy the newest revision and return when it runs.
 
-    Raises NotFound, DeployFailed and DeployPending, and Conflict when the deployment is torn down meanwhile.
+    When a teardown is in progress, wait for its end first. Raises NotFound, DeployFailed and DeployPending, and
+    Conflict when the deployment is torn down meanwhile.
     """
     deadline = anyio.current_time() + timeout_s
     while True:
@@ -196,6 +202,9 @@ async def roll_out(
 
 
 async def wait_until_running(watcher: Watcher, started: Deployment, within_s: float) -> None:
-    """Wait until a started deployment runs. Raises DeployFailed, DeployPending, and Conflict when it is torn down."""
+    """Wait until a started deployment runs.
+
+    Raises DeployFailed, DeployPending, and Conflict when it is torn down.
+    """
     pending = "Deployment in progress. Repeat the request to wait for it, or read its state with GET …/deploy."
     await watcher.until(started.flow_id, partial(is_running, started), within_s, pending)

@@ -46,7 +46,9 @@ def set_etag(response: Response, flow: Flow) -> None:
 async def create(
     body: CreateBody, response: Response, api_key: ApiKeyDep, services: ServicesDep, limiter: LimiterDep
 ) -> FlowConfig:
-    """Checks everything, compiles the scripts in the sandbox, and stores the configuration. Nothing runs yet."""
+    """Checks everything, compiles the scripts in the sandbox, and stores the configuration.
+    Nothing runs yet.
+    """
     require_prices_scope(api_key, body.pipeline_config.sinks)
     created = await limiter.run(api_key.owner, partial(services.flows.create, api_key.owner, body))
     response.headers["Location"] = f"{PATH}/{created.flow.id}"
@@ -70,7 +72,8 @@ def list_all(
     limit: Limit = None,
     cursor: Cursor = None,
 ) -> Response:
-    """Lists the configurations, newest first. With `external_id`, the array has at most one configuration.
+    """Lists the configurations, newest first.
+    With `external_id`, the array has at most one configuration.
 
     A configuration that exists during the whole listing is on exactly one page.
     """
@@ -111,8 +114,8 @@ async def replace(
     limiter: LimiterDep,
     if_match: IfMatchDep,
 ) -> FlowConfig:
-    """Stores the whole configuration as a new revision after all checks. A deployment keeps running unchanged: deploy
-    again to apply the change.
+    """Stores the whole configuration as a new revision after all checks.
+    A deployment keeps running unchanged: deploy again to apply the change.
 
     A transform with a `uid` updates the stored transform with that uid, and a filter keeps its values. A transform
     without a `uid` updates the stored transform with the same `name`, else an equal one, else the one at the same
@@ -135,8 +138,8 @@ async def replace(
 async def delete(
     config_id: str, api_key: ApiKeyDep, services: ServicesDep, if_match: IfMatchDep, watcher: WatcherDep
 ) -> Message:
-    """Also tears down the deployment. A repeat of the request while the teardown is in progress waits for its end;
-    after that the response is 404.
+    """Also tears down the deployment.
+    A repeat of the request while the teardown is in progress waits for its end; after that the response is 404.
     """
     await to_thread.run_sync(services.flows.delete, api_key.owner, config_id, if_match)
     pending = (

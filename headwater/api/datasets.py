@@ -91,7 +91,9 @@ def list_all(
     ),
 )
 async def add_by_name(request: Request, api_key: ApiKeyDep, services: ServicesDep) -> EntriesWritten:
-    """Adds entries to the dataset with this name. `count` is the number of entries that were new."""
+    """Adds entries to the dataset with this name.
+    `count` is the number of entries that were new.
+    """
 
     def work(body: Iterator[bytes]) -> SetWriteResult:
         sent = read_values(body, named=True)
@@ -123,8 +125,9 @@ def read(dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> DatasetB
     openapi_extra=required_scopes("sets:write"),
 )
 def delete(dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> None:
-    """Deletes the dataset with all its entries. Scripts that use the dataset fail from now on. After a 503, send the
-    request again: it returns 204 once everything is removed, and 404 when the dataset had already been removed.
+    """Deletes the dataset with all its entries.
+    Scripts that use the dataset fail from now on. After a 503, send the request again: it returns 204 once everything
+    is removed, and 404 when the dataset had already been removed.
     """
     services.datasets.delete(api_key.owner, dataset_id)
 
@@ -137,8 +140,8 @@ def delete(dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> None:
     openapi_extra=required_scopes_with_values("sets:write", examples.ENTRIES),
 )
 async def add(request: Request, dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> EntriesWritten:
-    """Values are stored trimmed and in lower case; duplicates are ignored. `count` is the number of entries that were
-    new.
+    """Values are stored trimmed and in lower case; duplicates are ignored.
+    `count` is the number of entries that were new.
     """
 
     def work(body: Iterator[bytes]) -> SetWriteResult:
@@ -157,7 +160,9 @@ async def add(request: Request, dataset_id: str, api_key: ApiKeyDep, services: S
     openapi_extra=required_scopes_with_values("sets:write", examples.ENTRIES),
 )
 async def remove(request: Request, dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> EntriesWritten:
-    """Values that are not in the dataset are ignored. `count` is the number of entries that were removed."""
+    """Values that are not in the dataset are ignored.
+    `count` is the number of entries that were removed.
+    """
 
     def work(body: Iterator[bytes]) -> SetWriteResult:
         services.datasets.get(api_key.owner, dataset_id)
@@ -189,8 +194,8 @@ def page(
         int, Query(ge=1, le=MAX_DATASET_PAGE, description="The number of values on the page."), STRICT_INTEGER
     ] = DEFAULT_DATASET_PAGE,
 ) -> Response:
-    """Each page except the last has exactly `limit` values. A value that is in the dataset during the whole listing is
-    listed exactly once.
+    """Each page except the last has exactly `limit` values.
+    A value that is in the dataset during the whole listing is listed exactly once.
     """
     found = services.datasets.page(api_key.owner, dataset_id, cursor, limit)
     return Response(msgspec.json.encode(EntriesPage.of(found)), media_type="application/json")

@@ -1,4 +1,4 @@
-"""The services that the routes call, and the FastAPI dependencies that pass them to a route."""
+"""The services that routes call, and the FastAPI dependencies that provide them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

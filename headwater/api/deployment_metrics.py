@@ -109,8 +109,8 @@ def metrics(
         ),
     ] = ALL,
 ) -> DeploymentSeries | DeploymentSummary:
-    """The resolution is one point per minute for `1h`, per 5 minutes for `1d`, and per hour for `1w`. Counts are exact,
-    also after a restart of a worker; times are accurate to 2 % (see docs/metrics.md).
+    """A series has one point per minute for `1h`, per 5 minutes for `1d`, per hour for `1w`.
+    Counts are exact, also after a restart of a worker; times are accurate to 2 % (see docs/metrics.md).
     """
     types = _types(metrics)
     deployment = services.deployments.get(api_key.owner, config_id)
@@ -128,7 +128,10 @@ def metrics(
 
 
 def _types(text: str) -> Collection[MetricType]:
-    """Return the metric types that a request names, in the order of METRIC_TYPES. Raises InvalidInput."""
+    """Return the metric types that a request names, in the order of METRIC_TYPES.
+
+    Raises InvalidInput.
+    """
     named = text.split(",")
     if named == [ALL]:
         return METRIC_TYPES

@@ -99,7 +99,9 @@ def read(config_id: str, api_key: ApiKeyDep, services: ServicesDep) -> Deploymen
     openapi_extra=required_scopes("flow:deploy"),
 )
 async def teardown(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watcher: WatcherDep) -> Message:
-    """Removes workers, credentials and topics; the configuration stays. The request is idempotent."""
+    """Removes workers, credentials and topics; the configuration stays.
+    The request is idempotent.
+    """
     stopped = await to_thread.run_sync(services.deployments.stop, api_key.owner, config_id)
     if stopped:
         pending = "Teardown in progress. Repeat the request to wait for it."
@@ -115,9 +117,10 @@ async def teardown(config_id: str, api_key: ApiKeyDep, services: ServicesDep, wa
     openapi_extra=required_scopes("flow:deploy"),
 )
 async def rotate(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watcher: WatcherDep) -> DeploymentBody:
-    """Returns the new password once Kafka accepts it. From then on the old password opens no new connection;
-    connections that are open end within the hour. The user's name, the topics and the offsets of the groups stay.
-    Where the operator of Kafka manages the credentials, the response is 409.
+    """Returns the new password once Kafka accepts it.
+    From then on the old password opens no new connection; connections that are open end within the hour. The user's
+    name, the topics and the offsets of the groups stay. Where the operator of Kafka manages the credentials, the
+    response is 409.
     """
     rotated = await to_thread.run_sync(services.deployments.rotate, api_key.owner, config_id)
     pending = "Kafka does not know the new password yet. GET …/deploy shows it; it works as soon as Kafka knows it."
@@ -140,7 +143,9 @@ def logs(
         int, Query(ge=1, le=MAX_LOG_LINES, description="The number of lines."), STRICT_INTEGER
     ] = DEFAULT_LOG_LINES,
 ) -> DeploymentLogs:
-    """Log lines of the workers and the `console.log` lines of scripts, newest first. The last 1,000 lines are kept."""
+    """Log lines of the workers and the `console.log` lines of scripts, newest first.
+    The last 1,000 lines are kept.
+    """
     return DeploymentLogs.of(services.deployments.logs(api_key.owner, config_id, limit))
 
 
@@ -152,8 +157,8 @@ def logs(
     openapi_extra=required_scopes("flow:read"),
 )
 async def stats(config_id: str, api_key: ApiKeyDep, services: ServicesDep) -> DeploymentStats:
-    """A change of a worker is visible within 5 seconds. The lag is read at the time of the request; it is null when
-    Kafka does not answer within a second.
+    """A change of a worker is visible within 5 seconds.
+    The lag is read at the time of the request; it is null when Kafka does not answer within a second.
     """
     deployment = await to_thread.run_sync(services.deployments.get, api_key.owner, config_id)
     lag, progress = services.metrics.lag(deployment), services.metrics.last_progress(deployment)

@@ -1,4 +1,7 @@
-"""The examples of the OpenAPI description. All belong to one fictitious installation that filters token transfers."""
+"""The examples of the OpenAPI description.
+
+All belong to one fictitious installation that filters token transfers.
+"""
 
 from typing import Any
 

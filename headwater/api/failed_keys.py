@@ -1,4 +1,7 @@
-"""Limits how many invalid API keys one client address may send, with a token bucket per address in this process."""
+"""Limits how many invalid API keys one client address may send.
+
+Each process has a token bucket per address.
+"""
 
 import time
 from collections import OrderedDict
@@ -31,7 +34,10 @@ class FailedKeys:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def take(self, address: str) -> int:
-        """Take a token for a check. Returns 0 when a token was available, otherwise the seconds until one is."""
+        """Take a token for a check.
+
+        Returns 0 when a token was available, otherwise the seconds until one is.
+        """
         if not self._size:
             return 0
         bucket = self._filled(limit_key(address))

@@ -1,4 +1,7 @@
-"""Routes of the values of redis_set_filter transforms. Changes take effect at once, without a deploy."""
+"""Routes of the values of redis_set_filter transforms.
+
+Changes take effect at once, without a deploy.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -28,8 +31,8 @@ router = guarded_router("/api/v1/flow/{config_id}/transforms/{transform_uid}/fil
     openapi_extra=required_scopes_with_values("sets:write", examples.VALUES),
 )
 async def add(request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep) -> Added:
-    """Values are stored trimmed and in lower case; duplicates are ignored. `added` is the number of values that were
-    new.
+    """Values are stored trimmed and in lower case; duplicates are ignored.
+    `added` is the number of values that were new.
     """
     target = (api_key.owner, config_id, transform_uid)
 
@@ -50,8 +53,8 @@ async def add(request: Request, config_id: str, transform_uid: str, api_key: Api
 async def replace(
     request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep
 ) -> FilterCount:
-    """The body may have any number of values; an empty array clears the filter. No worker ever sees a mixture of old
-    and new values.
+    """The body may have any number of values; an empty array clears the filter.
+    No worker ever sees a mixture of old and new values.
 
     When two requests replace the values at the same time, the one that ends last determines all values. `count` is the
     number of distinct values.
@@ -71,7 +74,9 @@ async def replace(
 async def remove(
     request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep
 ) -> Removed:
-    """Values that are not in the filter are ignored. `removed` is the number of values that were removed."""
+    """Values that are not in the filter are ignored.
+    `removed` is the number of values that were removed.
+    """
     target = (api_key.owner, config_id, transform_uid)
 
     def work(body: Iterator[bytes]) -> SetWriteResult:
@@ -104,8 +109,8 @@ def page(
         int, Query(ge=1, le=MAX_PAGE, description="The number of values on the page."), STRICT_INTEGER
     ] = DEFAULT_PAGE,
 ) -> Response:
-    """Each page except the last has exactly `count` values. A value that is in the filter during the whole listing is
-    listed exactly once.
+    """Each page except the last has exactly `count` values.
+    A value that is in the filter during the whole listing is listed exactly once.
     """
     found = services.filters.page(api_key.owner, config_id, transform_uid, cursor, count)
     return Response(msgspec.json.encode(FilterPage.of(found)), media_type="application/json")

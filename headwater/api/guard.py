@@ -20,7 +20,10 @@ MAX_BODY_BYTES = 32 << 20
 
 
 class Guard:
-    """Base of the middlewares that check requests to guarded routes. All other requests pass unchecked."""
+    """Base of the middlewares that check requests to guarded routes.
+
+    All other requests pass unchecked.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

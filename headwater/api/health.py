@@ -1,4 +1,7 @@
-"""Routes for liveness, readiness and metrics. They need no key and never wait for other requests."""
+"""Routes for liveness, readiness and metrics.
+
+They need no key and never wait for other requests.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -25,7 +28,9 @@ router = APIRouter(tags=["Health"])
 
 
 class ReadinessProbes:
-    """Probes all dependencies at once, each on a thread of its own. A probe that hangs is not started again.
+    """Probes all dependencies at once, each on a thread of its own.
+
+    A probe that hangs is not started again.
 
     loops: The background loops of this process; a failing loop is listed by its name among the dependencies.
     """
@@ -38,7 +43,10 @@ class ReadinessProbes:
         self._available: set[str] = set()
 
     async def states(self) -> dict[str, bool]:
-        """Return True for each dependency that answered within PROBE_TIMEOUT_S, and False for each failing loop."""
+        """Return for each dependency whether it answers, and False for each failing loop.
+
+        A dependency must answer within PROBE_TIMEOUT_S.
+        """
         waiting = {name: asyncio.wrap_future(self._start(name)) for name in self._probes}
         if waiting:
             await asyncio.wait(waiting.values(), timeout=PROBE_TIMEOUT_S)

@@ -199,7 +199,10 @@ async def _receive_empty_body() -> Message:
 
 
 class _HashingReceive:
-    """Wraps `receive` and hashes the request body. `ended` is true once the whole body has arrived."""
+    """Wraps `receive` and hashes the request body.
+
+    `ended` is true once the whole body has arrived.
+    """
 
     def __init__(self, receive: Receive, *, ended: bool) -> None:
         self._receive = receive
@@ -218,7 +221,10 @@ class _HashingReceive:
         return message
 
     async def drain(self) -> None:
-        """Read the rest of the body. Raises MalformedRequest when the client disconnects before its end."""
+        """Read the rest of the body.
+
+        Raises MalformedRequest when the client disconnects before its end.
+        """
         while not self.ended:
             if (await self())["type"] == "http.disconnect":
                 raise incomplete_body()

@@ -1,4 +1,4 @@
-"""Prometheus metrics of the API processes: totals of requests, and the CPU time and memory of the processes.
+"""Prometheus metrics of the API: requests, and the CPU time and memory of its processes.
 
 Several processes share one port, so a scrape reaches any of them; they share their values in a directory.
 prometheus-client chooses between one process and several when it is imported, by the environment variable
@@ -119,5 +119,8 @@ class _ProcessesCollector(Collector):
         yield from families.values()
 
     def _pids(self) -> list[int]:
-        """Return the pids of the processes, from the files that prometheus-client names `<kind>_<pid>.db`."""
+        """Return the pids of the processes.
+
+        They are in the names of the files of prometheus-client: `<kind>_<pid>.db`.
+        """
         return sorted({int(file.stem.rpartition("_")[2]) for file in self._directory.glob("*_*.db")})

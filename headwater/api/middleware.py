@@ -81,12 +81,12 @@ class Problems:
 
 
 def _without_slash(path: str) -> str:
-    """Return the path without a trailing slash, when it is the path of a collection: many clients add the slash."""
+    """Return the path of a collection without a trailing slash, which many clients add."""
     return path.removesuffix("/") if path in COLLECTION_PATHS else path
 
 
 class _ResponseHeaders:
-    """Wraps `send`: adds X-Request-Id and the extra headers to the response, and records its status.
+    """Wraps `send` to add headers to the response and to record its status.
 
     `status` is 0 until the response starts.
     """

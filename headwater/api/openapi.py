@@ -1,4 +1,4 @@
-"""The OpenAPI description with errors, headers, links and examples, and a page that shows it.
+"""The OpenAPI description with errors, headers, links and examples, and its page.
 
 The page loads nothing from other hosts.
 """
@@ -103,7 +103,7 @@ Responses = dict[int | str, dict[str, Any]]
 
 
 def problem_responses(*statuses: int) -> Responses:
-    """Return the `responses` of a guarded route: its own error statuses, and those that every route has."""
+    """Return the `responses` of a guarded route: its own errors, and those of every route."""
     return {
         int(status): problem_response(DEFAULT_PROBLEM_TYPES[HTTPStatus(status)])
         for status in sorted({*statuses, *COMMON_STATUSES})
@@ -131,7 +131,10 @@ def problem_response(problem_type: ProblemType) -> dict[str, Any]:
 
 
 def etag(status: int = HTTPStatus.OK) -> Responses:
-    """Return the `responses` of a route whose response has an ETag; combine them with `problem_responses` by `|`."""
+    """Return the `responses` of a route whose response has an ETag.
+
+    Combine them with `problem_responses` by `|`.
+    """
     return {int(status): {"headers": ETAG}}
 
 

@@ -1,4 +1,4 @@
-"""Parses query parameters and the If-Match header, and reports pydantic's faults as JSON pointers (RFC 6901)."""
+"""Parses query parameters and If-Match, and reports faults as JSON pointers (RFC 6901)."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -44,9 +44,10 @@ def faults_of(errors: Sequence[Any]) -> list[Fault]:
 
 
 def _path(error: Any) -> list[str | int]:
-    """Return pydantic's `loc` without its first part (body, query or path) and without the tags of unions.
+    """Return pydantic's `loc` without its first part and without the tags of unions.
 
-    pydantic reports a union without a valid tag as a whole; the path then points to the tag.
+    The first part is body, query or path. pydantic reports a union without a valid tag as a whole; the path then points
+    to the tag.
     """
     parts = list(error["loc"][1:])
     path = [part for i, part in enumerate(parts) if not _is_tag(parts, i)]
@@ -109,7 +110,7 @@ STRICT_BOOLEAN = BeforeValidator(_to_boolean)
 
 
 def refuse_unknown(query_string: bytes, known: Collection[str]) -> None:
-    """Raise InvalidInput for query parameters that the operation does not have, so that a typo is noticed."""
+    """Raise InvalidInput for unknown query parameters, so that a typo is noticed."""
     unknown = sorted(set(QueryParams(query_string)).difference(known))
     if not unknown:
         return
@@ -125,9 +126,9 @@ _ENTITY_TAG = re.compile(r'\s*(W/)?"([^"]*)"\s*(?:,|$)')
 
 
 def revisions(lines: list[str]) -> IfMatch:
-    """Return the revisions in the lines of an If-Match header; None for `*` and without the header.
+    """Return the revisions in the lines of an If-Match header.
 
-    Weak entity tags, and tags that are not revisions, match nothing.
+    Returns None for `*` and without the header. Weak entity tags, and tags that are not revisions, match nothing.
     """
     if not lines or "*" in map(str.strip, lines):
         return None
@@ -136,5 +137,8 @@ def revisions(lines: list[str]) -> IfMatch:
 
 
 def _is_revision(tag: str) -> bool:
-    """Whether a tag is a revision number in canonical form. The limit on its length bounds the cost of int()."""
+    """Whether a tag is a revision number in canonical form.
+
+    The limit on its length bounds the cost of int().
+    """
     return len(tag) < 20 and tag.isascii() and tag.isdecimal() and str(int(tag)) == tag

@@ -90,15 +90,18 @@ def stats(
     ],
     services: ServicesDep,
 ) -> Response:
-    """Returns for each token the latest price, and the low, the high and the change over 24 hours and over 1 hour, at
-    the time of the request.
+    """Returns for each token the latest price, and low, high and change over 24 h and 1 h.
+    All figures are those at the time of the request.
     """
     answer = services.prices.answer([Token(token.chain, token.token_address) for token in body])
     return Response(msgspec.json.encode(_body(answer)), media_type="application/json")
 
 
 def _body(answer: PriceAnswer) -> dict[str, Any]:
-    """Return the members of PriceStats as plain dicts. Building models for 200 tokens would take too long."""
+    """Return the members of PriceStats as plain dicts.
+
+    Building models for 200 tokens would take too long.
+    """
     priced = [(token, stats) for token, stats in zip(answer.tokens, answer.stats, strict=True) if stats is not None]
     times = _timestamps([stats.time_ms for _, stats in priced])
     return {

@@ -75,7 +75,10 @@ class RouteTable(BaseRoute):
         return (Match.FULL if "route" in scope else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call the route that Routing has found. Raises HTTPException 405 when it does not support the method."""
+        """Call the route that Routing has found.
+
+        Raises HTTPException 405 when it does not support the method.
+        """
         route: APIRoute = scope["route"]
         if scope["method"] not in (route.methods or ()):
             raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": self._allowed(scope["path"])})
@@ -88,9 +91,10 @@ class RouteTable(BaseRoute):
 
 
 class Routing:
-    """Middleware that puts the route, its path parameters and its rule into the scope. It sends no errors.
+    """Middleware that puts the route, its path parameters and its rule into the scope.
 
-    FastAPI's router sends 404 and 405, since a request with another method needs a valid key all the same.
+    It sends no errors. FastAPI's router sends 404 and 405, since a request with another method needs a valid key all
+    the same.
     """
 
     def __init__(self, app: ASGIApp, table: RouteTable) -> None:

@@ -81,7 +81,11 @@ class FlowConfig(BaseModel):
 
     @classmethod
     def of(cls, flow: Flow, warnings: Sequence[errors.Fault] = ()) -> Self:
-        """Return the body for a stored configuration. warnings: the warnings of the save that has just been made."""
+        """Return the body for a stored configuration.
+
+        Args:
+            warnings: The warnings of the save that has just been made.
+        """
         config = flow.pipeline_config
         return cls(
             id=flow.id,
@@ -149,7 +153,7 @@ class Snippets(BaseModel):
 
 
 class SinkConnection(TopicMembers):
-    """Connection details of a sink's topic, and the members of the sink that configure the topic."""
+    """The connection details of a sink's topic, and the sink's members that configure it."""
 
     uid: str
     name: str
@@ -314,7 +318,9 @@ class FilterPage(BaseModel):
 
     @classmethod
     def of(cls, page: ValuePage) -> dict[str, Any]:
-        """Return the body for a page. It is not validated again, because a page may hold many values."""
+        """Return the body for a page.
+        It is not validated again, because a page may hold many values.
+        """
         return {"values": page.values, "cursor": page.cursor, "total_count": page.total}
 
 
@@ -355,7 +361,9 @@ class EntriesPage(BaseModel):
 
     @classmethod
     def of(cls, page: ValuePage) -> dict[str, Any]:
-        """Return the body for a page. It is not validated again, because a page may hold many values."""
+        """Return the body for a page.
+        It is not validated again, because a page may hold many values.
+        """
         cursor = None if page.cursor is None else str(page.cursor)
         return {"values": page.values, "cursor": cursor, "total_count": page.total}
 

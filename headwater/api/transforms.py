@@ -1,4 +1,7 @@
-"""Routes of the transforms of a stored configuration. A change redeploys the pipeline when it is deployed."""
+"""Routes of the transforms of a stored configuration.
+
+A change redeploys the pipeline when it is deployed.
+"""
 
 from functools import partial
 from typing import Annotated
@@ -41,8 +44,8 @@ async def change(
     watcher: WatcherDep,
     if_match: IfMatchDep,
 ) -> Transform:
-    """The body is the whole transform. The transform keeps its `uid` and its type, a filter keeps its values, and an
-    omitted `name` keeps the stored name.
+    """The body is the whole transform.
+    The transform keeps its `uid` and its type, a filter keeps its values, and an omitted `name` keeps the stored name.
 
     When the configuration is deployed, the saved revision is deployed too, and the response is sent when it runs.
     """
@@ -72,8 +75,8 @@ async def replace(
     watcher: WatcherDep,
     if_match: IfMatchDep,
 ) -> list[Transform]:
-    """Adds, removes, updates and reorders transforms in one request. A transform without a `uid` is new, unless a
-    stored transform has the same `name`.
+    """Adds, removes, updates and reorders transforms in one request.
+    A transform without a `uid` is new, unless a stored transform has the same `name`.
 
     When the configuration is deployed, the saved revision is deployed too, and the response is sent when it runs.
     """

@@ -61,7 +61,9 @@ class TrialBody(BaseModel):
 
     @classmethod
     def of(cls, trial: Trial) -> dict[str, Any]:
-        """Return the body for msgspec. Records are inserted as raw JSON, so that their numbers keep all digits."""
+        """Return the body for msgspec.
+        Records are inserted as raw JSON, so that their numbers keep all digits.
+        """
         return {
             "warnings": [{"pointer": fault.pointer, "detail": fault.detail} for fault in trial.warnings],
             "records": [_record_body(record) for record in trial.records],

@@ -38,8 +38,8 @@ async def validate(
     services: ServicesDep,
     limiter: LimiterDep,
 ) -> Response:
-    """Runs the same checks as create, then passes each of `records` through the transforms, and returns the result of
-    each step. Nothing is saved.
+    """Runs the checks of create and passes each of `records` through the transforms.
+    The response has the result of each step. Nothing is saved.
 
     A filter tests against its `set_values`; `flow.contains` uses your current datasets. Scripts run in the sandbox.
     """

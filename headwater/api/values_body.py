@@ -83,14 +83,18 @@ def read_values(chunks: Iterable[bytes], *, named: bool = False) -> ValuesBody:
 
 
 def stream_values(chunks: Iterable[bytes]) -> Iterator[list[str]]:
-    """Yield the values of a body in parts, without a limit on their number. Raises MalformedRequest, InvalidInput."""
+    """Yield the values of a body in parts, without a limit on their number.
+
+    Raises MalformedRequest, InvalidInput.
+    """
     return ValuesParser(named=False).parse(chunks)
 
 
 class ValuesParser:
-    """Parses a body chunk by chunk; it keeps at most a few chunks and the values of one chunk in memory.
+    """Parses a body chunk by chunk.
 
-    _FastStrings decodes runs of complete strings inside `values`; ijson parses everything else, without these runs.
+    It keeps at most a few chunks and the values of one chunk in memory. _FastStrings decodes runs of complete strings
+    inside `values`; ijson parses everything else, without these runs.
     """
 
     def __init__(self, *, named: bool) -> None:
@@ -276,7 +280,7 @@ def _invalid(detail: str, *path: str | int) -> InvalidInput:
 
 
 class _LoneSurrogateCheck:
-    r"""Rejects lone surrogates, such as `\ud800` alone: the C parser would turn them into question marks."""
+    r"""Rejects lone surrogates such as `\ud800`, which the C parser would replace."""
 
     _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)", re.DOTALL)
     _MAX_ESCAPE_BYTES = 12

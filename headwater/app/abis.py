@@ -56,7 +56,9 @@ def load_abis(settings: Settings) -> Abis:
 def import_abis(
     settings: Settings, files: Iterable[Path], address: str = "", *, override_shipped: bool = False
 ) -> AbiImportResult:
-    """Add the events of some files, for one contract when an address is given. Raises SetupError.
+    """Add the events of some files, for one contract when an address is given.
+
+    Raises SetupError.
 
     With `override_shipped`, their parameter names replace those of the events that ship with Headwater.
     """
@@ -87,7 +89,7 @@ def import_abis(
 
 
 def shipped_names(settings: Settings) -> list[str]:
-    """Return the shipped events whose parameter names are still used although an import has other names for them.
+    """Return the shipped events whose parameter names take precedence over imported ones.
 
     Raises SetupError.
     """

@@ -71,7 +71,10 @@ SWITCH_INTERVAL_S = 0.001
 
 
 def serve(settings: Settings, fd: int | None) -> None:
-    """Serve until SIGTERM or SIGINT, on the inherited listening socket `fd` if it is given. Raises SetupError."""
+    """Serve until SIGTERM or SIGINT, on the inherited listening socket `fd` if it is given.
+
+    Raises SetupError.
+    """
     limit_malloc_arenas()
     require_platform()
     for number in (signal.SIGINT, signal.SIGTERM):

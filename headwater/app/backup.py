@@ -1,7 +1,7 @@
-"""Backs up and restores the database, the secret key and the set store. Kafka's data is not part of a backup.
+"""Backs up and restores the database, the secret key and the set store.
 
-The database is read from a snapshot, and the set store after that. So the backup contains every set that the database
-references; it may also contain writes that were made during the backup.
+Kafka's data is not part of a backup. The database is read from a snapshot, and the set store after that. So the backup
+contains every set that the database references; it may also contain writes that were made during the backup.
 """
 
 import base64
@@ -34,9 +34,10 @@ READY_WITHIN_S = 60.0
 
 
 def backup(settings: Settings, path: Path, *, with_key: bool = True) -> dict[str, Any]:
-    """Write a backup of the installation, which may be running. Returns the manifest. Raises SetupError, Unavailable.
+    """Write a backup of the installation, which may be running.
 
-    The data directory is locked meanwhile: no restore can start during a backup, and no backup during a restore.
+    Returns the manifest. Raises SetupError, Unavailable. The data directory is locked meanwhile: no restore can start
+    during a backup, and no backup during a restore.
     """
     endpoints = _endpoints(settings)
     path = path.expanduser().absolute()
@@ -74,17 +75,21 @@ def _line_kind(entry: set_backup.Entry) -> str:
 
 
 def verify(path: Path) -> dict[str, Any]:
-    """Read and check a whole backup. Returns its manifest. Raises SetupError when the backup is damaged."""
+    """Read and check a whole backup.
+
+    Returns its manifest. Raises SetupError when the backup is damaged.
+    """
     with reading(path) as archive:
         archive.verify()
         return archive.manifest
 
 
 def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[str, Any]:
-    """Replace the data of an installation by a backup. Returns the manifest. Raises SetupError, Unavailable.
+    """Replace the data of an installation by a backup.
 
-    With `replace`, the installation may hold data. Its database file, secret key and set store are renamed and kept.
-    After an interrupted restore, no process starts on the data directory until a restore has succeeded.
+    Returns the manifest. Raises SetupError, Unavailable. With `replace`, the installation may hold data. Its database
+    file, secret key and set store are renamed and kept. After an interrupted restore, no process starts on the data
+    directory until a restore has succeeded.
     """
     endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
     data_directory = endpoints.data_directory
@@ -122,7 +127,10 @@ def _endpoints(settings: Settings) -> Endpoints:
 
 @contextmanager
 def _without_restore(data_directory: DataDirectory) -> Iterator[None]:
-    """Lock a data directory against restores. Raises SetupError when a restore is in progress or was interrupted."""
+    """Lock a data directory against restores.
+
+    Raises SetupError when a restore is in progress or was interrupted.
+    """
     with data_directory.database_lock() if data_directory.path.exists() else nullcontext():
         data_directory.require_restored()
         yield
@@ -133,7 +141,7 @@ def _key_text(key: bytes) -> bytes:
 
 
 def _key(endpoints: Endpoints, archive: Archive) -> bytes:
-    """Return the secret key of the backup or, when the backup has none, that of the installation.
+    """Return the secret key of the backup, or else that of the installation.
 
     Raises SetupError.
     """
@@ -201,7 +209,10 @@ def _load_database(endpoints: Endpoints, archive: Archive, sealer: Sealer) -> No
 
 
 def _draft_database(endpoints: Endpoints, archive: Archive, sealer: Sealer) -> Path:
-    """Write the backup into a new database file. The current one is not changed, so an error loses nothing."""
+    """Write the backup into a new database file.
+
+    The current one is not changed, so an error loses nothing.
+    """
     final = endpoints.data_directory.database
     draft = final.with_name(f"{final.name}.restoring")
     _remove(draft)
@@ -254,7 +265,10 @@ def _entries(archive: Archive) -> Iterable[set_backup.Entry]:
 
 
 def _restore_files(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
-    """Write the files of the backup; the database that was replaced needs the key that it was sealed with."""
+    """Write the files of the backup.
+
+    The database that was replaced needs the key that it was sealed with.
+    """
     for name in (*DATA_FILES, SECRET_KEY):
         if not archive.has(name) or (name == SECRET_KEY and endpoints.settings.secret_key.get_secret_value()):
             continue
@@ -266,9 +280,10 @@ def _restore_files(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
 
 @contextmanager
 def _set_store(endpoints: Endpoints, *, locked: bool = False) -> Iterator[Client]:
-    """Open a client of the set store. The embedded set store is started when `headwater up` does not run.
+    """Open a client of the set store.
 
-    `locked` says whether this process holds the lock of `up`, so that no other process can run the embedded set store.
+    The embedded set store is started when `headwater up` does not run. `locked` says whether this process holds the
+    lock of `up`, so that no other process can run the embedded set store.
     """
     if not endpoints.embeds_valkey or (not locked and endpoints.data_directory.is_locked("up")):
         client = connect(endpoints.redis_url(), answer_timeout_s=ANSWER_TIMEOUT_S)

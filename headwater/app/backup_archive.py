@@ -1,7 +1,7 @@
-"""Reads and writes backup files: a ZIP of JSON lines and small files, with the size and hash of each in a manifest.
+"""Reads and writes backup files: a ZIP of JSON lines and files, with a manifest.
 
-A backup contains the secret key, so only its owner can read it. It gets its final name after it was written and
-verified.
+The manifest has the size and hash of each file. A backup contains the secret key, so only its owner can read it. It
+gets its final name after it was written and verified.
 """
 
 import hashlib
@@ -129,7 +129,10 @@ class Archive:
 
 @contextmanager
 def writing(path: Path) -> Iterator[ArchiveWriter]:
-    """Open a new backup file. At the end of the block, it is verified and gets the name `path`. Raises SetupError."""
+    """Open a new backup file.
+
+    At the end of the block, it is verified and gets the name `path`. Raises SetupError.
+    """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     if path.exists():
         raise SetupError(f"There is a file {path} already. Name another one, or remove it.")

@@ -52,7 +52,10 @@ METRICS_ANSWER_TIMEOUT_S = 2.0
 
 
 def run(settings: Settings) -> None:
-    """Run until SIGTERM or SIGINT. Raises SetupError, also when the sandbox can't be fully locked down here."""
+    """Run until SIGTERM or SIGINT.
+
+    Raises SetupError, also when the sandbox can't be fully locked down here.
+    """
     limit_malloc_arenas()
     require_platform()
     check_sandbox(jit=settings.v8_jit)
@@ -137,7 +140,10 @@ def boot_time_s() -> float:
 
 
 def _purges(database: Database, sets: SetStore, settings: Settings) -> list[Callable[[], None]]:
-    """Return the steps of the sweeper that remove expired audit entries, stored responses and filter values."""
+    """Return the steps of the sweeper that remove expired data.
+
+    They remove audit entries, stored responses and filter values.
+    """
 
     def purge_audit() -> None:
         if settings.audit_days:
@@ -154,7 +160,7 @@ def _purges(database: Database, sets: SetStore, settings: Settings) -> list[Call
 
 
 def sources_of(bindings: Bindings, broker: ClusterAdmin, deployments: DeploymentStore) -> Sources:
-    """Return the sources of these bindings, with clients for their Kafka clusters and Pub/Sub projects."""
+    """Return the sources of these bindings, with clients for their clusters and projects."""
     clusters = {access: KafkaClusterAdmin(access, 1) for access in bindings.clusters()}
     return Sources(
         bindings=bindings,
@@ -179,7 +185,10 @@ def stream_topics(bindings: Bindings) -> tuple[TopicSpec, ...]:
 
 
 def create_topics(broker: ClusterAdmin, topics: tuple[TopicSpec, ...], stop: threading.Event) -> None:
-    """Create missing topics, and wait until the broker knows all of them. Waits while the broker is unavailable."""
+    """Create missing topics, and wait until the broker knows all of them.
+
+    Waits while the broker is unavailable.
+    """
     backoff, wait_log = Backoff(0.1, 2.0), WaitLog("the start waits for Kafka")
     while not stop.is_set():
         try:

@@ -15,7 +15,10 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def require_platform() -> None:
-    """Raise SetupError where Headwater can't run. The sandbox needs system calls of Linux on x86-64."""
+    """Raise SetupError where Headwater can't run.
+
+    The sandbox needs system calls of Linux on x86-64.
+    """
     if sys.platform != "linux" or platform.machine() != "x86_64":
         raise SetupError(
             f"Headwater runs on Linux x86-64; this is {platform.system()} {platform.machine()}. "
@@ -50,10 +53,10 @@ class DataDirectory:
 
     @contextlib.contextmanager
     def locked(self, by: str) -> Iterator[str]:
-        """Lock the directory for one process of the kind `by`. The kernel releases the lock when the process dies.
+        """Lock the directory for one process of the kind `by`.
 
-        Yields a name of the lock that no other live process can have. Raises SetupError when another process holds the
-        lock. A copied directory has another lock file.
+        The kernel releases the lock when the process dies. Yields a name of the lock that no other live process can
+        have. Raises SetupError when another process holds the lock. A copied directory has another lock file.
         """
         path = self.path / f"{by}.lock"
         with path.open("a+") as file:
@@ -72,10 +75,10 @@ class DataDirectory:
 
     @contextlib.contextmanager
     def database_lock(self, *, exclusive: bool = False) -> Iterator[None]:
-        """Take a shared lock on the database, or an exclusive one. Raises SetupError when the lock is taken.
+        """Take a shared lock on the database, or an exclusive one.
 
-        A restore needs the exclusive lock: a process that keeps a replaced database file open would write into the old
-        file.
+        Raises SetupError when the lock is taken. A restore needs the exclusive lock: a process that keeps a replaced
+        database file open would write into the old file.
         """
         with (self.path / "database.lock").open("a") as file:
             try:
@@ -99,7 +102,10 @@ class DataDirectory:
 
     @contextlib.contextmanager
     def restoring(self) -> Iterator[None]:
-        """Mark the directory as being restored. The mark is removed when the block ends without an error."""
+        """Mark the directory as being restored.
+
+        The mark is removed when the block ends without an error.
+        """
         self._restoring.touch()
         yield
         self._restoring.unlink()
@@ -120,7 +126,7 @@ class DataDirectory:
 
 
 def _lock_name(descriptor: int) -> str:
-    """Return the name of a lock file: the boot id of the machine, and the device and inode of the file.
+    """Return the name of a lock file: boot id of the machine, device and inode of the file.
 
     Two processes with the same name have locked the same file of the same machine since its last boot.
     """

@@ -43,7 +43,10 @@ def connect_database(endpoints: Endpoints, *, check_key: bool = True) -> Iterato
 
 
 def _in_use(endpoints: Endpoints) -> AbstractContextManager[None]:
-    """Lock the data directory's database against a restore. A database server needs no lock from us."""
+    """Lock the data directory's database against a restore.
+
+    A database server needs no lock from us.
+    """
     return (
         nullcontext()
         if endpoints.settings.database_url.get_secret_value()
@@ -53,7 +56,10 @@ def _in_use(endpoints: Endpoints) -> AbstractContextManager[None]:
 
 @contextmanager
 def opened_database(settings: Settings, *, check_key: bool = True) -> Iterator[Database]:
-    """Open the database of the installation in the settings. Raises SetupError when there is no installation."""
+    """Open the database of the installation in the settings.
+
+    Raises SetupError when there is no installation.
+    """
     endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
     if not settings.database_url.get_secret_value():
         endpoints.require_data_directory("HEADWATER_DATABASE_URL")
@@ -63,27 +69,36 @@ def opened_database(settings: Settings, *, check_key: bool = True) -> Iterator[D
 
 @contextmanager
 def opened_keys(settings: Settings) -> Iterator[Keys]:
-    """Open the API keys of the installation in the settings. Raises SetupError when there is no installation."""
+    """Open the API keys of the installation in the settings.
+
+    Raises SetupError when there is no installation.
+    """
     with opened_database(settings) as database:
         yield Keys(database.keys, utc_now, time.monotonic)
 
 
 @contextmanager
 def opened_audit_log(settings: Settings) -> Iterator[AuditLog]:
-    """Open the audit log of the installation in the settings. Raises SetupError when there is no installation."""
+    """Open the audit log of the installation in the settings.
+
+    Raises SetupError when there is no installation.
+    """
     with opened_database(settings) as database:
         yield database.audit
 
 
 @contextmanager
 def opened_quotas(settings: Settings) -> Iterator[QuotaStore]:
-    """Open the owners' quotas of the installation in the settings. Raises SetupError when there is no installation."""
+    """Open the owners' quotas of the installation in the settings.
+
+    Raises SetupError when there is no installation.
+    """
     with opened_database(settings) as database:
         yield database.quotas
 
 
 def quota_limits_of(settings: Settings, owner: str) -> tuple[Sequence[QuotaUsage], Collection[QuotaName]]:
-    """Return the usage and the limits of an owner, and the names of the quotas that were set for this owner.
+    """Return the usage and limits of an owner, and the quotas that were set for this owner.
 
     The other limits come from the settings. Raises SetupError, StoreUnavailable, SetStoreUnavailable.
     """
@@ -105,7 +120,10 @@ def _without_zeros(numbers: dict[QuotaName, int]) -> dict[QuotaName, int]:
 
 
 def provide_local_key(endpoints: Endpoints) -> None:
-    """On the first start, create a key for the owner `local` and write it to `<data dir>/api-key`."""
+    """Create a key for the owner `local` on the first start.
+
+    It is written to `<data dir>/api-key`.
+    """
     data_directory = endpoints.data_directory
     with connect_database(endpoints) as database:
         if not data_directory.api_key.exists():

@@ -68,7 +68,10 @@ class Endpoints:
         return admin_access(self.settings)
 
     def require_kafka_settings(self) -> None:
-        """Raise SetupError when the Kafka settings are inconsistent. The embedded Kafka need not exist yet."""
+        """Raise SetupError when the Kafka settings are inconsistent.
+
+        The embedded Kafka need not exist yet.
+        """
         if self.embeds_kafka:
             require_embedded(self.settings)
         else:
@@ -146,7 +149,10 @@ class Endpoints:
         return load_or_create_secret_key(self.data_directory.secret_key)
 
     def old_secret_keys(self) -> list[bytes]:
-        """Return the previous secret key while it is being rotated, else nothing. Raises SetupError."""
+        """Return the previous secret key while it is being rotated, else nothing.
+
+        Raises SetupError.
+        """
         text = self.settings.old_secret_key.get_secret_value()
         return [decode_secret_key(text, "HEADWATER_OLD_SECRET_KEY")] if text else []
 
@@ -162,7 +168,9 @@ class Endpoints:
         self.data_directory.create()
 
     def require_data_directory(self, setting: str) -> None:
-        """Raise SetupError when the data directory does not exist. A mistyped path must not create a new directory.
+        """Raise SetupError when the data directory does not exist.
+
+        A mistyped path must not create a new directory.
 
         `setting` is the setting that makes the data directory unnecessary, for the message.
         """

@@ -113,5 +113,8 @@ def _secret(name: str, value: SecretStr) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    """Return a setting as text. Paths become absolute, since children may have another working directory."""
+    """Return a setting as text.
+
+    Paths become absolute, since children may have another working directory.
+    """
     return str(value.expanduser().absolute() if isinstance(value, Path) else value)

@@ -29,7 +29,10 @@ class Feeder:
     producer: Producer
 
     def write_lines(self, lines: Iterable[bytes], rate: float) -> int:
-        """Write lines, at most `rate` a second (0: no limit); returns how many. Raises BrokerUnavailable."""
+        """Write lines, at most `rate` a second (0: no limit); returns how many.
+
+        Raises BrokerUnavailable.
+        """
         return write_lines(lines, self.key_of, self.topic, self.partitions, self.producer, rate=rate)
 
 

@@ -12,7 +12,10 @@ from headwater.settings import Settings
 
 
 def open_hyperliquid(options: IngestOptions, _settings: Settings, stop: Event) -> Feed:
-    """Open the feed of a node's folder or of a WebSocket API. Raises SetupError when there is no such folder."""
+    """Open the feed of a node's folder or of a WebSocket API.
+
+    Raises SetupError when there is no such folder.
+    """
     assert isinstance(options, HyperliquidOptions)
     if options.node_data is None:
         return WebSocketFeed(options, stop)

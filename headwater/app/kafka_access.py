@@ -1,4 +1,7 @@
-"""Derives from the settings how Headwater, its workers and the readers authenticate to the operator's Kafka cluster."""
+"""Derives from the settings how all parties authenticate to the operator's Kafka cluster.
+
+The parties are Headwater, its workers and the readers.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,10 @@ _CREDENTIALS = environment_variable("kafka_credentials")
 
 
 def admin_access(settings: Settings) -> KafkaAccess:
-    """Return how Headwater itself authenticates. Raises SetupError when the settings are incomplete or inconsistent."""
+    """Return how Headwater itself authenticates.
+
+    Raises SetupError when the settings are incomplete or inconsistent.
+    """
     servers = settings.kafka_bootstrap_servers
     members = {member: _text(getattr(settings, f"kafka_{member}")) for member in KafkaSecurity.model_fields}
     access = KafkaAccess(bootstrap_servers=servers, **members)
@@ -38,7 +44,7 @@ def admin_access(settings: Settings) -> KafkaAccess:
 
 
 def require_embedded(settings: Settings) -> None:
-    """Raise SetupError when settings of users are given that only apply to the operator's own Kafka."""
+    """Raise SetupError when settings of users are given without the operator's own Kafka."""
     if settings.kafka_credentials == "given":
         raise SetupError(
             f"{_CREDENTIALS}=given is only for your own Kafka. Set {_variable('bootstrap_servers')}, or remove the "
@@ -101,7 +107,7 @@ def _require_scram(access: KafkaAccess) -> None:
 
 
 def _require_login(access: KafkaAccess) -> None:
-    """Raise SetupError unless user name and password are both set and fit the mechanism, or are both empty."""
+    """Raise SetupError unless user name and password fit the mechanism, or are both empty."""
     if bool(access.username) != bool(access.password):
         raise SetupError(f"{_reader('username')} and {_reader('password')} belong together: set both or none.")
     try:
@@ -111,9 +117,10 @@ def _require_login(access: KafkaAccess) -> None:
 
 
 def worker_access(admin: KafkaAccess, readers: KafkaAccess) -> KafkaAccess:
-    """Return how workers authenticate. The user name and the password are added for each deployment.
+    """Return how workers authenticate.
 
-    Workers use Headwater's own listener if it supports their SASL mechanism, otherwise the readers' listener.
+    The user name and the password are added for each deployment. Workers use Headwater's own listener if it supports
+    their SASL mechanism, otherwise the readers' listener.
     """
     if admin.uses_sasl and admin.sasl_mechanism == readers.sasl_mechanism:
         return admin.model_copy(update={"username": "", "password": ""})

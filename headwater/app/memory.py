@@ -44,10 +44,11 @@ def tune_server_memory() -> None:
 
 
 def limit_malloc_arenas() -> None:
-    """Limit malloc to two arenas. Call this before the first thread starts, because glibc reads the option once.
+    """Limit malloc to two arenas.
 
-    With one arena per thread, a server grows for hours, until each thread has served a largest request. Workers do not
-    use this, because their threads would contend for the arenas.
+    Call this before the first thread starts, because glibc reads the option once. With one arena per thread, a server
+    grows for hours, until each thread has served a largest request. Workers do not use this, because their threads
+    would contend for the arenas.
     """
     if _mallopt is not None:
         _mallopt(_M_ARENA_MAX, 2)

@@ -27,7 +27,10 @@ HEAD_BYTES = 16_384
 
 
 class _LimitedReader:
-    """Reads at most HEAD_BYTES from the client. A longer request head is cut there and treated as complete."""
+    """Reads at most HEAD_BYTES from the client.
+
+    A longer request head is cut there and treated as complete.
+    """
 
     def __init__(self, file: BufferedIOBase) -> None:
         self._file = file
@@ -89,7 +92,9 @@ def _cut(request: socket.socket) -> None:
 
 @contextmanager
 def serve_metrics(port: int, collector: Collector, setting: str) -> Iterator[None]:
-    """Serve metrics at http://127.0.0.1:<port>/metrics during the block; with port 0, nothing is served.
+    """Serve metrics at http://127.0.0.1:<port>/metrics during the block.
+
+    With port 0, nothing is served.
 
     Raises SetupError when the port is in use. `setting` tells the user in the message where to set the port.
     """

@@ -36,9 +36,10 @@ class ImportResult:
 
 
 def import_ticks(settings: Settings, records: Iterable[bytes]) -> ImportResult:
-    """Write ticks to the ticks topic. Raises SetupError when the topic does not exist yet, and BrokerUnavailable.
+    """Write ticks to the ticks topic.
 
-    When reading the records raises a SetupError, the ticks before it are written, and the error states their number.
+    Raises SetupError when the topic does not exist yet, and BrokerUnavailable. When reading the records raises a
+    SetupError, the ticks before it are written, and the error states their number.
     """
     access = Endpoints(settings, DataDirectory(settings.data_dir)).kafka()
     if KafkaClusterAdmin(access, 1).partitions(TICKS_TOPIC_SPEC.name) is None:

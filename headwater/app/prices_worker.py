@@ -84,7 +84,10 @@ def run(settings: Settings) -> None:
 
 
 def run_until_end(worker: Worker) -> None:
-    """Run a worker, and end the process: with status 0 when all ticks that were read are stored, otherwise with 1."""
+    """Run a worker, and end the process.
+
+    The exit status is 0 when all ticks that were read are stored, otherwise 1.
+    """
     try:
         complete = worker.run()
     except HeadwaterError as error:

@@ -89,7 +89,10 @@ def _coins(sources: TableSources) -> RecipeTable:
 
 
 def _pools(recipe: str, chain: str, sources: TableSources) -> tuple[list[Pool], Counter[str]]:
-    """Return the pools in the files, and the number of pools that each contract that is not allowed announced."""
+    """Return the pools in the files, and the number of refused pools by contract.
+
+    A contract that is not allowed may announce pools; they are refused.
+    """
     found = pool_files.read(_text(sources.pools)) if sources.pools else []
     if sources.learn and recipe not in FACTORIES:
         raise SetupError(f"{recipe} has no pool factories whose logs --learn could read: name pools by --pools.")
@@ -109,7 +112,10 @@ def _contract(address: str) -> str:
 
 
 def _listed(chain: str, addresses: Sequence[str], tokens: Mapping[str, ListedToken]) -> list[str]:
-    """Return the addresses in their on-chain form. Raises SetupError for one that is in no imported Token List."""
+    """Return the addresses in their on-chain form.
+
+    Raises SetupError for one that is in no imported Token List.
+    """
     found = [pool_files.as_on_chain(address) for address in addresses]
     if missing := [address for address in found if address not in tokens]:
         raise SetupError(

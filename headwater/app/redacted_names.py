@@ -1,4 +1,4 @@
-"""Collects the names of the operator's systems that are redacted in messages for users (services/redaction.py)."""
+"""Collects the operator's names that services/redaction.py redacts in messages for users."""
 
 from collections.abc import Iterator
 from urllib.parse import urlsplit
@@ -34,9 +34,10 @@ def _of_kafka(access: KafkaAccess) -> Iterator[str]:
 
 
 def _of_url(url: str) -> Iterator[str]:
-    """Yield the hosts of a URL, with and without ports; there may be several. For a socket URL, yield its path.
+    """Yield the hosts of a URL, with and without ports; there may be several.
 
-    User names of the stores are not redacted. No message contains them, and many are product names such as `postgres`.
+    For a socket URL, yield its path. User names of the stores are not redacted. No message contains them, and many are
+    product names such as `postgres`.
     """
     parts = urlsplit(url)
     hosts = parts.netloc.rpartition("@")[2]

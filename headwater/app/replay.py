@@ -1,4 +1,4 @@
-"""Implements `headwater replay`: reads records from files, and adjusts their times before they are written."""
+"""Implements `headwater replay`: reads records from files and adjusts their times."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,9 @@ Times = Literal["keep", "now", "shift"]
 
 @dataclass(slots=True)
 class Replay:
-    """Reads files as records of a stream. Members that the stream stores in lower case are converted.
+    """Reads files as records of a stream.
+
+    Members that the stream stores in lower case are converted.
 
     Attributes:
         format: The format of the files; empty to derive it from their names.
@@ -53,7 +55,10 @@ class Replay:
         self._times = None if name is None else EventTimes(name)
 
     def records(self) -> Iterator[bytes]:
-        """Yield all records with adjusted times. With `pace`, each is yielded when it is due. Raises SetupError."""
+        """Yield all records with adjusted times.
+
+        With `pace`, each is yielded when it is due. Raises SetupError.
+        """
         records = self._all()
         if self.times == "keep" and not self.pace:
             return records

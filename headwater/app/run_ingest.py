@@ -122,7 +122,10 @@ def _begin(producer: TransactionalKafkaProducer) -> None:
 
 
 def find_target(settings: Settings, options: IngestOptions, feed: Feed, stop: threading.Event) -> IngestTarget:
-    """Find the topics of a feed's streams. Missing topics are created. Raises SetupError, BrokerUnavailable."""
+    """Find the topics of a feed's streams.
+
+    Missing topics are created. Raises SetupError, BrokerUnavailable.
+    """
     endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
     access = endpoints.kafka()
     bindings = load_bindings(settings)
@@ -151,7 +154,10 @@ def _topic(bindings: Bindings, chain: str, stream: str) -> str:
 
 
 def stop_by_signal() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set. The signals then no longer end the process by themselves."""
+    """Return an event that SIGTERM and SIGINT set.
+
+    The signals then no longer end the process by themselves.
+    """
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

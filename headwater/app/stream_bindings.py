@@ -19,7 +19,10 @@ _INVALID_FILE = "The stream bindings in {} can't be used:"
 
 
 def load_bindings(settings: Settings) -> Bindings:
-    """Load the bindings from the file in the settings, or the default ones. Raises SetupError when it is invalid."""
+    """Load the bindings from the file in the settings, or the default ones.
+
+    Raises SetupError when it is invalid.
+    """
     path = settings.stream_bindings
     if path is None:
         return Bindings()
@@ -39,7 +42,10 @@ def load_bindings(settings: Settings) -> Bindings:
 
 
 def _with_files(document: object, path: Path) -> object:
-    """Replace the files of secrets by their content. Their paths are relative to the folder of the bindings' file."""
+    """Replace the files of secrets by their content.
+
+    Their paths are relative to the folder of the bindings' file.
+    """
     if not isinstance(document, dict):
         return document
     return {name: _with_files_of(name, binding, path) for name, binding in document.items()}
@@ -58,7 +64,7 @@ def _with_files_of(name: str, binding: Any, path: Path) -> Any:
 
 
 def _with_secrets(members: dict[Any, Any], path: Path, where: str) -> dict[str, Any]:
-    """Return the members of a Kafka binding with secrets read from their files, and with absolute paths."""
+    """Return the members of a Kafka binding with secrets from files and absolute paths."""
     found = dict(members)
     for secret in kafka_security.SECRETS:
         name = f"{secret}_file"
@@ -95,14 +101,14 @@ def _faults(error: ValidationError) -> str:
 
 
 def _place(steps: Sequence[str | int]) -> str:
-    """Return the path of a fault in the file, without the names of the forms that pydantic inserts."""
+    """Return the path of a fault in the file, without the names that pydantic inserts."""
     return ", ".join(
         str(step) for step in steps if step not in ("str", "[key]") and "_ExternalBinding" not in str(step)
     )
 
 
 def stream_topic(bindings: Bindings, chain: str, stream: str) -> str:
-    """Return the topic of `<entity>` or `<entity>.zerolag` on the installation's own Kafka cluster.
+    """Return the topic of `<entity>` or `<entity>.zerolag` on the installation's own cluster.
 
     Raises SetupError when the stream is not there.
     """

@@ -65,10 +65,10 @@ class Sweep:
             )
 
     def record_as_ended(self, ids: Sequence[str]) -> frozenset[str]:
-        """Record these deployments and configurations, or all unknown ones, as ended. Returns what was recorded.
+        """Record these deployments and configurations, or all unknown ones, as ended.
 
-        Raises SetupError for an id that is not listed, and when no ids are given although workers of some of the
-        unknown deployments run.
+        Returns what was recorded. Raises SetupError for an id that is not listed, and when no ids are given although
+        workers of some of the unknown deployments run.
         """
         self.require_listed(ids)
         unknown = self.unknown
@@ -82,7 +82,10 @@ class Sweep:
         return recorded
 
     def wait_until_removed(self, ids: frozenset[str]) -> bool:
-        """Wait until the controller has removed the resources. Returns False when that takes too long."""
+        """Wait until the controller has removed the resources.
+
+        Returns False when that takes too long.
+        """
         deadline = time.monotonic() + REMOVED_WITHIN_S
         while time.monotonic() < deadline:
             left = self._list_resources().names
@@ -94,7 +97,10 @@ class Sweep:
 
 @contextmanager
 def sweep_of(settings: Settings) -> Iterator[Sweep]:
-    """Open a Sweep of the installation in the settings. Raises SetupError, BrokerUnavailable, StoreUnavailable."""
+    """Open a Sweep of the installation in the settings.
+
+    Raises SetupError, BrokerUnavailable, StoreUnavailable.
+    """
     endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
     if not settings.database_url.get_secret_value():
         endpoints.require_data_directory("HEADWATER_DATABASE_URL")

@@ -1,4 +1,4 @@
-"""The imported Token Lists in the data directory, and readers of the files that users name for them."""
+"""The imported Token Lists in the data directory, and readers of Token List files."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,7 +18,10 @@ def read_tokens(settings: Settings) -> Tokens:
 
 
 def add_tokens(settings: Settings, files: Iterable[Path]) -> Mapping[str, Mapping[str, ListedToken]]:
-    """Add the tokens of these lists. Later entries replace earlier ones. Returns all imported tokens."""
+    """Add the tokens of these lists.
+
+    Later entries replace earlier ones. Returns all imported tokens.
+    """
     tokens = read_tokens(settings)
     for file in files:
         for chain, found in token_files.read_list(read_file(file)).items():
@@ -32,5 +35,8 @@ def add_tokens(settings: Settings, files: Iterable[Path]) -> Mapping[str, Mappin
 
 
 def read_file(file: Path) -> bytes:
-    """Return the content of a file, unpacked and without a byte order mark. Raises SetupError when it is unreadable."""
+    """Return the content of a file, unpacked and without a byte order mark.
+
+    Raises SetupError when it is unreadable.
+    """
     return b"\n".join(read_lines(file))

@@ -1,4 +1,4 @@
-"""Implements `headwater up`: runs everything on this machine, as child processes of one parent."""
+"""Implements `headwater up`: runs everything on this machine as child processes."""
 
 import signal
 import socket
@@ -37,7 +37,10 @@ LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 
 
 def up(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Run until SIGINT or SIGTERM. `announce` is called with each line of the greeting. Raises SetupError."""
+    """Run until SIGINT or SIGTERM.
+
+    `announce` is called with each line of the greeting. Raises SetupError.
+    """
     require_platform()
     data_directory = DataDirectory(settings.data_dir)
     data_directory.create()
@@ -74,7 +77,10 @@ def supervised() -> Iterator[Supervisor]:
 
 @contextmanager
 def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """Open the API's listening socket. This process holds it, so that the port stays open when the API restarts."""
+    """Open the API's listening socket.
+
+    This process holds it, so that the port stays open when the API restarts.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=LISTEN_BACKLOG)
@@ -88,9 +94,10 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def start_services(supervisor: Supervisor, endpoints: Endpoints, listener: socket.socket) -> None:
-    """Start the embedded services in parallel, then the controller, the prices worker, the ingests and the API.
+    """Start the embedded services in parallel, and then all other processes.
 
-    Raises SetupError when an embedded service does not start.
+    These are the controller, the prices worker, the ingests and the API. Raises SetupError when an embedded service
+    does not start.
     """
     with ThreadPoolExecutor(2) as pool:
         starting = [pool.submit(start) for start in _embedded_services(supervisor, endpoints)]
@@ -138,7 +145,10 @@ def _api(environment: dict[str, str], listener: socket.socket) -> Child:
 
 
 def wait_until_serving(settings: Settings, supervisor: Supervisor, stop: threading.Event) -> bool:
-    """Wait until /readyz succeeds. Returns False when a signal came first. Raises SetupError with what is not ready."""
+    """Wait until /readyz succeeds.
+
+    Returns False when a signal came first. Raises SetupError with what is not ready.
+    """
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104  # compared, not bound
     deadline, last = time.monotonic() + SERVING_WITHIN_S, "no answer"
     with httpx2.Client(base_url=f"http://{host}:{settings.port}", timeout=5) as client:

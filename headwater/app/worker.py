@@ -78,9 +78,9 @@ def command(spec: Path, slot: int, probe_fd: int, plan: ReadingPlan = READ_ALL) 
 
 
 def run_file(spec: Path, slot: int, probe_fd: int | None, plan: ReadingPlan = READ_ALL) -> int:
-    """Run the worker of a spec file, whose name contains the hash of its content. Returns the exit status.
+    """Run the worker of a spec file, whose name contains the hash of its content.
 
-    Raises SetupError when the file is not a valid spec.
+    Returns the exit status. Raises SetupError when the file is not a valid spec.
     """
     document = _read(spec)
     reporter = HeartbeatReporter(SupervisorChannel(probe_fd), spec_hash=spec.stem.removeprefix("spec-"))
@@ -104,10 +104,10 @@ def _read(spec: Path) -> WorkerSpec:
 
 
 def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: ReadingPlan = READ_ALL) -> int:
-    """Run until SIGTERM or SIGINT. The exit status is 0 when all records that were read are delivered and committed.
+    """Run until SIGTERM or SIGINT.
 
-    After an error, the worker logs and reports the reason and exits with status 1, or with FENCED_STATUS when another
-    worker has fenced it.
+    The exit status is 0 when all records that were read are delivered and committed. After an error, the worker logs
+    and reports the reason and exits with status 1, or with FENCED_STATUS when another worker has fenced it.
     """
     reporter.report("starting")
     try:
@@ -130,7 +130,10 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
 
 @contextmanager
 def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -> Iterator[PipelineMetrics]:
-    """Open the metrics of the worker. They use their own connection to the set store, with a short time-out."""
+    """Open the metrics of the worker.
+
+    They use their own connection to the set store, with a short time-out.
+    """
     group = f"{spec.source_group}/{slot}" if isinstance(spec.source, PubSubPull) else spec.source_group
     with closing(connect(spec.redis_url, answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as client:
         metrics_writer = MetricsWriter(
@@ -141,7 +144,10 @@ def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -
 
 @contextmanager
 def _resources(spec: WorkerSpec, reporter: HeartbeatReporter, lookup_times: deque[float]) -> Iterator[TransformContext]:
-    """Open the resources that transforms use. The sandbox is started only when there is a script."""
+    """Open the resources that transforms use.
+
+    The sandbox is started only when there is a script.
+    """
     with closing(connect(spec.redis_url)) as client, closing(RedisSetLookup(client)) as sets:
         names = RedisDatasetNames(client)
         timed = TimedLookup(sets, lookup_times)
@@ -203,7 +209,10 @@ def _delivery(spec: WorkerSpec, slot: int, source: Source, reporter: HeartbeatRe
 
 
 def _end_hung(reporter: HeartbeatReporter) -> None:
-    """End the process at once. The engine's thread hangs in a call of the Kafka client, so it can't stop normally."""
+    """End the process at once.
+
+    The engine's thread hangs in a call of the Kafka client, so it can't stop normally.
+    """
     try:
         log.error("the worker ends", reason=TRANSACTION_HANGS)
         reporter.report("failed", TRANSACTION_HANGS)

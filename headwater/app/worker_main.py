@@ -1,4 +1,7 @@
-"""The entry point of a worker process. It prevents the import of optional modules that workers do not use."""
+"""The entry point of a worker process.
+
+It prevents the import of optional modules that workers do not use.
+"""
 
 import sys
 

@@ -37,7 +37,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def start_time_ms(start_at: str) -> int:
-    """Return the first millisecond since the epoch at or after an RFC 3339 time. Raises ValueError."""
+    """Return the first millisecond since the epoch at or after an RFC 3339 time.
+
+    Raises ValueError.
+    """
     return -((_EPOCH - datetime.fromisoformat(start_at)) // timedelta(milliseconds=1))
 
 
@@ -84,7 +87,10 @@ class AccessRule:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentResources:
-    """All that one deployment owns on the cluster. `group_prefixes` are the prefixes of its consumer groups' names."""
+    """All that one deployment owns on the cluster.
+
+    `group_prefixes` are the prefixes of its consumer groups' names.
+    """
 
     topics: tuple[TopicSpec, ...]
     users: tuple[User, ...]
@@ -127,35 +133,39 @@ class ClusterAdmin(Protocol):
     """
 
     def ensure(self, desired: DeploymentResources) -> None:
-        """Create the topics, users and rules that are missing. Return when every user can log in and sees its topics.
+        """Create the topics, users and rules that are missing.
 
-        The controller calls this on each deploy. Existing topics keep their settings, and get additional partitions
-        when they have too few. Existing users get the given password. Raises DeployFailed when the cluster has fewer
-        brokers than the replication factor, or has no authorizer and therefore rejects access rules.
+        Return when every user can log in and sees its topics. The controller calls this on each deploy. Existing topics
+        keep their settings, and get additional partitions when they have too few. Existing users get the given
+        password. Raises DeployFailed when the cluster has fewer brokers than the replication factor, or has no
+        authorizer and therefore rejects access rules.
         """
 
     def configure(self, settings: Mapping[str, Mapping[str, str]]) -> None:
-        """Change some settings of existing topics, by topic and name of the setting; all other settings stay.
+        """Change some settings of existing topics, by topic and name of the setting.
 
-        A topic that does not exist is ignored.
+        All other settings stay. A topic that does not exist is ignored.
         """
 
     def remove_stale(self, desired: DeploymentResources, removed_topics: Sequence[str]) -> None:
-        """Remove the access rules of the desired users that are not desired, then the topics in `removed_topics`."""
+        """Remove the users' undesired access rules, then the topics in `removed_topics`."""
 
     def ping(self, topic: str) -> None:
-        """Return when the cluster answers a request about a topic. An authorization error counts as an answer."""
+        """Return when the cluster answers a request about a topic.
+
+        An authorization error counts as an answer.
+        """
 
     def partitions(self, topic: str) -> int | None:
         """Return the number of partitions of a topic, or None when the topic does not exist."""
 
     def commit_start_offsets(self, group: str, topic: str, start_at: str) -> dict[int, int]:
-        """Commit start offsets for the partitions that `group` has no commit for. Return all committed offsets.
+        """Commit start offsets for the partitions that `group` has no commit for.
 
-        The controller calls this before the first worker of a group starts, while the group is empty. A partition that
-        first appears after the group has commits starts at its first offset. The commit metadata contains the topic's
-        id, if the cluster has topic ids. Raises BrokerUnavailable also when the topic does not exist, and when offsets
-        must be committed while the group has members.
+        Return all committed offsets. The controller calls this before the first worker of a group starts, while the
+        group is empty. A partition that first appears after the group has commits starts at its first offset. The
+        commit metadata contains the topic's id, if the cluster has topic ids. Raises BrokerUnavailable also when the
+        topic does not exist, and when offsets must be committed while the group has members.
 
         Args:
             group: The consumer group.
@@ -164,7 +174,7 @@ class ClusterAdmin(Protocol):
         """
 
     def lag(self, groups: Collection[str]) -> Mapping[str, int]:
-        """Return the consumer lag of each group: the sum over its partitions of end offset minus committed offset.
+        """Return the consumer lag of each group: end offset minus committed offset, in total.
 
         A group without committed offsets is not in the result. A partition without a committed offset does not count.
         Fails after about two seconds, because an API response waits for it.
@@ -174,12 +184,15 @@ class ClusterAdmin(Protocol):
         """Remove access rules, then users, then topics. Missing ones are ignored."""
 
     def delete_groups(self, prefixes: Sequence[str]) -> bool:
-        """Delete the empty consumer groups with these prefixes. Return False while one of these groups has members."""
+        """Delete the empty consumer groups with these prefixes.
+
+        Return False while one of these groups has members.
+        """
 
     def inventory(self) -> Inventory:
-        """Return everything on the cluster, without users and rules when the operator manages these.
+        """Return all resources on the cluster.
 
-        The sweeper calls this.
+        Users and rules are not included when the operator manages them. The sweeper calls this.
         """
 
     def groups(self) -> frozenset[str]:
@@ -203,12 +216,12 @@ class Subscriptions(Protocol):
     """
 
     def path(self, name: str) -> str:
-        """Return the full resource name of a subscription: `projects/<project>/subscriptions/<name>`."""
+        """Return the resource name of a subscription: `projects/<project>/subscriptions/<name>`."""
 
     def ensure(self, name: str, topic: str, start_at: str) -> None:
-        """Create a subscription that receives every message published after the call, in order per ordering key.
+        """Create a subscription that receives every message published after the call.
 
-        The controller calls this before a worker reads the subscription.
+        Its messages are in order per ordering key. The controller calls this before a worker reads the subscription.
 
         Args:
             name: The short name of the subscription.
@@ -218,7 +231,7 @@ class Subscriptions(Protocol):
         """
 
     def require(self, path: str) -> None:
-        """Raise DeployFailed when the subscription does not exist, or Headwater lacks the right to read it."""
+        """Raise DeployFailed unless the subscription exists and Headwater may read it."""
 
     def delete(self, names: Collection[str]) -> None:
         """Delete subscriptions. Missing ones are ignored."""

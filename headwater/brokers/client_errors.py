@@ -10,10 +10,10 @@ from headwater.model.worker_spec import KafkaAccess
 
 
 class ClientErrors:
-    """Remembers the authentication and TLS errors of a client, which librdkafka reports only through `error_cb`.
+    """Remembers the authentication and TLS errors of a client.
 
-    librdkafka retries all other errors by itself. The object is the client's `error_cb`: librdkafka calls it inside
-    `poll`, `consume` or `flush` of the client. Thread-safe.
+    librdkafka reports them only through `error_cb`. librdkafka retries all other errors by itself. The object is the
+    client's `error_cb`: librdkafka calls it inside `poll`, `consume` or `flush` of the client. Thread-safe.
     """
 
     def __init__(self, access: KafkaAccess) -> None:
@@ -27,7 +27,7 @@ class ClientErrors:
                 self._last_error = error
 
     def check(self) -> None:
-        """Raise BrokerUnavailable when an authentication or TLS error was reported since the last call."""
+        """Raise BrokerUnavailable when such an error was reported since the last call."""
         with self._lock:
             error, self._last_error = self._last_error, None
         if error is not None:
@@ -47,7 +47,7 @@ def unreadable_partition_message(why: str, topic: str, partition: int, access: K
 
 def missing_rights_message(access: KafkaAccess) -> str:
     """Return the message for a user who may not manage the cluster."""
-    return f"On Kafka {identity(access)} lacks a right. Grant it the rights that docs/own_kafka.md lists."
+    return f"On Kafka {identity(access)} lacks a right. Grant it the rights that docs/external_kafka.md lists."
 
 
 def _message(error: KafkaError, access: KafkaAccess) -> str:

@@ -25,9 +25,10 @@ log = structlog.get_logger(__name__)
 
 
 class LibraryLog:
-    """Writes librdkafka's log at debug level, because librdkafka repeats its lines several times a second in an outage.
+    """Writes librdkafka's log at debug level.
 
-    The code that waits for Kafka reports the outage itself.
+    librdkafka repeats its lines several times a second in an outage. The code that waits for Kafka reports the outage
+    itself.
     """
 
     def log(self, _level: int, message: str, *arguments: Any) -> None:

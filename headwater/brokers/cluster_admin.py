@@ -1,4 +1,7 @@
-"""Manages topics, users, access rules and consumer groups of a Kafka cluster (KRaft with the StandardAuthorizer)."""
+"""Manages topics, users, access rules and groups of a Kafka cluster.
+
+The cluster uses KRaft and the StandardAuthorizer.
+"""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
@@ -198,7 +201,10 @@ class KafkaClusterAdmin:
         return committed
 
     def lag(self, groups: Collection[str]) -> Mapping[str, int]:
-        """See base.ClusterAdmin. Sends one request for each group, and one for the end offsets of all partitions."""
+        """See base.ClusterAdmin.
+
+        Sends one request for each group, and one for the end offsets of all partitions.
+        """
         with self._translated_errors():
             requests = [
                 future
@@ -222,7 +228,10 @@ class KafkaClusterAdmin:
         return {group: max(0, sum(of_partitions)) for group, of_partitions in lags.items() if of_partitions}
 
     def remove_all(self, resources: DeploymentResources) -> None:
-        """See base.ClusterAdmin. Returns when the cluster no longer lists any of these users, rules and topics."""
+        """See base.ClusterAdmin.
+
+        Returns when the cluster no longer lists any of these users, rules and topics.
+        """
         resources = self._managed(resources)
         users = sorted({user.name for user in resources.users} | {rule.user for rule in resources.rules})
         topics = [topic.name for topic in resources.topics]
@@ -266,7 +275,10 @@ class KafkaClusterAdmin:
 
     @property
     def _errors_of_operator_groups(self) -> frozenset[int]:
-        """The error codes of groups that only the operator may delete; such groups expire by themselves."""
+        """The error codes of groups that only the operator may delete.
+
+        Such groups expire by themselves.
+        """
         return frozenset() if self._manages_users else frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
 
     def _topics(self) -> frozenset[str]:
@@ -363,7 +375,10 @@ class KafkaClusterAdmin:
             time.sleep(_POLL_INTERVAL_S)
 
     def _still_listed(self, users: set[str], topics: set[str]) -> bool:
-        """Return whether the cluster still lists one of these users or topics. Lists users only when some are given."""
+        """Return whether the cluster still lists one of these users or topics.
+
+        Lists users only when some are given.
+        """
         with self._translated_errors():
             if topics & self._topics():
                 return True
@@ -455,7 +470,10 @@ def _error_code(future: Future[Any]) -> int | None:
 
 
 def _results(futures: Iterable[Future[T]], ignored_errors: frozenset[int] = frozenset()) -> list[T]:
-    """Wait for the futures. Return their results without those whose error code is ignored; raise other errors."""
+    """Wait for the futures.
+
+    Return their results without those whose error code is ignored; raise other errors.
+    """
     return [future.result() for future in futures if _error_code(future) not in ignored_errors]
 
 
@@ -473,7 +491,7 @@ def _binding(rule: AccessRule, operation: str) -> AclBinding:
 
 
 def _rules_of(user: str | None) -> AclBindingFilter:
-    """Return the filter for all access rules of a user, or for all rules of the cluster when `user` is None."""
+    """Return the filter for the access rules of a user, or of all users when it is None."""
     anything: Any = None  # None is a wildcard, which confluent-kafka's type hints leave out
     principal = anything if user is None else _PRINCIPAL + user
     return AclBindingFilter(

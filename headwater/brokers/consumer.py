@@ -1,4 +1,4 @@
-"""The librdkafka consumer that workers use: a member of a consumer group that reads one topic as columns."""
+"""The consumer of workers: a group member that reads one topic as columns."""
 
 import time
 from collections.abc import Collection, Iterable, Iterator
@@ -33,7 +33,7 @@ _NOTHING_TO_REPORT: Final = frozenset({0, KafkaError._NO_OFFSET})
 
 
 class Rebalance(NamedTuple):
-    """A change of the member's partitions, which takes effect when `assign` or `unassign` answers it.
+    """A change of the member's partitions, in effect after `assign` or `unassign`.
 
     Attributes:
         is_assignment: Whether partitions are assigned, else they are revoked.
@@ -54,7 +54,10 @@ class CommitFailure(NamedTuple):
 
 
 class LibrdkafkaConsumer(LibrdkafkaClient):
-    """A librdkafka consumer of one topic. Not thread-safe. All methods may raise KafkaException."""
+    """A librdkafka consumer of one topic.
+
+    Not thread-safe. All methods may raise KafkaException.
+    """
 
     def __init__(self, settings: ClientSettings, topic: str) -> None:
         super().__init__(CONSUMER, settings)
@@ -137,7 +140,7 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         self._assigned -= removed
 
     def seek(self, offsets: Collection[PartitionOffset]) -> None:
-        """Continue at other offsets, and discard the records of these partitions that were already fetched."""
+        """Continue at other offsets, and discard the fetched records of these partitions."""
         failed = self._seek(offsets)
         self.reassign([each for each in offsets if each.partition in failed])
 
@@ -151,7 +154,7 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
             self.assign(offsets)
 
     def _seek(self, offsets: Collection[PartitionOffset]) -> set[int]:
-        """Seek, and return the partitions for which the seek failed because librdkafka is not fetching them."""
+        """Seek, and return the partitions that librdkafka is not fetching, where the seek failed."""
         if not offsets:
             return set()
         with self._offset_list(offsets) as partitions:
@@ -174,7 +177,10 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
             self._check_error(self._librdkafka.rd_kafka_seek_partitions(self._client, partitions.struct, 0))
 
     def clear_pause(self, partitions: Iterable[int]) -> None:
-        """Clear the pause of partitions before they are unassigned, or they would be paused in the next assignment."""
+        """Clear the pause of partitions before they are unassigned.
+
+        Otherwise they would be paused in the next assignment.
+        """
         with self._partition_list(partitions) as resumed:
             self._check(self._librdkafka.rd_kafka_resume_partitions(self._client, resumed.struct))
 
@@ -193,7 +199,10 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
                 self._check(self._librdkafka.rd_kafka_commit(self._client, partitions.struct, True))
 
     def _commit_and_wait(self, partitions: PartitionList, deadline: float) -> None:
-        """Commit with a deadline: librdkafka's synchronous commit hangs while the group has no coordinator."""
+        """Commit with a deadline.
+
+        librdkafka's synchronous commit hangs while the group has no coordinator.
+        """
         functions, self._commit_result = self._librdkafka, EventQueue()
         callback = FFI.addressof(native_library(), "kafka_on_commit")
         with self._new_queue() as queue:
@@ -216,7 +225,10 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
             self._librdkafka.rd_kafka_queue_destroy(queue)
 
     def committed(self, partitions: Iterable[int], timeout_s: float) -> list[PartitionOffset]:
-        """Return the committed offsets of these partitions. Partitions without a committed offset are left out."""
+        """Return the committed offsets of these partitions.
+
+        Partitions without a committed offset are left out.
+        """
         with self._partition_list(partitions) as requested:
             timeout_ms = to_milliseconds(timeout_s)
             self._check(self._librdkafka.rd_kafka_committed(self._client, requested.struct, timeout_ms))
@@ -236,16 +248,19 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         return watermarks[0], watermarks[1]
 
     def group_metadata(self) -> Any:
-        """Return the consumer group metadata for `LibrdkafkaProducer.send_offsets`. It changes with each rebalance."""
+        """Return the consumer group metadata for `LibrdkafkaProducer.send_offsets`.
+
+        It changes with each rebalance.
+        """
         functions = self._librdkafka
         metadata = functions.rd_kafka_consumer_group_metadata(self._client)
         return FFI.gc(metadata, functions.rd_kafka_consumer_group_metadata_destroy)
 
     def close(self) -> bool:
-        """Close the consumer, and return whether the client was freed in time; see LibrdkafkaClient.
+        """Close the consumer, and return whether the client was freed in time.
 
-        A dynamic member leaves the group; a static member keeps its assignment for its successor until its session
-        times out.
+        See LibrdkafkaClient. A dynamic member leaves the group; a static member keeps its assignment for its successor
+        until its session times out.
         """
         if self.closed:
             return True
@@ -258,7 +273,10 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         return self._destroy()
 
     def _leave_group(self, deadline: float) -> None:
-        """Close the membership until a deadline. If that fails, the destruction of the client closes it."""
+        """Close the membership until a deadline.
+
+        If that fails, the destruction of the client closes it.
+        """
         functions = self._librdkafka
         with self._new_queue() as queue:
             error = functions.rd_kafka_consumer_close_queue(self._client, queue)
@@ -270,7 +288,10 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
                 receiver.receive(CLOSE_MAX_RECORDS, CLOSE_MAX_BYTES, CLOSE_POLL_S)
 
     def _decline(self, change: Rebalance) -> None:
-        """Answer a rebalance so that nothing is assigned. The client may read only some of the revoked partitions."""
+        """Answer a rebalance so that nothing is assigned.
+
+        The client may read only some of the revoked partitions.
+        """
         if change.is_assignment:
             self.assign([])
         else:

@@ -175,7 +175,10 @@ class LibrdkafkaClient:
 
     @property
     def _client(self) -> Any:
-        """The librdkafka client. Raises RuntimeError when it is closed: using a freed client crashes the process."""
+        """The librdkafka client.
+
+        Raises RuntimeError when it is closed: using a freed client crashes the process.
+        """
         if self._open_client == NULL:
             raise RuntimeError("the Kafka client is closed")
         return self._open_client

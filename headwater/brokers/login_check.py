@@ -1,4 +1,7 @@
-"""Waits until a new user can log in: brokers apply credentials and access rules some time after they accept them."""
+"""Waits until a new user can log in.
+
+Brokers apply credentials and access rules some time after they accept them.
+"""
 
 import time
 from collections.abc import Set

@@ -34,9 +34,9 @@ def list_offsets(
     timeout_s: float,
     ignored_errors: frozenset[int] = frozenset(),
 ) -> dict[TopicPartitionKey, int]:
-    """Return the requested offset of each partition; it is negative when there is no such offset.
+    """Return the requested offset of each partition.
 
-    Raises KafkaException.
+    It is negative when there is no such offset. Raises KafkaException.
 
     Args:
         admin: The client that sends the requests.

@@ -112,7 +112,10 @@ class LibrdkafkaProducer(LibrdkafkaClient):
         return first_record_id, batch
 
     def outstanding(self) -> int:
-        """Return how many records are queued or in flight, plus the delivery reports that were not polled yet."""
+        """Return the number of records in flight.
+
+        It includes queued records, and delivery reports that were not polled yet.
+        """
         return int(self._librdkafka.rd_kafka_outq_len(self._client))
 
     @property
@@ -126,7 +129,10 @@ class LibrdkafkaProducer(LibrdkafkaClient):
         self._handle_events()
 
     def flush(self, timeout_s: float) -> int:
-        """Send all queued records without lingering, and wait for their acknowledgements. Return `outstanding()`."""
+        """Send all queued records without lingering, and wait for their acknowledgements.
+
+        Return `outstanding()`.
+        """
         self._librdkafka.rd_kafka_flush(self._client, to_milliseconds(timeout_s))
         self._handle_events()
         return self.outstanding()
@@ -181,7 +187,10 @@ class LibrdkafkaProducer(LibrdkafkaClient):
         self._check_error(error)
 
     def purge(self, *, in_flight: bool = True) -> None:
-        """Drop queued records. With `in_flight`, also stop waiting for the acknowledgement of records already sent."""
+        """Drop queued records.
+
+        With `in_flight`, also stop waiting for the acknowledgement of records already sent.
+        """
         flags = _PURGE_QUEUED | (_PURGE_IN_FLIGHT if in_flight else 0)
         self._check(self._librdkafka.rd_kafka_purge(self._client, flags))
 

@@ -1,4 +1,4 @@
-"""Opens connections to Google Pub/Sub and translates its errors, for all code that calls it.
+"""Opens connections to Google Pub/Sub and translates its errors.
 
 This module is imported only where a stream comes from Pub/Sub: Google's client is an optional dependency, and its
 import is slow.
@@ -41,9 +41,10 @@ _NOT_RETRIABLE: Final = (
 
 
 def connect(access: PubSubAccess) -> grpc.Channel:
-    """Return a channel, which connects when it is used first. Raises BrokerUnavailable when there are no credentials.
+    """Return a channel, which connects when it is used first.
 
-    Without an endpoint in `access`, the environment variable PUBSUB_EMULATOR_HOST of Google's clients may name one.
+    Raises BrokerUnavailable when there are no credentials. Without an endpoint in `access`, the environment variable
+    PUBSUB_EMULATOR_HOST of Google's clients may name one.
     """
     endpoint = access.endpoint or os.environ.get("PUBSUB_EMULATOR_HOST", "")
     if endpoint:
@@ -79,9 +80,9 @@ def publisher(channel: grpc.Channel) -> PublisherClient:
 
 @contextmanager
 def translated_errors(resource: str) -> Iterator[None]:
-    """Translate Google's errors into DeployFailed if a retry can't help, and into BrokerUnavailable otherwise.
+    """Translate Google's errors into DeployFailed or BrokerUnavailable.
 
-    `resource` is the name of the topic or subscription of the call.
+    The error is DeployFailed if a retry can't help. `resource` is the name of the topic or subscription of the call.
     """
     try:
         yield
@@ -92,7 +93,10 @@ def translated_errors(resource: str) -> Iterator[None]:
 
 
 def error_message(error: Exception, resource: str) -> str:
-    """Return what is wrong and what to do. `resource` is the name of the topic or subscription of the call."""
+    """Return what is wrong and what to do.
+
+    `resource` is the name of the topic or subscription of the call.
+    """
     match error:
         case exceptions.NotFound():
             return f"Google Pub/Sub has no {resource}. Create it, or bind the stream to another one, and deploy again."
@@ -112,5 +116,8 @@ def error_message(error: Exception, resource: str) -> str:
 
 
 def call_options(timeout_s: float = REQUEST_TIMEOUT_S) -> dict[str, Any]:
-    """Return the arguments of every call. A call is not retried; its caller handles the failure."""
+    """Return the arguments of every call.
+
+    A call is not retried; its caller handles the failure.
+    """
     return {"retry": None, "timeout": timeout_s}

@@ -1,4 +1,4 @@
-"""Builds librdkafka's settings for SASL and TLS, and explains authentication and TLS errors."""
+"""Builds librdkafka's settings for SASL and TLS, and explains their errors."""
 
 import os
 import re
@@ -85,7 +85,10 @@ def _oidc_settings(access: KafkaAccess) -> dict[str, str]:
 
 
 def _public_ca_file() -> str:
-    """Return the file with the certificates of public authorities; empty when no known file exists on this system."""
+    """Return the file with the certificates of public authorities.
+
+    Returns an empty string when no known file exists on this system.
+    """
     return next((file for file in (os.environ.get("SSL_CERT_FILE", ""), *_CA_FILES) if Path(file).is_file()), "")
 
 

@@ -1,4 +1,7 @@
-"""Monitors topics with separate admin clients, which still work when the connections of a consumer or producer hang."""
+"""Monitors topics with separate admin clients.
+
+They work even when the connections of a consumer or producer hang.
+"""
 
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -47,7 +50,7 @@ class TopicState(NamedTuple):
 
 
 class EndOffsets(NamedTuple):
-    """The end offsets of a partition: for readers of committed records, and for readers of all records."""
+    """The end offsets of a partition, for readers of committed and of all records."""
 
     last_stable: int
     high_watermark: int
@@ -74,7 +77,9 @@ def _offsets(futures: Mapping[TopicPartition, Future[ListOffsetsResultInfo]]) ->
 
 
 class TopicMonitor:
-    """Describes one topic again and again. Connects in the constructor, so that the first answer arrives early.
+    """Describes one topic again and again.
+
+    Connects in the constructor, so that the first answer arrives early.
 
     Args:
         access: How the admin client logs in.
@@ -167,7 +172,10 @@ class TopicMonitor:
 
 
 class LeaderCheck:
-    """Checks whether all partitions of some topics have a leader, with a client that lives from `start` to `close`."""
+    """Checks whether all partitions of some topics have a leader.
+
+    Its client exists from `start` to `close`.
+    """
 
     def __init__(self, access: KafkaAccess, topics: Collection[str]) -> None:
         self._access = access

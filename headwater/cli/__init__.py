@@ -1,6 +1,7 @@
-"""The command line. `app` is the typer application; each module defines a group of commands.
+"""The command line.
 
-Commands import their implementation when they run, so that `headwater --help` starts fast.
+`app` is the typer application; each module defines a group of commands. Commands import their implementation when they
+run, so that `headwater --help` starts fast.
 """
 
 import typer

@@ -27,7 +27,10 @@ def import_(
         typer.Option("--override-shipped", help="Use these parameter names in place of those that Headwater ships."),
     ] = False,
 ) -> None:
-    """Import the events of ABI files for EVM ingests. A running ingest uses them after a restart."""
+    """Import the events of ABI files for EVM ingests.
+
+    A running ingest uses them after a restart.
+    """
     from headwater.app.abis import import_abis, shipped_names
 
     done = import_abis(settings, files, address, override_shipped=override_shipped)

@@ -1,4 +1,7 @@
-"""`headwater backup` and `headwater restore`: keep the database, the secret key and the set store in one file."""
+"""`headwater backup` and `restore`: save the state of an installation in one file.
+
+The file contains the database, the secret key and the set store.
+"""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +27,10 @@ def backup(
         bool, typer.Option("--without-secret-key", help="Leave the secret key out; keep it elsewhere.")
     ] = False,
 ) -> None:
-    """Write the database, the secret key and the set store into one file, and verify it. Headwater may run."""
+    """Write the database, the secret key and the set store into one file, and verify it.
+
+    Headwater may run.
+    """
     from headwater.app.backup import backup as write
     from headwater.logging_setup import configure_logging
 
@@ -41,7 +47,10 @@ def restore(
     replace: Annotated[bool, typer.Option("--replace", help="Replace the existing database and set store.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Only check the file.")] = False,
 ) -> None:
-    """Verify a backup, and replace the data of a stopped installation by it. Kafka's data is not changed."""
+    """Verify a backup, and replace the data of a stopped installation by it.
+
+    Kafka's data is not changed.
+    """
     from headwater.app.backup import restore as restore_backup
     from headwater.app.backup import verify
     from headwater.logging_setup import configure_logging

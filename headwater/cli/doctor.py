@@ -19,7 +19,10 @@ def doctor(
     settings: Settings,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
-    """List stored rows that this version can't read, and what to do. Exit status 1 when there are some."""
+    """List stored rows that this version can't read, and what to do.
+
+    Exit status 1 when there are some.
+    """
     from rich.table import Table
     from rich.text import Text
 

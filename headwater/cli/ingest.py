@@ -75,7 +75,10 @@ def evm(
     reorg_depth: Annotated[int, typer.Option(min=1, help="Blocks that zerolag streams can retract.")] = 256,
     metrics_port: Annotated[int, typer.Option(min=0, help="Port of 127.0.0.1 with Prometheus metrics; 0: none.")] = 0,
 ) -> None:
-    """Write the five streams of an EVM chain from a node; with --to-block, only a range of blocks."""
+    """Write the five streams of an EVM chain from a node.
+
+    With --to-block, write only a range of blocks.
+    """
     from headwater.app.run_ingest import run_ingest
     from headwater.cli.progress import range_progress
     from headwater.ingest.evm.feed import EvmFeed
@@ -115,7 +118,10 @@ def hyperliquid(
     ] = "hyperliquid",
     metrics_port: Annotated[int, typer.Option(help="Port of 127.0.0.1 with Prometheus metrics; 0: none.")] = 0,
 ) -> None:
-    """Write blocks, trades, fills, orders and misc events of Hyperliquid, from a node's files or the WebSocket API."""
+    """Write the streams of Hyperliquid from a node's files or the WebSocket API.
+
+    The streams contain blocks, trades, fills, orders and misc events.
+    """
     _run("hyperliquid", settings, name=name, node_data=node_data, ws=ws, entities=entity or (), coins=coin or (),
          from_start=from_start, metrics_port=metrics_port)  # fmt: skip
 
@@ -155,7 +161,10 @@ def solana(
     poll_s: Annotated[float, typer.Option(help="Polling interval for new slots in seconds, up to 5.")] = 0.5,
     metrics_port: Annotated[int, typer.Option(min=0, help="Port of 127.0.0.1 with Prometheus metrics; 0: none.")] = 0,
 ) -> None:
-    """Write the non-vote transactions of Solana from a node; with --to-slot, only a range of slots."""
+    """Write the non-vote transactions of Solana from a node.
+
+    With --to-slot, write only a range of slots.
+    """
     from headwater.ingest.options import default_name
 
     _run("solana", settings, rpc=rpc, name=name or default_name("solana", from_slot, to_slot), commitment=commitment,
@@ -167,16 +176,19 @@ app.command()(takes_settings(*_SETTINGS)(solana))
 
 
 def _run(kind: str, settings: Settings, **options: Any) -> None:
-    """Run an ingest of this kind, and print what it stored. Raises SetupError when an option is invalid."""
+    """Run an ingest of this kind, and print what it stored.
+
+    Raises SetupError when an option is invalid.
+    """
     from headwater.app.run_ingest import run_ingest
 
     print(run_ingest(settings, *_open_ingest(kind, settings, **options)).summary())
 
 
 def _open_ingest(kind: str, settings: Settings, **options: Any) -> "tuple[IngestOptions, Feed, Event]":
-    """Configure logging, validate the options and open the feed. Raises SetupError when an option is invalid.
+    """Configure logging, validate the options and open the feed.
 
-    Returns the options, the feed and the event that stops it.
+    Raises SetupError when an option is invalid. Returns the options, the feed and the event that stops it.
     """
     from headwater.app.ingest_kinds import KINDS
     from headwater.app.run_ingest import stop_by_signal

@@ -1,4 +1,7 @@
-"""Command-line flags for settings, one to one with the HEADWATER_* variables. Secrets have a variable and no flag."""
+"""Command-line flags for settings, one to one with the HEADWATER_* variables.
+
+Secrets have a variable and no flag.
+"""
 
 import functools
 import inspect
@@ -30,7 +33,10 @@ _FLAG_TYPES: dict[object, type] = {SecretStr: str, Path | None: Path} | {
 
 
 def _flag(name: str) -> inspect.Parameter:
-    """Return the flag of a setting. The flag of a secret is hidden, and `takes_settings` rejects it."""
+    """Return the flag of a setting.
+
+    The flag of a secret is hidden, and `takes_settings` rejects it.
+    """
     field = Settings.model_fields[name]
     kind: Any = _FLAG_TYPES.get(field.annotation, field.annotation)
     shown = "" if field.default in ("", None) else f" Default: {field.default}."
@@ -72,7 +78,10 @@ def takes_settings(*names: str) -> Callable[[Callable[..., None]], Callable[...,
 
 
 def _refuse_secrets(flag_values: Mapping[str, Any]) -> None:
-    """End the command when a secret is given by a flag: all users of this machine can read command lines."""
+    """End the command when a secret is given by a flag.
+
+    All users of this machine can read command lines.
+    """
     for name in sorted(SECRETS.intersection(name for name, value in flag_values.items() if value is not None)):
         exit_with_error(
             f"--{name.replace('_', '-')} is not accepted, because other users of this machine can read command lines. "
@@ -82,7 +91,10 @@ def _refuse_secrets(flag_values: Mapping[str, Any]) -> None:
 
 
 def load(flags: dict[str, Any]) -> Settings:
-    """Read the settings from flags, variables and defaults. Ends the command with a message when one is invalid."""
+    """Read the settings from flags, variables and defaults.
+
+    Ends the command with a message when one is invalid.
+    """
     try:
         return Settings(**flags)
     except ValidationError as error:
@@ -93,7 +105,10 @@ def load(flags: dict[str, Any]) -> Settings:
 
 
 def setting_source(name: str, settings: Settings, flags: Mapping[str, Any]) -> str:
-    """Return the source of a setting's value. `flags` has the value of each setting's flag; None for an omitted one."""
+    """Return the source of a setting's value.
+
+    `flags` has the value of each setting's flag; None for an omitted one.
+    """
     if flags[name] is not None:
         return "flag"
     if name in SECRETS and secret_file(name) is not None:
@@ -107,7 +122,10 @@ def as_utc(time: datetime | None) -> datetime | None:
 
 
 def wide_console() -> Console:
-    """Return a console for tables. In a pipe it has PIPE_WIDTH columns, so that cells are not truncated."""
+    """Return a console for tables.
+
+    In a pipe it has PIPE_WIDTH columns, so that cells are not truncated.
+    """
     return Console() if Console().is_terminal else Console(width=PIPE_WIDTH)
 
 

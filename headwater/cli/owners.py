@@ -61,7 +61,10 @@ def _show(settings: Settings, owner: Owner) -> None:
 
 
 def _list(settings: Settings) -> None:
-    """List the owners that have quotas of their own. All other owners have the quotas in the settings."""
+    """List the owners that have quotas of their own.
+
+    All other owners have the quotas in the settings.
+    """
     from headwater.app.database import opened_quotas
 
     table = Table("owner", *QUOTA_NAMES)

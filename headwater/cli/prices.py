@@ -16,7 +16,10 @@ tokens_app = typer.Typer(help="Tokens and their decimals, which price recipes ne
 
 
 def worker(settings: Settings) -> None:
-    """Fold ticks into prices; several workers share the partitions. The settings name Kafka and the set store."""
+    """Fold ticks into prices; several workers share the partitions.
+
+    The settings name Kafka and the set store.
+    """
     from headwater.app.prices_worker import run
     from headwater.logging_setup import configure_logging
 
@@ -48,7 +51,10 @@ def enable(
     url: Annotated[str, typer.Option(help="URL of the API; default: the one on this machine.")] = "",
     deploy: Annotated[bool, typer.Option(help="Also deploy the configuration.")] = True,
 ) -> None:
-    """Create or update a price pipeline, which is an ordinary configuration. See docs/prices.md."""
+    """Create or update a price pipeline, which is an ordinary configuration.
+
+    See docs/prices.md.
+    """
     from headwater.app.api_client import ApiClient
     from headwater.app.recipe_tables import TableSources, table_of
     from headwater.services.recipes import find
@@ -78,7 +84,10 @@ def import_(
         list[Path], typer.Argument(metavar="FILE…", help="Ticks as JSON lines, CSV or Parquet, compressed or not.")
     ],
 ) -> None:
-    """Import ticks from files, so that the prices have a history. A repeated import changes nothing."""
+    """Import ticks from files, so that the prices have a history.
+
+    A repeated import changes nothing.
+    """
     from itertools import chain as concatenated
 
     from headwater.app.price_import import import_ticks

@@ -21,7 +21,10 @@ def register(app: typer.Typer) -> None:
 
 
 def up(settings: Settings) -> None:
-    """Start everything on this machine; SIGINT or SIGTERM stops it, and the next start resumes all deployments."""
+    """Start everything on this machine.
+
+    SIGINT or SIGTERM stops it, and the next start resumes all deployments.
+    """
     from headwater.app.up import up as run
     from headwater.logging_setup import configure_logging
 
@@ -42,7 +45,10 @@ def api(
 
 
 def controller(settings: Settings) -> None:
-    """Turn desired deployments into running workers. The settings name the database, Kafka and the set store."""
+    """Turn desired deployments into running workers.
+
+    The settings name the database, Kafka and the set store.
+    """
     from headwater.app.controller import run
     from headwater.logging_setup import configure_logging
 

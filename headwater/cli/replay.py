@@ -54,7 +54,10 @@ def replay(
         typer.Option(help=r"A text in CSV and TSV files that stands for null, such as '\N'; may be repeated."),
     ] = None,
 ) -> None:
-    """Write records from files into a stream. The command ends when the broker has acknowledged all of them."""
+    """Write records from files into a stream.
+
+    The command ends when the broker has acknowledged all of them.
+    """
     from headwater.app.feeder import open_feeder
     from headwater.app.replay import Replay
     from headwater.cli.progress import with_progress_bar

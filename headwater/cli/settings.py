@@ -12,7 +12,10 @@ def register(app: typer.Typer) -> None:
 
 
 def show_settings(settings: Settings, context: typer.Context) -> None:
-    """Show every setting with its variable, its value and the source of the value. Secrets are hidden."""
+    """Show every setting with its variable, its value and the source of the value.
+
+    Secrets are hidden.
+    """
     from rich.table import Table
 
     table = Table("variable", "value", "from", "meaning")

@@ -1,4 +1,7 @@
-"""`headwater sweep`: lists and removes broker resources of deployments that the database does not record."""
+"""Implements `headwater sweep` for resources that the database does not record.
+
+It lists them, and removes them after a confirmation.
+"""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +27,7 @@ def sweep(
     ] = None,
     confirm: Annotated[bool, typer.Option("--confirm", help="Remove what is listed.")] = False,
 ) -> None:
-    """List topics, users and groups of deployments that the database does not record, and remove them with --confirm.
+    """List topics, users and groups of unknown deployments, and remove them with --confirm.
 
     Such resources exist after the database was restored from a backup, or when several installations share one Kafka
     cluster. A running controller removes them.

@@ -11,7 +11,10 @@ from headwater.model.worker_spec import WorkerSet
 
 @dataclass(frozen=True, slots=True)
 class PrepareRevision:
-    """Create topics, users and access rules, and set the start offsets of a source that no worker reads yet."""
+    """Create topics, users and access rules, and set the start offsets.
+
+    The offsets are set when no worker reads the source yet.
+    """
 
     target: Revision
 
@@ -25,7 +28,11 @@ class EnsureWorkers:
 
 @dataclass(frozen=True, slots=True)
 class StopWorkers:
-    """Stop all workers. required: whether the next actions must wait until all workers have ended."""
+    """Stop all workers.
+
+    Attributes:
+        required: Whether the next actions must wait until all workers have ended.
+    """
 
     required: bool
 
@@ -37,7 +44,10 @@ class ChangeReaderPassword:
 
 @dataclass(frozen=True, slots=True)
 class SyncTopics:
-    """Add partitions to the outputs when the source has more, and apply the topic settings of the running revision."""
+    """Bring the topics of the running revision up to date: partitions and settings.
+
+    Outputs get more partitions when the source has more.
+    """
 
     target: Revision
 
@@ -58,7 +68,10 @@ class RemovePrevious:
 
 @dataclass(frozen=True, slots=True)
 class RemoveAll:
-    """Remove the subscriptions, then the access rules, users and topics, then the metrics. No worker runs."""
+    """Remove the subscriptions, then the access rules, users and topics, then the metrics.
+
+    No worker runs.
+    """
 
 
 @dataclass(frozen=True, slots=True)

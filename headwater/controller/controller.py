@@ -78,7 +78,11 @@ class ControlStores(Protocol):
 
 
 class Controller:
-    """Reconciles deployments until `stop` is set, or another controller leads. clock: returns monotonic seconds."""
+    """Reconciles deployments until `stop` is set, or another controller leads.
+
+    Attributes:
+        clock: Returns monotonic seconds.
+    """
 
     def __init__(
         self,
@@ -114,7 +118,10 @@ class Controller:
         self._purging: Future[None] | None = None
 
     def run(self, stop: threading.Event) -> None:
-        """Run until `stop` is set. While a store or the broker is unavailable, retry with a back-off."""
+        """Run until `stop` is set.
+
+        While a store or the broker is unavailable, retry with a back-off.
+        """
         backoff = Backoff(TICK_S, MAX_OUTAGE_DELAY_S)
         while not stop.wait(TICK_S) and not self._has_lost_lease:
             try:
@@ -235,7 +242,10 @@ class Controller:
         managed.deployment = deployment
 
     def _purge(self, flows: Sequence[Flow]) -> None:
-        """Remove deleted configurations on another thread, because a hanging set store must not delay this one."""
+        """Remove deleted configurations on another thread.
+
+        A hanging set store must not delay this one.
+        """
         if self._purging is not None and self._purging.done():
             ended, self._purging = self._purging, None
             try:
@@ -251,7 +261,10 @@ class Controller:
             self._purging = self._submit(self._purge_all, flows)
 
     def _purge_all(self, flows: Sequence[Flow]) -> None:
-        """Remove configurations. After an error of one, the others are still removed, and the last error is raised."""
+        """Remove configurations.
+
+        After an error of one, the others are still removed, and the last error is raised.
+        """
         failed: Exception | None = None
         for flow in flows:
             try:

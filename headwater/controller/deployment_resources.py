@@ -1,4 +1,4 @@
-"""Computes the broker resources of a deployment, and its worker set: pure functions of its state."""
+"""Computes the broker resources and the worker set of a deployment, by pure functions."""
 
 import hashlib
 from collections.abc import Sequence
@@ -90,7 +90,10 @@ def _topic_specs(deployment: Deployment, revision: Revision, partitions: int) ->
 
 
 def _source_rules(worker: str, binding: Binding) -> list[AccessRule]:
-    """Return the access rules for reading the source; none when it is not on the installation's Kafka cluster."""
+    """Return the access rules for reading the source.
+
+    There are none when it is not on the installation's Kafka cluster.
+    """
     if not isinstance(binding, KafkaTopic) or binding.access is not None:
         return []
     return [
@@ -100,7 +103,7 @@ def _source_rules(worker: str, binding: Binding) -> list[AccessRule]:
 
 
 def reader_resources(deployment: Deployment) -> DeploymentResources:
-    """Return the readers' user and its access rules: the resources that a password rotation changes."""
+    """Return the readers' user and its access rules, which a password rotation changes."""
     user = User(reader_user(deployment.id), deployment.reader_password)
     rules = _reader_rules(deployment, output_topics(deployment.flow_id, deployment.effective_revision.config))
     return DeploymentResources((), (user,), tuple(rules), ())
@@ -164,7 +167,10 @@ def _source(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
 
 
 def worker_set(deployment: Deployment, revision: Revision, binding: Binding, settings: WorkerSettings) -> WorkerSet:
-    """Return the workers of a revision. The hash covers the whole spec, so any change of it replaces the workers."""
+    """Return the workers of a revision.
+
+    The hash covers the whole spec, so any change of it replaces the workers.
+    """
     group = source_group(deployment.id, revision.source_epoch)
     own_user = {"username": worker_user(deployment.id), "password": deployment.worker_password}
     spec = WorkerSpec(

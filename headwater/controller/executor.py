@@ -50,9 +50,10 @@ class Executor:
     require_lease: Callable[[], None]
 
     def run(self, deployment: Deployment, actions: Sequence[Action]) -> Observation | None:
-        """Carry out actions in their order. Returns the observed state to store; None when there is none yet.
+        """Carry out actions in their order.
 
-        Raises DeployFailed when the deployment can't run, Unavailable when a later call may succeed, and LeaseLost.
+        Returns the observed state to store; None when there is none yet. Raises DeployFailed when the deployment can't
+        run, Unavailable when a later call may succeed, and LeaseLost.
         """
         for action in actions:
             _log_action(deployment, action)

@@ -1,11 +1,17 @@
-"""One lock per configuration, which a deploy holds while it creates topics, and a sweep while it removes them."""
+"""One lock per configuration for creating and removing topics.
+
+A deploy holds it while it creates topics, a sweep while it removes them.
+"""
 
 import threading
 from weakref import WeakValueDictionary
 
 
 class FlowLocks:
-    """A lock per configuration, which exists while a thread holds it or waits for it. Thread-safe."""
+    """A lock per configuration, which exists while a thread holds it or waits for it.
+
+    Thread-safe.
+    """
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()

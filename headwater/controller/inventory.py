@@ -1,4 +1,4 @@
-"""Compares the resources on the broker and the running workers with the database: pure functions.
+"""Compares the broker and the running workers with the database, by pure functions.
 
 Resources of deployments that the database records as ended are removed. Resources that the database does not record are
 never removed automatically: the database may be a restored backup that is older than the deployment, or the cluster may
@@ -24,7 +24,10 @@ _OF_FLOW = re.compile(r"^flow\.([0-9a-z]{26})\.")
 
 
 def deployment_of(name: str) -> str | None:
-    """Return the deployment of a user, a consumer group or a subscription; None for names of another form."""
+    """Return the deployment of a user, a consumer group or a subscription.
+
+    Returns None for names of another form.
+    """
     match = _OF_DEPLOYMENT.match(name)
     return match[1] if match else None
 
@@ -58,7 +61,10 @@ class ResourceNames:
 
     @property
     def deployments(self) -> frozenset[str]:
-        """The ids of the deployments of these resources. Topics are not counted, as they belong to configurations."""
+        """The ids of the deployments of these resources.
+
+        Topics are not counted, as they belong to configurations.
+        """
         named = (deployment_of(name) for name in self.users | self.groups | self.external)
         return frozenset(found for found in named if found) | self.workers
 
@@ -131,7 +137,10 @@ class RecordedState:
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """Resources to remove, which the database records as ended, and unknown ones, which an operator must confirm."""
+    """Resources to remove, and unknown resources.
+
+    The database records the former as ended; an operator must confirm the latter.
+    """
 
     removable: ResourceNames = field(default_factory=ResourceNames)
     unknown: ResourceNames = field(default_factory=ResourceNames)
@@ -179,7 +188,7 @@ def active_unknown_deployments(found: ExistingResources, unknown: ResourceNames)
 
 
 def connected_ids(ids: Collection[str], found: ExistingResources, unknown: ResourceNames) -> frozenset[str]:
-    """Return the unknown deployments and configurations among these ids, and those that are connected to them.
+    """Return the unknown deployments and configurations among these ids, and related ones.
 
     A deployment and a configuration are connected by an access rule for a topic.
     """

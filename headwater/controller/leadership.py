@@ -1,4 +1,4 @@
-"""This controller's leadership: whether it leads, for how long it may still act, and its fencing token.
+"""This controller's leadership: whether it leads, for how long, and its fencing token.
 
 The database's clock decides when a lease has expired. This process measures on its own monotonic clock, from before
 the request, so it stops early and never late, however the two clocks are set.
@@ -23,7 +23,9 @@ MIN_REMAINING_S = 3.0
 
 
 class Leadership:
-    """The lease of this controller. `leads`, `require_lease` and `fenced_writes` are thread-safe; the others are not.
+    """The lease of this controller.
+
+    `leads`, `require_lease` and `fenced_writes` are thread-safe; the others are not.
 
     lock: The name of a file lock that only this process can hold (see model.lease.Candidate).
     clock: Returns monotonic seconds that also count while the machine sleeps.
@@ -48,7 +50,9 @@ class Leadership:
         return self._until - self._clock()
 
     def renew(self, failing: str = "") -> None:
-        """Acquire or renew the lease. Raises LeaseLost when another process has taken it since the last call.
+        """Acquire or renew the lease.
+
+        Raises LeaseLost when another process has taken it since the last call.
 
         failing: what currently fails in this process; other processes can read it.
         """

@@ -1,4 +1,4 @@
-"""Prometheus metrics of single pipelines, computed from the last heartbeats of their workers.
+"""Prometheus metrics of single pipelines, from the last heartbeats of their workers.
 
 They are served on a separate port, since their number grows with the number of deployments. Counters start at 0 with
 each worker process, as Prometheus expects; the counters of `deploy/metrics` don't.
@@ -89,7 +89,10 @@ class PipelineCollector(Collector):
 
 
 def _by_cluster(snapshots: Sequence[WorkerSnapshot]) -> dict[KafkaAccess | None, dict[str, WorkerSpec]]:
-    """Return the consumer groups by cluster. Sources on Pub/Sub are omitted, since their lag can't be read."""
+    """Return the consumer groups by cluster.
+
+    Sources on Pub/Sub are omitted, since their lag can't be read.
+    """
     found: dict[KafkaAccess | None, dict[str, WorkerSpec]] = {}
     for spec in (snapshot.spec for snapshot in snapshots):
         if not isinstance(spec.source, PubSubPull):
@@ -129,7 +132,10 @@ def _histogram(name: TimeType, snapshots: Sequence[WorkerSnapshot]) -> Metric:
 
 
 def _buckets(bins: Mapping[int, int]) -> list[tuple[str, float]]:
-    """Return cumulative counts by upper bound in seconds. A bin that spans a bound is counted above the bound."""
+    """Return cumulative counts by upper bound in seconds.
+
+    A bin that spans a bound is counted above the bound.
+    """
     counts = [0] * (len(BOUNDS_MS) + 1)
     for bin_, count in bins.items():
         counts[bisect_left(BOUNDS_MS, upper_bound(bin_))] += count

@@ -1,4 +1,4 @@
-"""Plans how one deployment is reconciled: pure functions of the desired and the observed state.
+"""Plans how one deployment is reconciled, by pure functions of desired and observed state.
 
 The plan is level-triggered: the same state gives the same actions, whatever happened before.
 
@@ -41,7 +41,9 @@ MAX_DEATHS_ON_PROBATION = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutProgress:
-    """What this process remembers of a rollout between two plans. When it is lost, idempotent actions are repeated.
+    """What this process remembers of a rollout between two plans.
+
+    When it is lost, idempotent actions are repeated.
 
     Attributes:
         generation, revision: The generation and the target revision of the rollout.
@@ -63,7 +65,10 @@ class RolloutProgress:
 
 @dataclass(frozen=True, slots=True)
 class RevisionWorkers:
-    """A revision and its worker set. `workers` is None when the revision can't run; `problem` then says why."""
+    """A revision and its worker set.
+
+    `workers` is None when the revision can't run; `problem` then says why.
+    """
 
     revision: Revision
     workers: WorkerSet | None
@@ -173,7 +178,7 @@ def predecessor_of(deployment: Deployment) -> Revision | None:
 
 
 def _rollout_of(desired: DesiredState, observed: ObservedState) -> RolloutProgress | None:
-    """Return the remembered rollout, if it is that of the current generation and target revision."""
+    """Return the remembered rollout if its generation and target revision are current."""
     known, wanted = observed.rollout, (desired.deployment.generation, desired.target.revision.number)
     return known if known is not None and (known.generation, known.revision) == wanted else None
 

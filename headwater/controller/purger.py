@@ -11,7 +11,11 @@ from headwater.stores.protocols.sets import SetStore
 
 @dataclass(frozen=True, slots=True)
 class Purger:
-    """Removes deleted configurations. require_lease: raises LeaseLost unless this controller leads."""
+    """Removes deleted configurations.
+
+    Attributes:
+        require_lease: Raises LeaseLost unless this controller leads.
+    """
 
     flows: FlowStore
     revisions: RevisionStore

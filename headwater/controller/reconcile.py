@@ -32,7 +32,10 @@ MAX_PLANS = 2
 
 @dataclass(slots=True, kw_only=True)
 class Reconciler:
-    """Reconciles deployments. Thread-safe for different deployments. clock: returns monotonic seconds."""
+    """Reconciles deployments.
+
+    Thread-safe for different deployments. clock: returns monotonic seconds.
+    """
 
     orchestrator: Orchestrator
     executor: Executor
@@ -54,9 +57,9 @@ class Reconciler:
         return True
 
     def reconcile(self, deployment: Deployment) -> Observation | None:
-        """Bring a deployment nearer to its desired state. Returns the observed state; None when it did not change.
+        """Bring a deployment nearer to its desired state.
 
-        Raises Unavailable when a later call may succeed.
+        Returns the observed state; None when it did not change. Raises Unavailable when a later call may succeed.
         """
         desired = self._desired_state(deployment)
         try:
@@ -86,7 +89,10 @@ class Reconciler:
         return plan(desired, observed)
 
     def _run(self, deployment: Deployment, planned: Plan) -> Observation | None:
-        """Carry out a plan, and remember its rollout when all actions are done. An interrupted plan is repeated."""
+        """Carry out a plan, and remember its rollout when all actions are done.
+
+        An interrupted plan is repeated.
+        """
         observation = self.executor.run(deployment, planned.actions)
         self._rollouts[deployment.id] = planned.rollout
         return observation

@@ -53,7 +53,10 @@ class Sources:
         return binding
 
     def partitions(self, binding: Binding) -> int:
-        """Return how many partitions the outputs need. Raises DeployFailed when the source's topic does not exist."""
+        """Return how many partitions the outputs need.
+
+        Raises DeployFailed when the source's topic does not exist.
+        """
         if not isinstance(binding, KafkaTopic):
             return STREAM_PARTITIONS
         partitions = self._broker(binding).partitions(binding.topic)
@@ -81,7 +84,10 @@ class Sources:
             self._require_sole_reader(deployment, binding)
 
     def _require_sole_reader(self, deployment: Deployment, binding: PubSubSubscription) -> None:
-        """Raise DeployFailed when another deployment reads the subscription, or an older one has requested it."""
+        """Raise DeployFailed when another deployment reads or has requested the subscription.
+
+        Of two requests, the older one counts.
+        """
         for other in self.unfinished():
             has_failed = other.is_reconciled and other.phase is Phase.FAILED
             if other.id == deployment.id or has_failed:
@@ -133,7 +139,10 @@ class Sources:
                 yield binding.access, source_group(deployment.id, revision.source_epoch)
 
     def names(self) -> frozenset[str]:
-        """Return all subscriptions of the projects and all groups of the other clusters, even of other programs."""
+        """Return all subscriptions of the projects and all groups of the other clusters.
+
+        Those of other programs are included.
+        """
         names: set[str] = set()
         for project in self._projects_with_created_subscriptions():
             with _retried_later():
@@ -143,7 +152,7 @@ class Sources:
         return frozenset(names)
 
     def drop(self, prefixes: Sequence[str]) -> None:
-        """Remove the subscriptions, and the empty groups of other clusters, whose names begin with any prefix."""
+        """Remove subscriptions, and empty groups of other clusters, by the prefix of their names."""
         for project in self._projects_with_created_subscriptions():
             with _retried_later():
                 if orphans := [name for name in sorted(project.names()) if name.startswith(tuple(prefixes))]:
@@ -160,7 +169,10 @@ class Sources:
 
 @contextmanager
 def _retried_later() -> Iterator[None]:
-    """Turn DeployFailed into a retriable error, since removals are retried even when permissions are missing."""
+    """Turn DeployFailed into a retriable error.
+
+    Removals are retried even when permissions are missing.
+    """
     try:
         yield
     except DeployFailed as error:

@@ -118,9 +118,10 @@ class Sweeper:
         )
 
     def sweep(self) -> None:
-        """Run all steps. A step whose store or broker is unavailable is skipped until the next sweep.
+        """Run all steps.
 
-        After an unexpected error of a step, the others still run. The last such error is raised at the end.
+        A step whose store or broker is unavailable is skipped until the next sweep. After an unexpected error of a
+        step, the others still run. The last such error is raised at the end.
         """
         failed: Exception | None = None
         for step in self._steps:
@@ -139,7 +140,7 @@ class Sweeper:
             raise failed
 
     def sweep_resources(self) -> None:
-        """Remove the resources of ended deployments, and report the resources that the database does not record."""
+        """Remove the resources of ended deployments, and report those of unknown deployments."""
         found = ExistingResources(
             self._broker.inventory(), self._sources.names(), self._orchestrator.running_deployments()
         )
@@ -197,7 +198,10 @@ class Sweeper:
         self._left_over_topics = topics
 
     def sweep_revisions(self) -> None:
-        """Remove replaced revisions. The values of filters that are removed with them are kept for some time."""
+        """Remove replaced revisions.
+
+        The values of filters that are removed with them are kept for some time.
+        """
         remove_superseded(self._revisions, self._now() - SUPERSEDED_FOR, self._now())
 
     def sweep_datasets(self) -> None:

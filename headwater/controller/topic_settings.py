@@ -1,4 +1,4 @@
-"""Computes the Kafka settings of the topics of sinks from the members of the sinks: pure functions."""
+"""Computes the Kafka settings of topics from the members of the sinks, by pure functions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -95,7 +95,9 @@ class Committer:
         self._metrics.after_commit(at_once=wait)
 
     def end(self, *, wait: bool) -> bool:
-        """End the running commit if it has finished. Return False while it is running, and when it has failed.
+        """End the running commit if it has finished.
+
+        Return False while it is running, and when it has failed.
 
         wait: whether to wait for the end of the commit.
         """
@@ -110,6 +112,9 @@ class Committer:
         return True
 
     def retry(self) -> None:
-        """Write metrics and positions that could not be written before. Call it when there are no new positions."""
+        """Write metrics and positions that could not be written before.
+
+        Call it when there are no new positions.
+        """
         self._metrics.flush()
         self._store({}, wait=False)

@@ -69,9 +69,10 @@ class Delivery(Protocol):
         """
 
     def start(self, timeout_s: float) -> None:
-        """Prepare delivery. Called once, after the previous worker of this slot has ended, before any record is read.
+        """Prepare delivery.
 
-        Raises BrokerUnavailable: call it again.
+        Called once, after the previous worker of this slot has ended, before any record is read. Raises
+        BrokerUnavailable: call it again.
         """
 
     def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
@@ -81,16 +82,18 @@ class Delivery(Protocol):
         """Return how much this delivery can take now. Never waits."""
 
     def flush(self, timeout_s: float) -> int:
-        """Send lingering records now, and wait for acknowledgements. With 0, returns within a few milliseconds.
+        """Send lingering records now, and wait for acknowledgements.
 
-        Returns how many records must still be acknowledged before `commit` may be called.
+        With 0, returns within a few milliseconds. Returns how many records must still be acknowledged before `commit`
+        may be called.
         """
 
     def commit(self, positions: Positions) -> PendingCommit | None:
-        """Commit the delivered records. With no positions, retry what could not be committed before.
+        """Commit the delivered records.
 
-        Returns the running commit of the records and positions, or None when the records are committed without the
-        positions: the worker then commits the positions to the source.
+        With no positions, retry what could not be committed before. Returns the running commit of the records and
+        positions, or None when the records are committed without the positions: the worker then commits the positions
+        to the source.
 
         Raises SetStoreUnavailable when the records are not committed yet.
         """
@@ -103,7 +106,7 @@ class Delivery(Protocol):
         """
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Drop uncommitted records of partitions that this worker has lost, as far as that is possible."""
+        """Drop the uncommitted records of lost partitions, as far as that is possible."""
 
     def close(self) -> None:
         """Close the producer. The next worker reads the records again that are not committed."""

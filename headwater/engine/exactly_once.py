@@ -1,4 +1,4 @@
-"""Exactly-once delivery: one Kafka transaction contains the outputs, dead letters and positions of several batches.
+"""Exactly-once delivery: a Kafka transaction contains outputs, dead letters and positions.
 
 Batches wait in memory until a commit is due. An open transaction blocks consumers that read committed records, so it is
 opened only when all its records are there. A separate thread writes and commits it, while the worker reads and
@@ -32,7 +32,7 @@ MAX_PENDING_BYTES = 64 << 20
 
 
 class TransactionSizer:
-    """Adapts the number of records in a transaction, so that a transaction lasts about TARGET_S at most.
+    """Adapts the number of records, so that a transaction lasts about TARGET_S at most.
 
     Attributes:
         limit: How many records the next transaction may contain.
@@ -52,7 +52,7 @@ class TransactionSizer:
             self.limit = min(self.MAX_RECORDS, self.limit * 2)
 
     def reduce(self, count: int) -> None:
-        """Reduce the limit after a transaction of `count` records failed: it may have been too large to end in time."""
+        """Reduce the limit after a failed transaction of `count` records, maybe too large."""
         self.limit = max(1, min(self.limit, count // 4))
 
 
@@ -142,7 +142,10 @@ class ExactlyOnce:
         return sent, failures
 
     def backpressure(self) -> Backpressure:
-        """See Delivery. While a transaction is being committed, the producer belongs to the commit thread."""
+        """See Delivery.
+
+        While a transaction is being committed, the producer belongs to the commit thread.
+        """
         transaction = self._transaction
         pending = self._producer.pending_records() if transaction is None else 0
         return Backpressure(

@@ -1,4 +1,4 @@
-"""Sends a worker's heartbeats to its supervisor, as JSON lines on an inherited file descriptor."""
+"""Sends a worker's heartbeats as JSON lines on an inherited file descriptor."""
 
 import contextlib
 import os
@@ -25,10 +25,10 @@ LogOrigin = Literal["worker", "script"]
 
 
 class WorkerLog:
-    """Collects the lines of the worker and of its scripts for the next heartbeat; `GET …/deploy/logs` returns them.
+    """Collects the lines of the worker and of its scripts for the next heartbeat.
 
-    Between two heartbeats it keeps at most MAX_LINES_PER_HEARTBEAT lines of each origin, and counts the others.
-    Thread-safe.
+    `GET …/deploy/logs` returns them. Between two heartbeats it keeps at most MAX_LINES_PER_HEARTBEAT lines of each
+    origin, and counts the others. Thread-safe.
     """
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
@@ -87,10 +87,10 @@ class SupervisorChannel:
             os.set_blocking(fd, False)
 
     def may_join(self, timeout_s: float) -> bool:
-        """Wait until the supervisor lets this worker join its consumer group. Return whether it may join.
+        """Wait until the supervisor lets this worker join its consumer group.
 
-        A worker without a supervisor may always join. Raises WorkerError when the supervisor has ended: its successor
-        may have started another worker for the same slot.
+        Return whether it may join. A worker without a supervisor may always join. Raises WorkerError when the
+        supervisor has ended: its successor may have started another worker for the same slot.
         """
         if self._is_supervisor_gone:
             raise _supervisor_gone()
@@ -101,7 +101,7 @@ class SupervisorChannel:
         return self._may_join
 
     def may_leave(self) -> bool:
-        """Return whether the supervisor has said that no other worker follows in this worker's slot."""
+        """Return whether the supervisor has said that no worker follows in this slot."""
         with contextlib.suppress(OSError):
             return self._fd is not None and LEAVE in os.read(self._fd, 1 << 10)
         return False
@@ -120,7 +120,10 @@ class SupervisorChannel:
         return (state, reason) != self._last_sent or self._clock() >= self._due
 
     def send(self, heartbeat: Heartbeat) -> bool:
-        """Write one heartbeat. Return whether the supervisor will read it, even if this process is killed now."""
+        """Write one heartbeat.
+
+        Return whether the supervisor will read it, even if this process is killed now.
+        """
         self._last_sent = (heartbeat.state, heartbeat.reason)
         self._due = self._clock() + HEARTBEAT_INTERVAL_S
         self._write()

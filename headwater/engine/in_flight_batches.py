@@ -19,7 +19,9 @@ These limits replace MAX_IN_FLIGHT only when batches have reached their maximum 
 
 
 class InFlightBatches:
-    """The batches in flight, in the order in which they were read. No batch overtakes an earlier one.
+    """The batches in flight, in the order in which they were read.
+
+    No batch overtakes an earlier one.
 
     Attributes:
         sizer: Adapts the number of records in a batch.

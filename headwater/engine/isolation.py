@@ -1,4 +1,4 @@
-"""Reads partitions one at a time after workers were killed for memory, to find the partition that causes it.
+"""Reads partitions one at a time to find the one for which workers are killed.
 
 A compressed record batch of Kafka may decompress to a thousand times its size. A worker that decompresses such a batch
 is killed, and so is the next worker, at the same position: no partition of the worker makes progress. So the supervisor
@@ -26,10 +26,11 @@ RETRY_AFTER_S = 3600.0
 
 
 class PartitionIsolation:
-    """Tells the source which partitions to read, by a ReadingPlan. With READ_ALL as the plan it does nothing.
+    """Tells the source which partitions to read, by a ReadingPlan.
 
-    A turn is the time in which one partition is read alone. It lasts at least TURN_S, and until a batch of the
-    partition was committed or the partition has had no records for TURN_S. `advance` ends and starts turns.
+    With READ_ALL as the plan it does nothing. A turn is the time in which one partition is read alone. It lasts at
+    least TURN_S, and until a batch of the partition was committed or the partition has had no records for TURN_S.
+    `advance` ends and starts turns.
 
     clock: monotonic seconds.
     """
@@ -109,7 +110,10 @@ class PartitionIsolation:
             self._read_the_others()
 
     def _check_quarantined(self, now: float) -> None:
-        """Read a quarantined partition alone if its committed position has changed: it is at another record batch."""
+        """Read a quarantined partition alone if its committed position has changed.
+
+        It is at another record batch then.
+        """
         if not self._unchecked:
             return
         committed = self._source.committed()
@@ -135,7 +139,10 @@ class PartitionIsolation:
         self._is_reading = self._has_committed = False
 
     def _read_if_announced(self, announce: Callable[[], bool]) -> None:
-        """Read the partition only if the supervisor will learn its name: it is blamed if the worker is killed now."""
+        """Read the partition only if the supervisor will learn its name.
+
+        If the worker is killed now, the supervisor attributes the kill to the partition.
+        """
         assert self._alone is not None
         self._restrict(frozenset())
         if announce():
@@ -159,7 +166,10 @@ class PartitionIsolation:
             self._end_turn()
 
     def paused(self) -> None:
-        """Record that the source is paused, so that an empty poll does not mean that the partition has no records."""
+        """Record that the source is paused.
+
+        An empty poll then does not mean that the partition has no records.
+        """
         self._idle_since = self._clock()
 
     def committed(self, positions: Positions) -> None:
@@ -191,7 +201,7 @@ class PartitionIsolation:
         }
 
     def reasons(self) -> Iterator[str]:
-        """Yield a sentence for the partition that is read alone, and one for each quarantined partition."""
+        """Yield a sentence for the partition that is read alone, and for each quarantined one."""
         if self._alone is not None:
             yield (
                 "Workers were killed for memory, so each partition is read alone first. "

@@ -7,14 +7,20 @@ from headwater.sources.base import Positions
 
 
 class OffsetTracker:
-    """The positions of the partitions that this worker owns. A position is the next offset to read."""
+    """The positions of the partitions that this worker owns.
+
+    A position is the next offset to read.
+    """
 
     def __init__(self) -> None:
         self._acknowledged: Positions = {}
         self._delivered: Positions = {}
 
     def read(self, batch: RecordBatch) -> None:
-        """Record a batch that was read. A rewind starts at the first record of a partition until a commit follows."""
+        """Record a batch that was read.
+
+        A rewind starts at the first record of a partition until a commit follows.
+        """
         first = batch.first_offsets()
         if not self._acknowledged.keys() >= first.keys():
             self.set_starts(first)
@@ -24,7 +30,7 @@ class OffsetTracker:
         self._acknowledged = positions | self._acknowledged
 
     def delivered(self, positions: Positions) -> None:
-        """Record that all records before these positions were handed to the producer, or need no delivery."""
+        """Record that all records before these positions are delivered, or need no delivery."""
         self._delivered.update(positions)
 
     @property
@@ -33,7 +39,10 @@ class OffsetTracker:
         return dict(self._delivered)
 
     def acknowledge(self, positions: Positions) -> None:
-        """Record that these positions, which `pending` returned, are committed. Newer positions stay pending."""
+        """Record that these positions, which `pending` returned, are committed.
+
+        Newer positions stay pending.
+        """
         self._acknowledged.update({p: offset for p, offset in positions.items() if p in self._delivered})
         self._delivered = {p: offset for p, offset in self._delivered.items() if positions.get(p) != offset}
 

@@ -15,7 +15,10 @@ def build_transforms(
     types: Mapping[str, TransformType],
     resources: TransformContext,
 ) -> list[Transform]:
-    """Return the transforms of a worker spec. Raises ScriptRefused, ExpressionRefused, SandboxFailed."""
+    """Return the transforms of a worker spec.
+
+    Raises ScriptRefused, ExpressionRefused, SandboxFailed.
+    """
     return [
         types[config.type].build(config, replace(resources, output_to_script=output_to_script(configs, index)))
         for index, config in enumerate(configs)
@@ -96,7 +99,9 @@ class InFlightBatch:
             self._pending = self._transforms[self.finished_transforms].start(self.output)
 
     def step(self, *, wait: bool) -> bool:
-        """Take the result of the current transform and start the next one. Return False when there is no result yet.
+        """Take the result of the current transform and start the next one.
+
+        Return False when there is no result yet.
 
         wait: whether to wait for the result, for at most STEP_TIMEOUT_S.
         Raises SetStoreUnavailable (call again later), SandboxFailed.
@@ -132,7 +137,7 @@ class InFlightBatch:
         self._end_offsets = {p: offset for p, offset in self._end_offsets.items() if p not in dropped}
 
     def set_end_offsets(self, offsets: Mapping[int, int]) -> None:
-        """Set the offsets to commit after this batch, for partitions where a gap or control records follow it."""
+        """Set the offsets to commit after this batch where a gap or control records follow it."""
         self._end_offsets.update(offsets)
 
     def exclude_dropped(self) -> None:
@@ -157,11 +162,11 @@ class InFlightBatch:
 
 
 class BatchSizer:
-    """Adapts the number of records in a batch, so that transforms take TARGET_S and outputs TARGET_BYTES at most.
+    """Adapts the size of batches, so that transforms take TARGET_S at most.
 
-    MIN_RECORDS follows from the 50 ms of CPU that a script may spend on one record, and the 8 MB that it may return. A
-    worker starts with MIN_RECORDS: a worker that was killed for memory would otherwise be killed at the same records
-    again.
+    Outputs have TARGET_BYTES at most. MIN_RECORDS follows from the 50 ms of CPU that a script may spend on one record,
+    and the 8 MB that it may return. A worker starts with MIN_RECORDS: a worker that was killed for memory would
+    otherwise be killed at the same records again.
 
     Attributes:
         limit: How many records the next batch may have.

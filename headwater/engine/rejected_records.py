@@ -32,7 +32,7 @@ class RejectedRecords:
 
     @property
     def one_record_per_batch(self) -> bool:
-        """Whether the producer must send each record in its own batch, so that Kafka names the record at fault.
+        """Whether each record must have its own batch, so that Kafka names the record at fault.
 
         True while there are suspects.
         """
@@ -65,14 +65,17 @@ class RejectedRecords:
         return reason
 
     def committed(self) -> None:
-        """Forget the records that were delivered since the last commit: their offsets are committed now."""
+        """Forget the records since the last commit, whose offsets are committed now."""
         for record in self._delivered:
             self._reasons.pop(record, None)
             self._suspects.discard(record)
         self._delivered.clear()
 
     def clear(self) -> None:
-        """Forget all records. The next owner of their partitions finds out again which ones Kafka rejects."""
+        """Forget all records.
+
+        The next owner of their partitions finds out again which ones Kafka rejects.
+        """
         self._reasons.clear()
         self._suspects.clear()
         self._delivered.clear()

@@ -30,7 +30,7 @@ NO_PARTITIONS = (
 
 
 class CrashThrottle:
-    """Slows a worker down whose records crash the V8 process, because each crash costs the start of a process.
+    """Slows down a worker whose records crash the V8 process, since each crash costs a start.
 
     Attributes:
         reason: Says that there are too many crashes; empty while there are few.
@@ -65,7 +65,9 @@ class CrashThrottle:
 
 
 class UnreadRecords:
-    """Reports records of the source that are not read: deleted ones, and those of partitions that can't be read now.
+    """Reports records of the source that are not read.
+
+    They were deleted, or their partitions can't be read now.
 
     Attributes:
         unreadable: The reason why a partition can't be read at the moment, by partition.
@@ -94,7 +96,7 @@ class UnreadRecords:
 
 
 class Assignment:
-    """The partitions that the group has assigned to the worker, and how long the worker has waited for some.
+    """The assigned partitions of the worker, and how long it has waited for some.
 
     Attributes:
         has_joined: Whether the group has answered at least once, even with no partitions.
@@ -124,7 +126,7 @@ class Assignment:
         self._partitions.difference_update(partitions)
 
     def reason(self, now: float) -> str:
-        """Return NO_PARTITIONS when the worker has waited for KAFKA_WAIT_SHOWN_S or longer, else the empty string."""
+        """Return NO_PARTITIONS when the worker has waited for KAFKA_WAIT_SHOWN_S, else ""."""
         waits = self._waiting_since is not None and now - self._waiting_since >= KAFKA_WAIT_SHOWN_S
         return NO_PARTITIONS if waits else ""
 
@@ -134,7 +136,7 @@ class Assignment:
 
 
 class WorkerStatus:
-    """Combines everything that impairs a worker: script crashes, missing partitions, gaps, and isolation."""
+    """Combines everything that impairs a worker: crashes, missing partitions, gaps, isolation."""
 
     def __init__(self, isolation: PartitionIsolation) -> None:
         self.crashes = CrashThrottle()

@@ -9,10 +9,10 @@ CHECK_INTERVAL_S = 1.0
 
 
 class Watchdog(threading.Thread):
-    """Calls `on_timeout` on its own thread when a watched block has lasted for `max_checks` checks, one a second.
+    """Calls `on_timeout` on its own thread when a watched block lasts too long.
 
-    It counts checks and not the time, because it does not check while the whole process is suspended: the time of a
-    suspension then counts as one second at most.
+    The block may last for `max_checks` checks, one a second. It counts checks and not the time, because it does not
+    check while the whole process is suspended: the time of a suspension then counts as one second at most.
     """
 
     def __init__(self, max_checks: int, on_timeout: Callable[[], None]) -> None:
@@ -23,7 +23,10 @@ class Watchdog(threading.Thread):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch the block of a `with` statement. Only one thread may do so, and blocks must not be nested."""
+        """Watch the block of a `with` statement.
+
+        Only one thread may do so, and blocks must not be nested.
+        """
         if not self.is_alive():
             self.start()
         self._block = object()

@@ -99,9 +99,10 @@ class Worker:
     # Lifecycle
 
     def run(self) -> bool:
-        """Work until `stop` is called. Return whether all records that were read are delivered and committed.
+        """Work until `stop` is called.
 
-        Raises SourceGap, SandboxFailed and other WorkerErrors; nothing more is committed then.
+        Return whether all records that were read are delivered and committed. Raises SourceGap, SandboxFailed and other
+        WorkerErrors; nothing more is committed then.
         """
         try:
             self.start()
@@ -112,11 +113,17 @@ class Worker:
             self.close()
 
     def stop(self) -> None:
-        """Ask `run` to finish and commit the batches in flight, and to end. Safe in a signal handler."""
+        """Ask `run` to finish and commit the batches in flight, and to end.
+
+        Safe in a signal handler.
+        """
         self._stopping = True
 
     def start(self) -> None:
-        """Connect to Kafka, however long that takes, and join the consumer group when the supervisor allows it."""
+        """Connect to Kafka, however long that takes, and join the group when it is allowed.
+
+        The supervisor allows it.
+        """
         self._retry_until_connected(self._delivery.connect)
         while not self._stopping and not self._may_join():
             self._is_waiting_to_join = True
@@ -150,7 +157,10 @@ class Worker:
             seconds -= HEARTBEAT_INTERVAL_S
 
     def finish(self) -> bool:
-        """Deliver and commit the batches in flight, within STOP_BUDGET_S. Return whether none of them is left."""
+        """Deliver and commit the batches in flight, within STOP_BUDGET_S.
+
+        Return whether none of them is left.
+        """
         self._report()
         is_acknowledged = self._drain(STOP_BUDGET_S)
         is_complete = not self._batches
@@ -181,7 +191,10 @@ class Worker:
     # Read
 
     def _read(self) -> bool:
-        """Read the next batch and start its transforms. Return False when there are no records or no capacity."""
+        """Read the next batch and start its transforms.
+
+        Return False when there are no records or no capacity.
+        """
         self._isolate()
         limit = 0 if self._paused else self._batch_capacity()
         if not limit:
@@ -210,7 +223,10 @@ class Worker:
         return bool(self._batches or self._offsets.pending)
 
     def _batch_capacity(self) -> int:
-        """Return how many records the next batch may have; 0 when no further batch may be in flight."""
+        """Return how many records the next batch may have.
+
+        Returns 0 when no further batch may be in flight.
+        """
         return self._batches.capacity(self._delivery.backpressure().capacity, is_committing=self._committer.is_running)
 
     def _poll(self, max_records: int, timeout_s: float) -> RecordBatch | None:
@@ -231,7 +247,7 @@ class Worker:
         return batch
 
     def _skip_to(self, positions: Positions) -> None:
-        """Let positions after a gap or control records be committed, together with the records before them."""
+        """Let positions after a gap or control records be committed, with the records before."""
         if not self._batches.set_end_offsets(positions):
             self._offsets.delivered(positions)
 

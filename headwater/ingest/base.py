@@ -1,4 +1,4 @@
-"""The protocol of a chain feed, which converts the events of a chain to records of its streams.
+"""The protocol of a chain feed, which converts a chain's events to stream records.
 
 A feed reads a chain for an ingest. It is not a source (`sources/`), which reads a stream for a pipeline.
 """

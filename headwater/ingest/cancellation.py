@@ -17,7 +17,10 @@ POLL_INTERVAL_S: Final = 0.25
 
 
 class CancelToken:
-    """A token that is set by `set`, or as soon as the event `stop` of the whole ingest is set. Thread-safe."""
+    """A token that is set by `set`, or as soon as the event `stop` of the whole ingest is set.
+
+    Thread-safe.
+    """
 
     def __init__(self, stop: Event) -> None:
         self._stop = stop

@@ -188,7 +188,10 @@ class Endpoint:
         self._sleep(seconds)
 
     def post(self, body: bytes, calls: int = 1) -> HttpReply:
-        """Send a request that contains this many calls. Raises RetriableError when there is no HTTP response."""
+        """Send a request that contains this many calls.
+
+        Raises RetriableError when there is no HTTP response.
+        """
         self._limiter.wait(calls)
         try:
             response = self._cancel_token.run_abandonable(lambda: self._post_once(body))
@@ -230,7 +233,10 @@ def require_success(reply: HttpReply) -> Responses:
 
 
 def public_host(url: str) -> str:
-    """Return the host of a URL for logs, without subdomains, because some providers put a key there."""
+    """Return the host of a URL for logs, without subdomains.
+
+    Some providers put a key there.
+    """
     host = urlsplit(url).hostname or "?"
     try:
         return str(ipaddress.ip_address(host))
@@ -265,7 +271,7 @@ def _is_busy(state: tenacity.RetryCallState) -> bool:
 
 
 def retry_after_s(response: httpx2.Response) -> float:
-    """Return the header Retry-After (RFC 9110, section 10.2.3) in seconds, at most MAX_RETRY_AFTER_S."""
+    """Return the header Retry-After (RFC 9110) in seconds, at most MAX_RETRY_AFTER_S."""
     text = response.headers.get("Retry-After", "")
     try:
         asked_s = float(text) if text.isdecimal() else email.utils.parsedate_to_datetime(text).timestamp() - time.time()

@@ -1,4 +1,4 @@
-"""The options of an ingest, from command-line flags or from an entry of the file that `headwater up` reads."""
+"""The options of an ingest, from flags or from an entry of the `--ingests` file."""
 
 import os
 import re
@@ -33,7 +33,10 @@ class IngestOptions(BaseModel):
 
 
 def default_name(base: str, first: int | None, last: int | None) -> str:
-    """Return the default name of an ingest. A range of blocks gets its own name, and so its own stored position."""
+    """Return the default name of an ingest.
+
+    A range of blocks gets its own name, and so its own stored position.
+    """
     return base if last is None else f"{base}-{first or 0}-{last}"
 
 
@@ -50,7 +53,7 @@ def _from_environment(value: Any) -> Any:
 
 
 def named_variables(given: Any) -> frozenset[str]:
-    """Return the environment variables that options name as `$NAME`, at any depth of lists and objects."""
+    """Return the environment variables that options name as `$NAME`, at any depth."""
     if isinstance(given, str):
         match = _VARIABLE.fullmatch(given)
         return frozenset() if match is None else frozenset({match[1]})
@@ -59,7 +62,10 @@ def named_variables(given: Any) -> frozenset[str]:
 
 
 def _of_scheme(*schemes: str) -> AfterValidator:
-    """Validate the scheme of a URL. Error messages don't contain the URL, because it may contain a key."""
+    """Validate the scheme of a URL.
+
+    Error messages don't contain the URL, because it may contain a key.
+    """
 
     def check(url: SecretStr) -> SecretStr:
         if not url.get_secret_value().startswith(schemes):

@@ -16,7 +16,10 @@ QUEUE_POLL_S = 0.05
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """Return the CRC-32 of the key modulo the number of partitions, like librdkafka's `consistent` partitioner."""
+    """Return the CRC-32 of the key modulo the number of partitions.
+
+    librdkafka's `consistent` partitioner does the same.
+    """
     return zlib.crc32(key) % partitions
 
 
@@ -31,11 +34,11 @@ def write_lines(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Write all lines, at most `rate` per second (0: no limit). Returns their number when all are acknowledged.
+    """Write all lines, at most `rate` per second (0: no limit).
 
-    Lines without a key are distributed round-robin. Raises BrokerUnavailable when Kafka did not acknowledge all
-    records. If iterating over `lines` raises SetupError, the lines before it are flushed, and the error is raised again
-    with their number.
+    Returns their number when all are acknowledged. Lines without a key are distributed round-robin. Raises
+    BrokerUnavailable when Kafka did not acknowledge all records. If iterating over `lines` raises SetupError, the lines
+    before it are flushed, and the error is raised again with their number.
     """
     started, sent, round_robin = clock(), 0, itertools.cycle(range(partitions))
     check_every = max(1, min(CHECK_EVERY, int(rate / 10))) if rate else CHECK_EVERY
@@ -58,7 +61,10 @@ def write_lines(
 
 
 def flush_or_raise(producer: Producer, sent: int) -> None:
-    """Wait until all records are acknowledged. Raises BrokerUnavailable if some are not within FLUSH_WITHIN_S."""
+    """Wait until all records are acknowledged.
+
+    Raises BrokerUnavailable if some are not within FLUSH_WITHIN_S.
+    """
     left = producer.flush(FLUSH_WITHIN_S)
     failures = producer.failures()
     if left or failures:

@@ -1,4 +1,4 @@
-"""The main loop of an ingest: writes the steps of a feed to the streams, counts metrics and retries after failures."""
+"""The main loop of an ingest: writes steps, counts metrics and retries after failures."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -86,7 +86,10 @@ def run(
     metrics: IngestMetrics,
     backoff: Backoff | None = None,
 ) -> None:
-    """Run until the feed ends or `stop` is set. Waits and retries while the node or Kafka is unavailable."""
+    """Run until the feed ends or `stop` is set.
+
+    Waits and retries while the node or Kafka is unavailable.
+    """
     backoff = backoff or Backoff(0.2, 30.0)
     while not stop.is_set():
         try:

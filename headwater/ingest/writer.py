@@ -14,7 +14,10 @@ POSITIONS_TOPIC: Final = "headwater.ingest"
 
 
 def transactional_id(name: str) -> str:
-    """Return the transactional.id of an ingest. Initialising a producer with it fences the previous process."""
+    """Return the transactional.id of an ingest.
+
+    Initialising a producer with it fences the previous process.
+    """
     return f"headwater.ingest.{name}"
 
 

@@ -83,7 +83,7 @@ class Change:
     Attributes:
         owner: The owner of the object.
         object: The id of the object; for the set of a filter, `<config id>.<transform uid>`.
-        before, after: Numbers and hashes of the object's revisions, never its content: see docs/operations.md.
+        before, after: Numbers and hashes of the object's revisions, never its content: see docs/multi_tenancy.md.
     """
 
     action: Action
@@ -95,7 +95,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One entry of the audit log. Ids increase with time. key_id, ip and request_id are those of the actor."""
+    """One entry of the audit log.
+
+    Ids increase with time. key_id, ip and request_id are those of the actor.
+    """
 
     id: int
     at: datetime

@@ -19,7 +19,10 @@ from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 
 @dataclass(frozen=True, slots=True)
 class KafkaTopic:
-    """A Kafka topic. `access` says how to reach its cluster; None means the installation's own Kafka cluster."""
+    """A Kafka topic.
+
+    `access` says how to reach its cluster; None means the installation's own Kafka cluster.
+    """
 
     topic: str
     access: KafkaAccess | None = None
@@ -27,7 +30,9 @@ class KafkaTopic:
 
 @dataclass(frozen=True, slots=True)
 class PubSubTopic:
-    """A Pub/Sub topic. Each deployment creates a subscription to it, in the project of `access`.
+    """A Pub/Sub topic.
+
+    Each deployment creates a subscription to it, in the project of `access`.
 
     Attributes:
         deduplicate: Whether a worker drops a message that equals the last message with the same natural key.
@@ -74,12 +79,15 @@ class Bindings:
         return self.named.get(name, None if zerolag else KafkaTopic(f"stream.{name}"))
 
     def topic(self, chain: str, entity: str, *, zerolag: bool = False) -> str | None:
-        """Return the stream's topic on the installation's Kafka cluster; None when the stream is not there."""
+        """Return the stream's topic on the installation's Kafka cluster.
+
+        Returns None when the stream is not there.
+        """
         binding = self.of(chain, entity, zerolag=zerolag)
         return binding.topic if isinstance(binding, KafkaTopic) and binding.access is None else None
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Iterate over the streams of the installation's Kafka cluster as (stream name, topic), in catalog order."""
+        """Iterate over the installation's own streams as (stream name, topic), in catalog order."""
         for name, chain, entity, zerolag in _all_streams():
             if topic := self.topic(chain, entity, zerolag=zerolag):
                 yield name, topic
@@ -205,6 +213,9 @@ _File = TypeAdapter(
 
 
 def parse_bindings(document: object) -> Bindings:
-    """Parse the JSON document of the bindings' file. Raises pydantic's ValidationError, which shows no values."""
+    """Parse the JSON document of the bindings' file.
+
+    Raises pydantic's ValidationError, which shows no values.
+    """
     found = _File.validate_python(document)
     return Bindings({name: KafkaTopic(b) if isinstance(b, str) else b.binding() for name, b in found.items()})

@@ -1,4 +1,4 @@
-"""Deployments: the running form of a configuration, the names of its resources, and the states of its workers."""
+"""Deployments: running configurations, their resource names, and the states of workers."""
 
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -19,7 +19,10 @@ class DesiredPhase(StrEnum):
 
 
 class Phase(StrEnum):
-    """The observed phase of a deployment. RUNNING means that every worker of `observed_revision` was ready."""
+    """The observed phase of a deployment.
+
+    RUNNING means that every worker of `observed_revision` was ready.
+    """
 
     PENDING = "pending"
     RUNNING = "running"
@@ -71,7 +74,7 @@ class WorkerStatus(BaseModel):
 
 
 class LogLine(BaseModel):
-    """A log line of a worker (source "worker"), or a `console.log` line of a script (source "script")."""
+    """A line of a worker (source "worker"), or of a script's `console` (source "script")."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -84,7 +87,7 @@ class LogLine(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision of the configuration that a deploy call requested, and the epoch of its consumer group."""
+    """A requested revision of the configuration, and the epoch of its consumer group."""
 
     number: int
     config: PipelineConfig
@@ -145,7 +148,10 @@ class Deployment:
 
     @property
     def has_secrets(self) -> bool:
-        """Whether the passwords are available. They are not when they can't be decrypted, or after the teardown."""
+        """Whether the passwords are available.
+
+        They are not when they can't be decrypted, or after the teardown.
+        """
         return bool(self.reader_password and self.worker_password)
 
     @property
@@ -164,13 +170,16 @@ class Deployment:
 
     @property
     def effective_revision(self) -> Revision:
-        """The revision that responses describe: the one that runs or, if none runs, the desired one."""
+        """The revision that responses describe: the running one, or else the desired one."""
         return self.revision(self.observed_revision) or self.requested_revision
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a deployment, without its configuration and secrets. API calls that wait for it poll this."""
+    """The progress of a deployment, without its configuration and secrets.
+
+    API calls that wait for it poll this.
+    """
 
     id: str
     flow_id: str
@@ -191,10 +200,10 @@ class Progress:
 
 
 class DeploymentVersion(NamedTuple):
-    """Identifies the state of a deployment, without its configuration. While it is equal, the deployment is unchanged.
+    """Identifies the state of a deployment, without its configuration.
 
-    It does not cover the states of the workers and the retirement of previous revisions, because only the controller
-    writes these.
+    While it is equal, the deployment is unchanged. It does not cover the states of the workers and the retirement of
+    previous revisions, because only the controller writes these.
     """
 
     id: str
@@ -236,7 +245,10 @@ class Observation:
 
 
 def sink_topic(config_id: str, sink_name: str) -> str:
-    """Return the topic of a Kafka sink. It contains the configuration's id, so topics of different owners differ."""
+    """Return the topic of a Kafka sink.
+
+    It contains the configuration's id, so topics of different owners differ.
+    """
     return f"flow.{config_id}.{sink_name}"
 
 
@@ -270,13 +282,17 @@ def consumer_group(deployment_id: str) -> str:
 
 
 def transactional_id_prefix(flow_id: str) -> str:
-    """Return the prefix of the transactional ids of a configuration's workers. The slot number follows it.
+    """Return the prefix of the transactional ids of a configuration's workers.
 
-    It is the same in all deployments and revisions, so that a new worker of a slot fences the previous one.
+    The slot number follows it. It is the same in all deployments and revisions, so that a new worker of a slot fences
+    the previous one.
     """
     return f"headwater-{flow_id}-"
 
 
 def source_group(deployment_id: str, epoch: int) -> str:
-    """Return the workers' consumer group on the source topic. A change of the source raises the epoch."""
+    """Return the workers' consumer group on the source topic.
+
+    A change of the source raises the epoch.
+    """
     return f"{worker_user(deployment_id)}.{epoch}"

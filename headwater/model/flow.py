@@ -1,4 +1,4 @@
-"""Pipeline configurations: the stored configuration, and the models of the requests that create or replace one."""
+"""Pipeline configurations: the stored form, and the models of create and replace requests."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)
 
 
 class Source(BaseModel):
-    """The stream that a pipeline reads. services/pipeline_checker.py validates it against the catalog."""
+    """The stream that a pipeline reads, which services/pipeline_checker.py validates."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -59,7 +59,7 @@ class PipelineConfig(BaseModel):
 
     @property
     def transform_identities(self) -> tuple[TransformIdentity, ...]:
-        """The members by which a later request is matched to each transform, in the order of the transforms."""
+        """The members by which a later request is matched to each transform, in order."""
         return tuple(TransformIdentity(t.uid, t.type, t.name, t.content) for t in self.transforms)
 
     def without_internal_members(self) -> Self:
@@ -116,7 +116,10 @@ def _is_time(text: str) -> bool:
 
 
 def _start_at(text: str) -> str:
-    """Validate start_at. A time is returned with `T` and `Z` in upper case, which every reader accepts."""
+    """Validate start_at.
+
+    A time is returned with `T` and `Z` in upper case, which every reader accepts.
+    """
     if text in ("latest", "earliest"):
         return text
     if not _is_time(text.upper()):
@@ -182,7 +185,10 @@ class NewPipelineConfig(RequestModel):
 
 
 class NewFlow(RequestModel):
-    """The body that creates or replaces a configuration. Members that only responses have are accepted and ignored."""
+    """The body that creates or replaces a configuration.
+
+    Members that only responses have are accepted and ignored.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

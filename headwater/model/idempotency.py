@@ -34,5 +34,5 @@ Claim = Literal["claimed", "running"] | StoredResponse
 
 
 def idempotency_id(owner: str, method: str, path: str, key: str) -> str:
-    """Return the id of a request with an Idempotency-Key: a hash over owner, method, path and key."""
+    """Return the id of a request: a hash over owner, method, path and Idempotency-Key."""
     return hashlib.sha256(f"{owner}\0{method}\0{path}\0{key}".encode()).hexdigest()

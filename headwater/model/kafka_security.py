@@ -1,4 +1,4 @@
-"""Security settings of Kafka clients: one model for the installation's cluster and for stream bindings."""
+"""Security settings of Kafka clients, for the installation's cluster and for bindings."""
 
 from collections.abc import Callable, Collection
 from typing import Annotated, Any, Final, Literal
@@ -108,7 +108,9 @@ def applicable_members(security: KafkaSecurity) -> frozenset[str]:
 
 
 def require_consistent(security: KafkaSecurity, given: Collection[str], name: Callable[[str], str] = str) -> None:
-    """Raise ValueError when a member is missing, or when a given one does not apply. Messages contain no secrets.
+    """Raise ValueError when a member is missing, or when a given one does not apply.
+
+    Messages contain no secrets.
 
     Args:
         security: All members.
@@ -120,7 +122,7 @@ def require_consistent(security: KafkaSecurity, given: Collection[str], name: Ca
 
 
 def require_applicable(security: KafkaSecurity, given: Collection[str], name: Callable[[str], str] = str) -> None:
-    """Raise ValueError when a given member does not apply to the security protocol and the SASL mechanism.
+    """Raise ValueError when a member does not apply to the protocol and the mechanism.
 
     See `require_consistent` for the parameters.
     """

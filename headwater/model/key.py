@@ -66,12 +66,18 @@ def _crc(text: str) -> str:
 
 
 def digest(secret: str) -> bytes:
-    """Return the SHA-256 of the secret. It has 256 random bits, so a slow hash would add cost and no safety."""
+    """Return the SHA-256 of the secret.
+
+    It has 256 random bits, so a slow hash would add cost and no safety.
+    """
     return hashlib.sha256(secret.encode()).digest()
 
 
 def generate_key() -> tuple[str, str, bytes]:
-    """Generate a key. Returns its text, which is shown only once, its id and the digest to store."""
+    """Generate a key.
+
+    Returns its text, which is shown only once, its id and the digest to store.
+    """
     key_id = "".join(secrets.choice(ALPHABET) for _ in range(ID_CHARS))
     secret = base62(int.from_bytes(secrets.token_bytes(32)), SECRET_CHARS)
     body = f"{PREFIX}{key_id}_{secret}"
@@ -84,7 +90,10 @@ def is_well_formed(text: str) -> bool:
 
 
 def parse_key(text: str) -> tuple[str, str] | None:
-    """Return the key id and the secret in a key's text; None when the format or the checksum is wrong."""
+    """Return the key id and the secret in a key's text.
+
+    Returns None when the format or the checksum is wrong.
+    """
     if not _FORM.fullmatch(text):
         return None
     body, check = text[:-CRC_CHARS], text[-CRC_CHARS:]

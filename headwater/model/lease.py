@@ -1,4 +1,4 @@
-"""Leader election among controllers: candidates for the lease, and the fencing token of its holder.
+"""Leader election among controllers: candidates, and the fencing token of the holder.
 
 The fencing token is held in a context variable, like the actor of the audit log. Writes to the database inside the
 context are rejected when the lease has a newer token. Code in thread pools must use `fenced_by`.
@@ -44,7 +44,10 @@ class Lease:
 
 
 def claim_lease(stored: Lease | None, candidate: Candidate, now: datetime, ttl: timedelta) -> Lease:
-    """Return the lease after a candidate has requested it. The candidate has the lease if it is the holder then."""
+    """Return the lease after a candidate has requested it.
+
+    The candidate has the lease if it is the holder then.
+    """
     lease = stored or Lease(None, 0, now)
     if not _is_free(lease, candidate, now):
         return replace(lease, expires_at=min(lease.expires_at, now + ttl))
@@ -59,7 +62,10 @@ def _is_free(lease: Lease, candidate: Candidate, now: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The current holder of a lease. `failing` says what currently fails in it; empty when everything works."""
+    """The current holder of a lease.
+
+    `failing` says what currently fails in it; empty when everything works.
+    """
 
     holder: str
     failing: str = ""
@@ -77,13 +83,16 @@ _fence: ContextVar[Fence | None] = ContextVar("fence", default=None)
 
 
 def current_fence() -> Fence | None:
-    """Return the fencing token of this context; None for writes that need no lease, such as those of the API."""
+    """Return the fencing token of this context.
+
+    Returns None for writes that need no lease, such as those of the API.
+    """
     return _fence.get()
 
 
 @contextmanager
 def fenced_by(fence: Fence) -> Iterator[None]:
-    """Reject every write to the database inside the block when the lease has a newer fencing token."""
+    """Reject database writes inside the block when the lease has a newer fencing token."""
     token = _fence.set(fence)
     try:
         yield

@@ -6,7 +6,10 @@ from pydantic import AfterValidator, Field
 
 
 def is_none(value: object) -> bool:
-    """Whether a value is None. Used as exclude_if, so that responses omit an optional member that is not set."""
+    """Whether a value is None.
+
+    Used as exclude_if, so that responses omit an optional member that is not set.
+    """
     return value is None
 
 

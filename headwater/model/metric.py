@@ -59,7 +59,10 @@ class Histogram(Counter[int]):
     """The number of values in each bin."""
 
     def add(self, value_ms: float, weight: int = 1) -> None:
-        """Add a value `weight` times. A negative time, which clocks that differ can cause, counts as 0."""
+        """Add a value `weight` times.
+
+        A negative time, which clocks that differ can cause, counts as 0.
+        """
         self[max(0, math.ceil(math.log(max(value_ms, FLOOR_MS) / FLOOR_MS) / _LOG_GAMMA))] += weight
 
     def add_many(self, values_ms: npt.NDArray[np.floating[Any]], weights: npt.NDArray[np.int64]) -> None:
@@ -70,7 +73,10 @@ class Histogram(Counter[int]):
         self.update(dict(zip(bins.tolist(), sums[bins].tolist(), strict=True)))
 
     def percentile(self, percent: float) -> float | None:
-        """Return the smallest value that `percent` % of the values don't exceed, in ms; None without values."""
+        """Return the smallest value that `percent` % of the values don't exceed, in ms.
+
+        Returns None without values.
+        """
         rank = math.ceil(self.total() * percent / 100)
         for bin_ in sorted(self):
             rank -= self[bin_]
@@ -103,7 +109,7 @@ class PartitionCounts:
 
 @dataclass(frozen=True, slots=True)
 class MetricsDelta:
-    """One write to the metric store: the counts of each partition, and the times of the same records.
+    """One write to the metric store: the counts of each partition, and the records' times.
 
     Attributes:
         minute: The start of the minute, in seconds since the epoch; a multiple of 60.
@@ -150,7 +156,10 @@ class TimeRange:
         return self.resolution_s * self.points
 
     def starts(self, now_s: float) -> range:
-        """Return the starts of the intervals in seconds since the epoch. The last interval contains `now_s`."""
+        """Return the starts of the intervals in seconds since the epoch.
+
+        The last interval contains `now_s`.
+        """
         last = int(now_s) // self.resolution_s * self.resolution_s
         return range(last - self.seconds + self.resolution_s, last + 1, self.resolution_s)
 

@@ -20,7 +20,7 @@ _Id = str | int | float | None | msgspec.UnsetType
 
 @lru_cache
 def natural_key(chain: str, entity: str) -> KeyOf:
-    """Return a function that computes the key of a JSON record of this stream: `<chain>:<member>:…`.
+    """Return a function that computes the natural key of a record: `<chain>:<member>:…`.
 
     The function returns None when the record has no key, or is not a JSON object.
     """
@@ -40,7 +40,10 @@ def natural_key(chain: str, entity: str) -> KeyOf:
 
 
 def _reader(paths: Sequence[str]) -> Callable[[bytes], list[object] | None]:
-    """Return a function that reads some members of a record. It returns None when one of them is missing or null."""
+    """Return a function that reads some members of a record.
+
+    It returns None when one of them is missing or null.
+    """
     split = [[_attribute(name) for name in path.split(".")] for path in paths]
     decode = msgspec.json.Decoder(_struct(split)).decode
     getters = [attrgetter(".".join(path)) for path in split]

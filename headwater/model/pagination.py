@@ -15,7 +15,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ListPosition:
-    """The position of an object in a list. `size` is the stored object's size in bytes; 0 when it is unknown."""
+    """The position of an object in a list.
+
+    `size` is the stored object's size in bytes; 0 when it is unknown.
+    """
 
     created_at: datetime
     id: str
@@ -32,7 +35,10 @@ class ListPosition:
 
 
 def parse_cursor(cursor: str) -> ListPosition:
-    """Return the position that a cursor encodes. Raises ValueError when the text is not a cursor."""
+    """Return the position that a cursor encodes.
+
+    Raises ValueError when the text is not a cursor.
+    """
     if not re.fullmatch(CURSOR_PATTERN, cursor):
         raise ValueError("must be a cursor from the Link header of the previous page")
     microseconds, _, object_id = cursor.partition("-")

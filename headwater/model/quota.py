@@ -76,10 +76,11 @@ def revision_usage(config: str, *texts: str) -> RevisionUsage:
 
 
 def quotas_of_save(saved: RevisionUsage, replaced_bytes: int) -> tuple[QuotaName, ...]:
-    """Return the quotas that a save is subject to. `replaced_bytes` are the stored bytes of the replaced revision.
+    """Return the quotas that a save is subject to.
 
-    A revision that is not larger than the replaced one is not subject to the quota of stored bytes. Both are stored for
-    a while, so otherwise an owner at the quota could not even save a smaller revision.
+    `replaced_bytes` are the stored bytes of the replaced revision. A revision that is not larger than the replaced one
+    is not subject to the quota of stored bytes. Both are stored for a while, so otherwise an owner at the quota could
+    not even save a smaller revision.
     """
     return ("stored_bytes", "script_bytes") if saved.stored_bytes > replaced_bytes else ("script_bytes",)
 
@@ -90,7 +91,9 @@ def _size(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Values that a write in progress may still add to a set. They count towards the quota of the owner.
+    """Values that a write in progress may still add to a set.
+
+    They count towards the quota of the owner.
 
     Attributes:
         target: The set.
@@ -109,7 +112,10 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A quota that a change would exceed. `of_all` says whether it is the quota of all owners together."""
+    """A quota that a change would exceed.
+
+    `of_all` says whether it is the quota of all owners together.
+    """
 
     name: QuotaName
     used: int
@@ -121,7 +127,10 @@ class Excess:
 def excess(
     before: Usage, after: Usage, allowed: Mapping[QuotaName, int | None], *, of_all: bool = False
 ) -> Excess | None:
-    """Return the first quota that a change exceeds, or None. A change that lowers the usage never exceeds a quota."""
+    """Return the first quota that a change exceeds, or None.
+
+    A change that lowers the usage never exceeds a quota.
+    """
     for name, wanted in after.items():
         limit = allowed.get(name)
         if limit is not None and wanted > limit and wanted > before[name]:

@@ -1,4 +1,7 @@
-"""Batches of records. A batch stores its records as columns, so that hot loops touch arrays and bytes only."""
+"""Batches of records.
+
+A batch stores its records as columns, so that hot loops touch arrays and bytes only.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -23,7 +26,7 @@ def take_int64(column: Int64Column, rows: RowIndexes) -> Int64Column:
 
 
 def find_runs(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> tuple[list[int], list[int]]:
-    """Find the runs of equal values: return the value of each run, and the row after its last row.
+    """Find the runs of equal values: the value of each run, and the row after its last row.
 
     Columns of partitions and timestamps have long runs.
     """
@@ -152,7 +155,9 @@ def position_ids(batch: RecordBatch) -> list[bytes]:
 
 
 class Failure(NamedTuple):
-    """Why a transform or sink could not process a record. The record goes to the dead-letter topic.
+    """Why a transform or sink could not process a record.
+
+    The record goes to the dead-letter topic.
 
     Attributes:
         row: The row of the record in the input of the transform or sink.

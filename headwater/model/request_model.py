@@ -8,7 +8,7 @@ from pydantic_core import CoreSchema
 
 
 class RequestModel(BaseModel):
-    """A request body, or a part of one, in which a member that is null has the same meaning as an omitted member.
+    """A request body, or a part of one, in which null has the same meaning as omission.
 
     Null remains invalid for a member without a default. A null for a member whose default is null is kept, so that
     `model_fields_set` distinguishes "null was sent" from "the member was omitted".

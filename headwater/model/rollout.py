@@ -1,6 +1,7 @@
-"""Computes the changes of a deployment: by a deploy, a teardown, new credentials, and the controller's observations.
+"""Computes the changes of a deployment.
 
-These are pure functions. The stores call them inside their transactions.
+They follow from a deploy, a teardown, new credentials, or an observation of the controller. These are pure functions.
+The stores call them inside their transactions.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,7 +31,10 @@ class RequestedRevision:
 
 
 def stream_of(source: Source) -> str:
-    """Return the stream of a source. Two sources with the same stream share offsets; start_at does not matter."""
+    """Return the stream of a source.
+
+    Two sources with the same stream share offsets; start_at does not matter.
+    """
     return stream_name(source.chain, source.entity, zerolag=source.is_zerolag)
 
 
@@ -107,7 +111,10 @@ def _goes_on(current: Deployment, flow: Flow) -> bool:
 
 
 def tear_down(current: Deployment, *, delete_flow: bool = False) -> Deployment:
-    """Return the deployment with the desired phase ABSENT. Only the first request raises the generation."""
+    """Return the deployment with the desired phase ABSENT.
+
+    Only the first request raises the generation.
+    """
     is_requested = current.desired is DesiredPhase.ABSENT
     return replace(
         current,
@@ -118,7 +125,10 @@ def tear_down(current: Deployment, *, delete_flow: bool = False) -> Deployment:
 
 
 def filters_only_in(revisions: Collection[int], filters: Mapping[int, frozenset[str]]) -> frozenset[str]:
-    """Return the filters that are only in these revisions. `filters` has the filters of each stored revision."""
+    """Return the filters that are only in these revisions.
+
+    `filters` has the filters of each stored revision.
+    """
     some = frozenset[str]().union(*(uids for number, uids in filters.items() if number in revisions))
     return some.difference(*(uids for number, uids in filters.items() if number not in revisions))
 
@@ -136,9 +146,10 @@ def new_credentials(current: Deployment, reader_password: str) -> Deployment:
 
 
 def renew_credentials(current: Deployment, reader_password: str, worker_password: str) -> Deployment:
-    """Return the deployment with new passwords in place of those that can't be decrypted, and a new generation.
+    """Return the deployment with a new generation and with new, readable passwords.
 
-    The new generation makes the controller roll out the desired revision again, with the new passwords.
+    The new passwords replace those that can't be decrypted. The new generation makes the controller roll out the
+    desired revision again, with the new passwords.
     """
     return replace(
         current,
@@ -180,7 +191,7 @@ def apply_observation(current: Deployment, seen: Observation) -> Deployment:
 
 
 def _is_proven(current: Deployment, seen: Observation) -> bool:
-    """Whether the desired revision has become stable, so that no rollback to another one can happen."""
+    """Whether the desired revision has become stable, so that no rollback can happen."""
     is_stable = seen.condition is Condition.STABLE and seen.phase is Phase.RUNNING
     return is_stable and seen.observed_revision == current.desired_revision
 

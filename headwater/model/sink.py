@@ -62,7 +62,10 @@ PositiveInt = Annotated[int, Strict(), Field(ge=1), BeforeValidator(_without_fra
 
 
 class TopicMembers(BaseModel):
-    """The members of a Kafka sink that set up its topic. Responses omit members that are not set."""
+    """The members of a Kafka sink that set up its topic.
+
+    Responses omit members that are not set.
+    """
 
     partitions: PositiveInt | None = Field(
         default=None,
@@ -101,7 +104,10 @@ TOPIC_MEMBERS = tuple(TopicMembers.model_fields)
 
 
 class TopicSink(TopicMembers, _StoredSink):
-    """A sink that writes to a topic that the pipeline owns. The controller creates, changes and removes the topic."""
+    """A sink that writes to a topic that the pipeline owns.
+
+    The controller creates, changes and removes the topic.
+    """
 
 
 class KafkaSink(TopicSink):
@@ -111,7 +117,10 @@ class KafkaSink(TopicSink):
 
 
 class PricesSink(_StoredSink):
-    """Writes the records as ticks of the installation's token prices. Needs the scope `prices:write`."""
+    """Writes the records as ticks of the installation's token prices.
+
+    Needs the scope `prices:write`.
+    """
 
     type: Literal["prices"]
 

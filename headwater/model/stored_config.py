@@ -1,8 +1,9 @@
-"""Reads stored pipelines. A pipeline that this version can't read as a whole is read in parts.
+"""Reads stored pipelines.
 
-So it does not break requests for other pipelines. A limit may have been lowered since the save, or another version may
-have written the pipeline. Its transforms and sinks are read without this version's validation, so that a PUT can
-replace the pipeline and a teardown can remove its resources.
+A pipeline that this version can't read as a whole is read in parts. So it does not break requests for other pipelines.
+A limit may have been lowered since the save, or another version may have written the pipeline. Its transforms and sinks
+are read without this version's validation, so that a PUT can replace the pipeline and a teardown can remove its
+resources.
 """
 
 import json
@@ -62,7 +63,10 @@ class UnreadableConfig(PipelineConfig):
 
     @property
     def transform_identities(self) -> tuple[TransformIdentity, ...]:
-        """The transforms that have a uid. If the stored text is not JSON, each uid in it counts as that of a filter."""
+        """The transforms that have a uid.
+
+        If the stored text is not JSON, each uid in it counts as that of a filter.
+        """
         document = self.document
         if isinstance(document, str):
             return tuple(TransformIdentity(uid, "redis_set_filter", None, "") for uid in _UID.findall(document))
@@ -70,7 +74,10 @@ class UnreadableConfig(PipelineConfig):
 
 
 def read_config(text: str) -> PipelineConfig:
-    """Read the pipeline in a stored text. It is an UnreadableConfig when this version can't read it."""
+    """Read the pipeline in a stored text.
+
+    It is an UnreadableConfig when this version can't read it.
+    """
     try:
         return PipelineConfig.model_validate_json(text)
     except ValidationError as error:
@@ -83,7 +90,10 @@ def write_config(config: PipelineConfig) -> str:
 
 
 def _reason(error: ValidationError) -> str:
-    """Return the first fault: its place, and what is wrong there. Values are omitted: they may be long or secret."""
+    """Return the first fault: its place, and what is wrong there.
+
+    Values are omitted: they may be long or secret.
+    """
     first = error.errors(include_url=False, include_input=False)[0]
     place = "".join(f"/{part}" for part in first["loc"] if part not in _TAGS)
     message = first["msg"].removeprefix("Value error, ").rstrip(".")

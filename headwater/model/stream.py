@@ -122,12 +122,15 @@ def find_chain(name: str) -> Chain | None:
 
 
 def event_time(chain: str, entity: str) -> str | None:
-    """Return the record member that holds the event time; None when there is none, or no such stream."""
+    """Return the record member that holds the event time.
+
+    Returns None when there is none, or no such stream.
+    """
     found = find_chain(chain)
     known = found.entity(entity) if found is not None else None
     return known.event_time if known is not None else None
 
 
 def stream_name(chain: str, entity: str, *, zerolag: bool = False) -> str:
-    """Return the name of a stream in settings: `<chain>.<entity>`, with `.zerolag` for the faster stream."""
+    """Return the name of a stream: `<chain>.<entity>`, with `.zerolag` for the faster one."""
     return f"{chain}.{entity}.zerolag" if zerolag else f"{chain}.{entity}"

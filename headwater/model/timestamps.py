@@ -12,9 +12,9 @@ The limits exclude confusion of real times: 1e11 seconds are in the year 5138, a
 
 
 def to_epoch_ms(at: object) -> float | None:
-    """Convert a number or an ISO 8601 time (UTC without a zone) to ms since the epoch; None for other types.
+    """Convert a number or an ISO 8601 time (UTC without a zone) to ms since the epoch.
 
-    Raises ValueError or OverflowError when the string or the number is not a valid time.
+    Returns None for other types. Raises ValueError or OverflowError when the string or the number is not a valid time.
     """
     if isinstance(at, str):
         time = datetime.fromisoformat(at.removesuffix(" UTC"))

@@ -58,7 +58,10 @@ def dataset_set(dataset_id: str) -> SetId:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A named set of an owner. Its state is "pending" until scripts can look up its name, then "live"."""
+    """A named set of an owner.
+
+    Its state is "pending" until scripts can look up its name, then "live".
+    """
 
     id: str
     owner: str
@@ -74,7 +77,10 @@ def trim(value: str) -> str:
 
 
 def normalise(value: str) -> str:
-    """Return the stored form of a value: trimmed and in lower case, because values are compared case-insensitively."""
+    """Return the stored form of a value: trimmed and in lower case.
+
+    Values are compared case-insensitively.
+    """
     return trim(value).lower()
 
 
@@ -88,10 +94,11 @@ def _is_valid(value: str) -> bool:
 
 
 def normalise_all(values: Sequence[str], first: int = 0) -> list[str]:
-    """Return the stored forms of a request's values, in order. `first` is the index of the first value in the request.
+    """Return the stored forms of a request's values, in order.
 
-    Raises InvalidInput with a pointer for each invalid value (at most MAX_REPORTED_FAULTS). A value is invalid when it
-    is empty after trimming, longer than MAX_VALUE_CHARS or not valid Unicode text.
+    `first` is the index of the first value in the request. Raises InvalidInput with a pointer for each invalid value
+    (at most MAX_REPORTED_FAULTS). A value is invalid when it is empty after trimming, longer than MAX_VALUE_CHARS or
+    not valid Unicode text.
     """
     stored = list(map(str.lower, map(str.strip, values)))
     if not "".join(stored).isascii():  # for ASCII text, `str.strip` does the same in half the time
@@ -105,6 +112,9 @@ def normalise_all(values: Sequence[str], first: int = 0) -> list[str]:
 
 
 def _may_have_invalid(stored: Sequence[str]) -> bool:
-    """Check all values quickly. False means that all are valid; True means that each must be checked."""
+    """Check all values quickly.
+
+    False means that all are valid; True means that each must be checked.
+    """
     lengths = set(map(len, stored))
     return 0 in lengths or max(lengths, default=0) > MAX_VALUE_CHARS or not "".join(stored).isascii()

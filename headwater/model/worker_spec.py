@@ -70,7 +70,9 @@ class SinkSpec(BaseModel):
 
 
 class WorkerSpec(BaseModel):
-    """All settings of a worker. A worker connects to Kafka and the set store, never to the SQL database.
+    """All settings of a worker.
+
+    A worker connects to Kafka and the set store, never to the SQL database.
 
     Attributes:
         chain: The chain of the stream.
@@ -104,7 +106,9 @@ class WorkerSpec(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class WorkerSet:
-    """The workers of one deployment. They share one spec; each has its own slot, from 0 to `slots` - 1.
+    """The workers of one deployment.
+
+    They share one spec; each has its own slot, from 0 to `slots` - 1.
 
     Attributes:
         spec_hash: The hash of the spec: it changes with every change of the spec.
@@ -185,7 +189,9 @@ class WorkerLogLine(BaseModel):
 
 
 class Heartbeat(BaseModel):
-    """The state of a worker. It sends one as a JSON line each second and at every change of state.
+    """The state of a worker.
+
+    It sends one as a JSON line each second and at every change of state.
 
     Attributes:
         state: One of

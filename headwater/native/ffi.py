@@ -41,7 +41,10 @@ _ARRAYS: Final = {
 
 @cache
 def native_library() -> Any:
-    """Return the functions of the compiled library. Raises SetupError when the library can't be loaded."""
+    """Return the functions of the compiled library.
+
+    Raises SetupError when the library can't be loaded.
+    """
     try:
         return FFI.dlopen(str(LIBRARY_PATH))
     except OSError as error:
@@ -49,7 +52,10 @@ def native_library() -> Any:
 
 
 def pointer(column: Column) -> Any:
-    """Return a C pointer to the elements of a column, or NULL for an empty column. It keeps the column alive."""
+    """Return a C pointer to the elements of a column, or NULL for an empty column.
+
+    It keeps the column alive.
+    """
     return FFI.from_buffer(_COLUMNS[column.typecode], column) if column else NULL
 
 
@@ -59,7 +65,10 @@ def pointer_to_bytes(buffer: Buffer) -> Any:
 
 
 def pointer_to_array(array: npt.NDArray[Any]) -> Any:
-    """Return a C pointer to the elements of a contiguous NumPy array. The pointer keeps the array alive."""
+    """Return a C pointer to the elements of a contiguous NumPy array.
+
+    The pointer keeps the array alive.
+    """
     return FFI.from_buffer(_ARRAYS[array.dtype], array)
 
 
@@ -75,8 +84,9 @@ _new_bytes.argtypes, _new_bytes.restype = (ctypes.c_void_p, ctypes.c_ssize_t), c
 
 
 def uninitialized_bytes(size: int) -> bytes:
-    """Return a bytes object without defined content. The caller fills it before any other code sees it.
+    """Return a bytes object without defined content.
 
+    The caller fills it before any other code sees it.
     https://docs.python.org/3/c-api/bytes.html#c.PyBytes_FromStringAndSize allows this. A bytearray would first be
     filled with zeros, and then be copied to become a bytes object.
     """
@@ -90,6 +100,9 @@ _WRITABLE = 0x200  # PyBUF_WRITE
 
 
 def writable_view(data: bytes) -> memoryview:
-    """Return a writable view of a bytes object from `uninitialized_bytes`. The view must not outlive the object."""
+    """Return a writable view of a bytes object from `uninitialized_bytes`.
+
+    The view must not outlive the object.
+    """
     view: memoryview = _new_view(data, len(data), _WRITABLE)
     return view

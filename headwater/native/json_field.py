@@ -24,9 +24,10 @@ class JsonFieldValues(NamedTuple):
 def read_json_field(
     records: BytesColumn, name: bytes, max_chars: int, *, strings_only: bool, ascii_only: bool = False
 ) -> JsonFieldValues:
-    """Read the last field with a name from each record: the characters of a string, or the JSON text of another scalar.
+    """Read the last field with a name from each record.
 
-    The value is "" when the field is missing, is null, or has more than `max_chars` characters.
+    The value is the characters of a string, or the JSON text of another scalar. The value is "" when the field is
+    missing, is null, or has more than `max_chars` characters.
 
     A row is unread when
     - the record is not a JSON object,

@@ -37,7 +37,10 @@ _MAX_MESSAGES_PER_CALL: Final = 4096
 
 @cache
 def librdkafka() -> Any:
-    """Return librdkafka's functions, and give the C bridge pointers to those that it calls. Raises SetupError."""
+    """Return librdkafka's functions, and give the C bridge pointers to those that it calls.
+
+    Raises SetupError.
+    """
     path = librdkafka_path()
     library = FFI.dlopen(path)
     version = _version_of(library, path)
@@ -118,7 +121,10 @@ class EventKind(IntEnum):
 
 
 class ClientEvent(NamedTuple):
-    """An event that a callback of librdkafka queued. The attributes are those of KafkaEvent in `librdkafka.h`."""
+    """An event that a callback of librdkafka queued.
+
+    The attributes are those of KafkaEvent in `librdkafka.h`.
+    """
 
     kind: EventKind
     code: int
@@ -154,7 +160,10 @@ class EventQueue:
 
     @property
     def acknowledged(self) -> int:
-        """How many records the brokers have acknowledged. The number grows only while the producer is polled."""
+        """How many records the brokers have acknowledged.
+
+        The number grows only while the producer is polled.
+        """
         return int(self.struct.acknowledged)
 
 
@@ -174,7 +183,7 @@ def decode_c_string(string: Any) -> str:
 
 
 class PartitionList:
-    """A list of partitions of one topic for calls of librdkafka, freed at the end of a `with` block.
+    """A list of partitions of one topic for librdkafka, freed at the end of a `with` block.
 
     The list is freed explicitly, because librdkafka stores references to the client in it: a list that a traceback
     keeps alive would block `rd_kafka_destroy`.
@@ -247,7 +256,7 @@ class RecordHeaders(NamedTuple):
 
 
 class FetchedColumns(NamedTuple):
-    """Records that one call returned, as columns, and the partitions that reported an error or their end.
+    """Records of one call as columns, and the partitions with an error or at their end.
 
     Attributes:
         values: The values of the records; None is a tombstone.
@@ -284,7 +293,7 @@ class Receiver:
     def receive(
         self, max_records: int, max_bytes: int, timeout_s: float, *, with_headers: bool = False
     ) -> FetchedColumns:
-        """Wait at most `timeout_s` for a first message, and return it with the messages that are already in the queue.
+        """Wait at most `timeout_s` for a message, and return it with those already in the queue.
 
         Returns at most `max_records` records, of together about `max_bytes`.
         """
@@ -402,7 +411,10 @@ class OutgoingBatch:
         self._enqueued = 0
 
     def _keep_alive(self, data: Any) -> Any:
-        """Keep C data alive as long as this object, because a C struct does not hold a reference to it."""
+        """Keep C data alive as long as this object.
+
+        A C struct does not hold a reference to it.
+        """
         self._keepalive.append(data)
         return data
 

@@ -24,7 +24,10 @@ class LongIntegerScan(NamedTuple):
 
 
 def find_long_integers(text: bytes, capacity: int = 1000) -> LongIntegerScan:
-    """Scan a text. `capacity` candidates are expected; with more, the text is scanned again with larger buffers."""
+    """Scan a text.
+
+    `capacity` candidates are expected; with more, the text is scanned again with larger buffers.
+    """
     lines, offsets = zeroed_column("i", capacity), zeroed_column("i", capacity)
     newlines, has_non_ascii = FFI.new("int64_t *"), FFI.new("int64_t *")
     scan, buffers = native_library().find_long_integers, (pointer(lines), pointer(offsets))

@@ -38,7 +38,7 @@ def bloom_add(words: Uint64Array, hashes: Uint64Array) -> None:
 
 
 def bloom_contains(words: Uint64Array, hashes: Uint64Array, may_contain: npt.NDArray[np.bool_]) -> None:
-    """Set `may_contain[i]` for each hash i that may have been added to the Bloom filter in `words`.
+    """Set `may_contain[i]` for each hash i that the Bloom filter in `words` may contain.
 
     The other entries keep their values, so that several filters can be asked one after the other.
     """

@@ -32,22 +32,29 @@ class Orchestrator(Protocol):
         """
 
     def stop_workers(self, deployment_id: str) -> bool:
-        """Stop all workers of a deployment. Idempotent; returns True only when all of them have ended."""
+        """Stop all workers of a deployment.
+
+        Idempotent; returns True only when all of them have ended.
+        """
 
     def status(self, deployment_id: str) -> Sequence[WorkerStatus]:
-        """Return the workers as last observed, at most 1 s ago; empty when there is no set. Never blocks on a worker.
+        """Return the workers as last observed, at most 1 s ago; empty when there is no set.
 
-        Raises OrchestratorUnavailable when the state can't be read. An empty list then would mean that no worker runs.
+        Never blocks on a worker. Raises OrchestratorUnavailable when the state can't be read. An empty list then would
+        mean that no worker runs.
         """
 
     def successors(self, deployment_id: str) -> Sequence[WorkerStatus]:
-        """Return the workers that are being prepared to take over; empty when no replacement is in progress."""
+        """Return the workers that are being prepared to take over.
+
+        Returns an empty result when no replacement is in progress.
+        """
 
     def take_logs(self) -> dict[str, list[LogLine]]:
         """Return the log lines of the workers since the last call, oldest first, by deployment id."""
 
     def worker_snapshots(self) -> Sequence[WorkerSnapshot]:
-        """Return the last heartbeat of every worker that is or should be a member of a consumer group.
+        """Return the last heartbeat of every worker that is or should be a group member.
 
         Successors are not included.
         """
@@ -57,7 +64,7 @@ class Orchestrator(Protocol):
 
     @property
     def failing(self) -> str:
-        """The current error of the orchestrator's background thread, as a sentence; empty when it works."""
+        """The current error of the orchestrator's background thread, or an empty string."""
 
     def close(self) -> None:
         """Stop all workers, at the end of the process."""

@@ -1,4 +1,4 @@
-"""A control group for each worker, in which the kernel limits the memory of the worker and its child processes.
+"""A control group for each worker, which limits its memory with its child processes.
 
 On cgroups v2, the groups must be in a part of the tree that systemd has delegated to this service (`Delegate=yes`),
 since systemd manages all other parts. On v1, they need a memory hierarchy in which this process may create directories.
@@ -70,7 +70,10 @@ class WorkerGroup:
         self._limit = 0
 
     def set_limits(self, limit: int) -> None:
-        """Set the limit in bytes, disable swap, and let the kernel kill one process at a time. Raises OSError."""
+        """Set the limit in bytes, disable swap, and let the kernel kill one process at a time.
+
+        Raises OSError.
+        """
         self._limit = limit
         (self.path / self._version.limit).write_text(str(limit))
         for name, value in self._version.others:
@@ -82,7 +85,10 @@ class WorkerGroup:
         return read_counter(self.path / self._version.counters, "oom_kill")
 
     def reached_limit(self) -> bool:
-        """Whether the peak is near the limit. Otherwise a kill was due to the memory of the whole machine."""
+        """Whether the peak is near the limit.
+
+        Otherwise a kill was due to the memory of the whole machine.
+        """
         try:
             return int((self.path / self._version.peak).read_text()) >= REACHED_RATIO * self._limit
         except OSError:
@@ -90,7 +96,9 @@ class WorkerGroup:
 
 
 class WorkerGroups:
-    """Creates and removes the groups of one orchestrator. All methods are called under the orchestrator's lock.
+    """Creates and removes the groups of one orchestrator.
+
+    All methods are called under the orchestrator's lock.
 
     Attributes:
         base: The folder of the groups.
@@ -187,14 +195,20 @@ def _find_base() -> tuple[Path, CgroupVersion]:
 
 
 def own_groups(proc: Path = PROC) -> Iterator[tuple[str, str]]:
-    """Yield the controllers and the path of each group of this process. On v2, the controllers are empty."""
+    """Yield the controllers and the path of each group of this process.
+
+    On v2, the controllers are empty.
+    """
     for line in (proc / "self" / "cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         yield controllers, path.lstrip("/")
 
 
 def _own_folder(mount: Path, path: str) -> Path:
-    """Return the folder of this process's group. In a container, the mount itself may be the group."""
+    """Return the folder of this process's group.
+
+    In a container, the mount itself may be the group.
+    """
     own = str(os.getpid())
     for folder in (mount / path, mount):
         with contextlib.suppress(OSError):
@@ -213,9 +227,10 @@ def is_delegated(folder: Path) -> bool:
 
 
 def delegated_folder(own: Path, is_delegated: Callable[[Path], bool] = is_delegated) -> Path:
-    """Return the delegated group that contains this process. The memory controller is enabled for its child groups.
+    """Return the delegated group that contains this process.
 
-    When it is this process's own group, the processes in it are moved into its child group SUPERVISOR. Raises OSError.
+    The memory controller is enabled for its child groups. When it is this process's own group, the processes in it are
+    moved into its child group SUPERVISOR. Raises OSError.
     """
     base = next((folder for folder in (own.parent, own) if is_delegated(folder)), None)
     if base is None:

@@ -1,4 +1,7 @@
-"""Measures the memory of workers, and reads the kernel's counter of out-of-memory kills (cgroups v2 and v1)."""
+"""Measures the memory of workers, and reads the kernel's out-of-memory kills.
+
+The counter exists in cgroups v2 and v1.
+"""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -30,7 +33,7 @@ def resident_bytes(pid: int) -> int:
 
 
 class OomKillCounter:
-    """Watches the kernel's oom_kill counter of a worker's control group, or of this process's own group.
+    """Watches the oom_kill counter of a worker's control group, or of the own group.
 
     Args:
         clock: Returns monotonic seconds.
@@ -45,14 +48,20 @@ class OomKillCounter:
         self._is_unattributed = False
 
     def poll(self) -> None:
-        """Read the counter. Call this every second. A counter that can't be read counts as no kills."""
+        """Read the counter.
+
+        Call this every second. A counter that can't be read counts as no kills.
+        """
         count = self._count()
         if count > self._seen:
             self._seen, self._last_at, self._is_unattributed = count, self._clock(), True
 
     @property
     def is_recent(self) -> bool:
-        """Whether the counter rose within the last RECENT_S seconds: a process that ends now was probably killed."""
+        """Whether the counter rose within the last RECENT_S seconds.
+
+        A process that ends now was probably killed.
+        """
         return self._clock() - self._last_at <= RECENT_S
 
     def take_survived_kill(self) -> bool:
@@ -66,7 +75,10 @@ class OomKillCounter:
 
 
 def kills_in_own_group() -> Callable[[], int]:
-    """Return a function that counts the out-of-memory kills in the control group of this process and its children."""
+    """Return a function that counts the out-of-memory kills in the own control group.
+
+    The group contains this process and its children.
+    """
     counters = [*_counters()]
     return lambda: sum(read_counter(path, "oom_kill") for path in counters)
 

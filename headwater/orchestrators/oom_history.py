@@ -1,4 +1,4 @@
-"""Decides, from the out-of-memory kills in a slot, how the next worker reads its partitions."""
+"""Decides from out-of-memory kills in a slot how the next worker reads its partitions."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ another one. To read partitions one by one costs only some seconds for each.
 
 
 class OomHistory:
-    """The out-of-memory kills of the workers of one slot, and the reading plan of the next worker.
+    """The out-of-memory kills of one slot, and the reading plan of the next worker.
 
     When a worker is killed while it reads a single partition, that partition is quarantined. A quarantine applies to
     one spec: the first worker with another spec reads its partitions one by one.

@@ -1,7 +1,8 @@
-"""Runs workers as local processes, one per slot. They are restarted with back-off and report over a socket pair.
+"""Runs workers as local processes, one per slot.
 
-A single thread manages all slots. It waits on the sockets and the pidfds of the workers, so it notices deaths and
-heartbeats at once, without polling. Workers die with this process (children.py); the next start creates them again.
+They are restarted with back-off and report over a socket pair. A single thread manages all slots. It waits on the
+sockets and the pidfds of the workers, so it notices deaths and heartbeats at once, without polling. Workers die with
+this process (children.py); the next start creates them again.
 
 A change starts a successor beside each worker. When all successors of a set are prepared, the workers receive SIGTERM.
 When a worker has ended, its successor receives JOIN and takes over the static group membership, so no partition is
@@ -221,7 +222,7 @@ class ProcessOrchestrator:
         return self._folder(deployment_id) / f"spec-{spec_hash}.json"
 
     def _write_spec(self, wanted: WorkerSet) -> None:
-        """Write a spec file, and remove those that no slot needs, because they contain scripts and credentials."""
+        """Write a spec file, and remove unneeded ones, which contain scripts and credentials."""
         path = self._spec_path(wanted.deployment_id, wanted.spec_hash)
         path.parent.mkdir(mode=0o700, exist_ok=True)
         needed = {spec_hash for _, slot in self._slots_of(wanted.deployment_id) for spec_hash in slot.spec_hashes}
@@ -232,7 +233,10 @@ class ProcessOrchestrator:
         path.write_text(wanted.spec.model_dump_json())
 
     def _wake(self) -> None:
-        """Wake the thread. Call this under the lock, since the thread closes the sockets when it ends."""
+        """Wake the thread.
+
+        Call this under the lock, since the thread closes the sockets when it ends.
+        """
         with contextlib.suppress(BlockingIOError):
             self._wake_in.send(b"!")
 
@@ -377,7 +381,10 @@ class ProcessOrchestrator:
                 managed.process.send(JOIN)
 
     def _start(self, key: tuple[str, int], slot: Slot, spec_hash: str) -> WorkerProcess:
-        """Start a worker process. When this raises OSError, no process runs and all descriptors are closed."""
+        """Start a worker process.
+
+        When this raises OSError, no process runs and all descriptors are closed.
+        """
         with contextlib.ExitStack() as undo:
             group = self._new_group(undo)
             ours, theirs = socket.socketpair()
@@ -428,7 +435,10 @@ class ProcessOrchestrator:
                 self._selector.unregister(fileobj)
 
     def _stop_all(self) -> None:
-        """Stop all workers in parallel when the controller ends. Together they have STOP_GRACE_S seconds."""
+        """Stop all workers in parallel when the controller ends.
+
+        Together they have STOP_GRACE_S seconds.
+        """
         with self._lock:
             both = [(slot, managed) for _, slot in self._all_slots() for managed in (slot.worker, slot.successor)]
             running = [(slot, managed, managed.process.child) for slot, managed in both if managed.process is not None]
@@ -442,7 +452,10 @@ class ProcessOrchestrator:
             end.close()
 
     def _remove_groups(self) -> None:
-        """Wait until the workers' child processes, which die with the workers, have ended, and remove the groups."""
+        """Wait until the children of the workers have ended, and remove the groups.
+
+        The children die with the workers.
+        """
         deadline = time.monotonic() + GROUP_REMOVAL_TIMEOUT_S
         while self._groups is not None and not self._groups.sweep() and time.monotonic() < deadline:
             time.sleep(0.02)

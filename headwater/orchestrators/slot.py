@@ -1,4 +1,4 @@
-"""One worker slot of the process orchestrator: the wanted specs, the worker and its successor, and their status."""
+"""One worker slot of the process orchestrator: its wanted specs, processes and status."""
 
 import signal
 from collections import deque
@@ -29,7 +29,7 @@ QUIET_REASON = (
 
 @dataclass(slots=True, kw_only=True)
 class ManagedProcess:
-    """The wanted spec of a process, and the process that runs: the worker of a slot, or its prepared successor.
+    """The wanted spec and the running process: of a slot's worker, or of its successor.
 
     Attributes:
         spec_hash: The wanted spec; None when no process should run.
@@ -60,7 +60,10 @@ class ManagedProcess:
         return self.process is not None and self.process.spec_hash == self.spec_hash
 
     def set_wanted_spec(self, spec_hash: str | None) -> None:
-        """Set the wanted spec. Another spec starts at once, without the back-off of the previous one."""
+        """Set the wanted spec.
+
+        Another spec starts at once, without the back-off of the previous one.
+        """
         if spec_hash != self.spec_hash:
             self.spec_hash, self.restart_at, self.deaths, self.deaths_in_a_row = spec_hash, 0.0, 0, 0
             self.reason, self.oom_killed_at, self.was_oom_killed = "", None, False
@@ -131,11 +134,14 @@ class Slot:
         )
 
     def hand_over(self) -> None:
-        """Make the successor's spec the wanted spec of the worker. `promote` follows when the worker has ended."""
+        """Make the successor's spec the wanted spec of the worker.
+
+        `promote` follows when the worker has ended.
+        """
         self.worker.set_wanted_spec(self.successor.spec_hash)
 
     def promote(self) -> bool:
-        """Make the successor the worker, when the worker has ended and the successor has the worker's spec."""
+        """Make the successor the worker when the worker has ended and the specs are equal."""
         process = self.successor.process
         if process is None or process.stop_deadline is not None or self.worker.process is not None:
             return False
@@ -145,7 +151,10 @@ class Slot:
         return True
 
     def clear_dead_successor(self) -> None:
-        """Clear a successor that died during the hand-over. The slot then starts a worker with its spec instead."""
+        """Clear a successor that died during the hand-over.
+
+        The slot then starts a worker with its spec instead.
+        """
         if self.successor.process is None and self.successor.spec_hash == self.worker.spec_hash:
             self.successor.set_wanted_spec(None)
 

@@ -72,21 +72,27 @@ class WorkerProcess:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the process has made no progress for QUIET_AFTER_S seconds, without reporting a reason."""
+        """Whether the process had no progress for QUIET_AFTER_S seconds, without a reason."""
         return self.clock() - self.last_progress_at >= QUIET_AFTER_S
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the process has made no progress for STUCK_AFTER_S seconds, without reporting a reason."""
+        """Whether the process had no progress for STUCK_AFTER_S seconds, without a reason."""
         return self.clock() - self.last_progress_at >= STUCK_AFTER_S
 
     def send(self, message: bytes) -> None:
-        """Send JOIN or LEAVE to the worker. Errors are ignored, because the process may just have died."""
+        """Send JOIN or LEAVE to the worker.
+
+        Errors are ignored, because the process may just have died.
+        """
         with contextlib.suppress(OSError):
             self.probe.send(message)
 
     def read_heartbeats(self) -> bool:
-        """Read the heartbeats that have arrived. Returns False when the worker has closed the socket."""
+        """Read the heartbeats that have arrived.
+
+        Returns False when the worker has closed the socket.
+        """
         try:
             data = self.probe.recv(1 << 16)
         except BlockingIOError:

@@ -72,9 +72,10 @@ class PriceFold:
         self._chains: set[bytes] = set()
 
     def acquire_partitions(self, partitions: Sequence[int], topic_id: str = "") -> Positions:
-        """Acquire partitions for this owner. Return the stored position of each partition that has one.
+        """Acquire partitions for this owner.
 
-        A partition without a stored position starts at its first record. Raises SetStoreUnavailable.
+        Return the stored position of each partition that has one. A partition without a stored position starts at its
+        first record. Raises SetStoreUnavailable.
         """
         self.forget(partitions)
         stored = dict(self._store.acquire_partitions(self._owner, topic_id, partitions))
@@ -203,7 +204,7 @@ class PriceFold:
             self._chains |= new
 
     def _merged(self, to_archive: dict[ArchiveKey, list[Tick]]) -> dict[ArchiveKey, bytes]:
-        """Return the ticks that leave the states, merged with the archived ticks of the same time buckets."""
+        """Return the ticks that leave the states, merged with archived ticks of their buckets."""
         found = zip(to_archive.items(), self._store.read_archived([*to_archive]), strict=True)
         return {
             (token, bucket): archive.encode(bucket, [*archive.ArchivedTicks(bucket, stored or b"").ticks(), *ticks])

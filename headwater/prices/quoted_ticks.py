@@ -1,6 +1,7 @@
-"""Stores quoted ticks, whose price is in units of another token, and settles them some minutes after their arrival.
+"""Stores quoted ticks, and settles them some minutes after their arrival.
 
-To settle a quoted tick is to convert its price to USD with the USD price of the quote token.
+The price of a quoted tick is in units of another token. To settle a quoted tick is to convert its price to USD with the
+USD price of the quote token.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -88,7 +89,10 @@ class QuotedTicks:
         return due
 
     def prepare(self, ticks: Mapping[bytes, Sequence[bytes]], due: Sequence[bytes], now: int) -> QuotedWrite:
-        """Return the write that adds new ticks and settles the keys that are due. Raises SetStoreUnavailable."""
+        """Return the write that adds new ticks and settles the keys that are due.
+
+        Raises SetStoreUnavailable.
+        """
         write = QuotedWrite()
         for key, values in ticks.items():
             recent = [value for value in values if time_of(value) >= now - MAX_AGE_MS]
@@ -100,7 +104,10 @@ class QuotedTicks:
         return write
 
     def written(self, write: QuotedWrite, sizes: Mapping[bytes, int], now: int) -> None:
-        """Update the schedule after a successful write. `sizes` has the size of each tail that was appended to."""
+        """Update the schedule after a successful write.
+
+        `sizes` has the size of each tail that was appended to.
+        """
         for key in write.tails:
             self._since.setdefault(key, now)
             if sizes[key] > MAX_UNSETTLED_BYTES:

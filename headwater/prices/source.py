@@ -1,4 +1,4 @@
-"""The source of the prices worker: the ticks topic, read from the positions in the price store."""
+"""The source of the prices worker: the ticks topic, from the positions in the price store."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,10 @@ def ticks_source(access: KafkaAccess, starts: Callable[[list[int], str], Positio
 
 
 def only_ticks(batch: RecordBatch) -> RecordBatch:
-    """Return the batch without records that are not ticks: other programs may write to the topic, too."""
+    """Return the batch without records that are not ticks.
+
+    Other programs may write to the topic, too.
+    """
     ticks = ticks_of(batch)
     if ticks is batch:
         return batch

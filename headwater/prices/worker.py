@@ -1,6 +1,7 @@
-"""The prices worker: the engine's loop with a transform that folds ticks and a delivery that writes price states.
+"""The prices worker: the engine's loop, with a delivery that writes price states.
 
-Positions are stored together with the price states. They are also committed to Kafka, but only for its consumer lag.
+A transform folds the ticks. Positions are stored together with the price states. They are also committed to Kafka, but
+only for its consumer lag.
 """
 
 import time
@@ -48,7 +49,7 @@ class FoldTransform:
 
 
 class PriceDelivery:
-    """Implements Delivery: writes positions to the price store, together with the states that include their ticks."""
+    """Implements Delivery: writes positions together with the states that include their ticks."""
 
     def __init__(self, fold: PriceFold, clock: Callable[[], float] = time.monotonic) -> None:
         self.checkpoint_s = CHECKPOINT_S
@@ -75,7 +76,10 @@ class PriceDelivery:
         return 0
 
     def commit(self, positions: Positions) -> None:
-        """Write the states and positions to the price store. The worker commits the positions to Kafka, too."""
+        """Write the states and positions to the price store.
+
+        The worker commits the positions to Kafka, too.
+        """
         began, self._has_failed = self._clock(), True
         self._fold.store(positions)
         self._has_failed = False

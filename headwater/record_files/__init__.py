@@ -1,1 +1,4 @@
-"""Reads files of records in several formats, compressed or not, and changes their records for a replay."""
+"""Reads files of records in several formats, and changes the records for a replay.
+
+The files may be compressed.
+"""

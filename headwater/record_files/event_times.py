@@ -1,4 +1,4 @@
-"""Reads and shifts the event times of records, and paces records by their event times, for `headwater replay`."""
+"""Reads and shifts the event times of records, and paces them, for `headwater replay`."""
 
 import re
 import time
@@ -36,7 +36,10 @@ class EventTimes:
         """The number of records without a time in a known form; they stay unchanged."""
 
     def event_time(self, record: bytes) -> float | None:
-        """Return the event time of a record in seconds since the epoch; None without a time in a known form."""
+        """Return the event time of a record in seconds since the epoch.
+
+        Returns None without a time in a known form.
+        """
         try:
             at = to_epoch_ms(self._decode(record).at)
         except _NO_TIME:
@@ -100,7 +103,10 @@ def _record_with(field: str) -> type[Any]:
 
 
 def _shifted(at: Any, seconds: int) -> Any:
-    """Return a time moved by this many seconds; None for an unknown form. Raises ValueError, OverflowError."""
+    """Return a time moved by this many seconds; None for an unknown form.
+
+    Raises ValueError, OverflowError.
+    """
     if isinstance(at, str) and (parts := _ISO.fullmatch(at)):
         moved = datetime.fromisoformat(parts[1]) + timedelta(seconds=seconds)
         return moved.isoformat(parts[1][10]) + at[len(parts[1]) :]
@@ -108,7 +114,10 @@ def _shifted(at: Any, seconds: int) -> Any:
 
 
 def _now_like(at: Any, now: float) -> Any:
-    """Return the present in the form of another time; None for an unknown form. Raises ValueError, OverflowError."""
+    """Return the present in the form of another time; None for an unknown form.
+
+    Raises ValueError, OverflowError.
+    """
     if isinstance(at, str) and (parts := _ISO.fullmatch(at)):
         whole, fraction, zone = parts.groups(default="")
         datetime.fromisoformat(whole)

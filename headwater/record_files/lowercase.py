@@ -1,4 +1,4 @@
-"""Converts members of records to lower case, such as addresses, which other programs export in EIP-55's mixed case."""
+"""Converts members of records to lower case, such as addresses with EIP-55 checksums."""
 
 import re
 import string
@@ -18,10 +18,10 @@ _encode: Final = msgspec.json.encode
 
 
 def lowercase(names: Collection[str]) -> Callable[[bytes], bytes]:
-    """Return a function that converts these members of a JSON record to lower case: strings and arrays of strings.
+    """Return a function that converts these members of a JSON record to lower case.
 
-    A record without capitals in these members stays unchanged, byte for byte, and so does a record that is not a JSON
-    object. All other members keep their bytes.
+    The members are strings and arrays of strings. A record without capitals in these members stays unchanged, byte for
+    byte, and so does a record that is not a JSON object. All other members keep their bytes.
     """
     if not names:
         return lambda record: record
@@ -29,7 +29,10 @@ def lowercase(names: Collection[str]) -> Callable[[bytes], bytes]:
 
 
 def _may_have_capitals(record: bytes) -> bool:
-    """Test quickly for capitals. Returns False for most records, whose only capitals are those of one RFC 3339 time."""
+    """Test quickly for capitals.
+
+    Returns False for most records, whose only capitals are those of one RFC 3339 time.
+    """
     capitals = record.translate(None, _ALL_BUT_CAPITALS)
     if capitals == b"TZ":
         return _TIME_OF_DAY.match(record, record.index(b"T")) is None
@@ -50,7 +53,10 @@ def _has_capitals(value: bytes) -> bool:
 
 
 def _lower(value: msgspec.Raw) -> msgspec.Raw:
-    """Convert a string, or the strings of an array, to lower case; other values keep their bytes."""
+    """Convert a string, or the strings of an array, to lower case.
+
+    Other values keep their bytes.
+    """
     start = bytes(value)[:1]
     if start == b"[":
         return msgspec.Raw(_encode([_lower(item) for item in _items(value)]))

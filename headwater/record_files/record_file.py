@@ -1,4 +1,7 @@
-"""Reads files of records in any of the formats, compressed or not, by path or from standard input."""
+"""Reads files of records in any format, by path or from standard input.
+
+The files may be compressed.
+"""
 
 import csv
 import sys
@@ -71,7 +74,10 @@ class RecordFile:
     _file: BufferedReader | None = field(default=None, repr=False)
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the records. Raises SetupError for a damaged file, and for an invalid record with its number."""
+        """Yield the records.
+
+        Raises SetupError for a damaged file, and for an invalid record with its number.
+        """
         self.skipped = 0
         with _opened(self.path) as self._file:
             content = decompressed(self._file)
@@ -114,7 +120,10 @@ class RecordFile:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BufferedReader]:
-    """Open a file. Raises SetupError when it can't be opened, or when reading it in the `with` block fails."""
+    """Open a file.
+
+    Raises SetupError when it can't be opened, or when reading it in the `with` block fails.
+    """
     try:
         if path == STDIN:
             yield cast("BufferedReader", sys.stdin.buffer)

@@ -1,4 +1,7 @@
-"""Runs users' JavaScript in a sandboxed child process. docs/sandbox.md explains the sandbox and its limits."""
+"""Runs users' JavaScript in a sandboxed child process.
+
+docs/sandbox.md explains the sandbox and its limits.
+"""
 
 from headwater.sandbox.sandbox import Sandbox
 from headwater.sandbox.validation.validate import check, validate, validation_sandbox

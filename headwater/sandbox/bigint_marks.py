@@ -1,4 +1,4 @@
-"""The marks that tell BigInts from Numbers in records that one script passes to the next script of a pipeline.
+"""The marks that distinguish BigInts from Numbers in records between two scripts.
 
 A script whose output goes to another script writes each BigInt as `<digits>e0`, a form that JSON.stringify never
 produces for a Number. It also puts one space before the record for each BigInt, at most 16 (see
@@ -25,7 +25,7 @@ def any_marked(text: bytes) -> bool:
 
 
 def remove_marks(record: bytes) -> bytes:
-    """Return the record without marks: plain digits, as the last script of a pipeline writes them."""
+    """Return the record without marks: plain digits, as the last script writes them."""
     if not is_marked(record):
         return record
     return _TOKEN.sub(lambda token: b"" if token[0] == _MARK else token[0], record.lstrip(_MARK_PREFIX))

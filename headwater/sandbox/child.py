@@ -1,4 +1,4 @@
-"""Starts one sandboxed child process, verifies its restrictions, exchanges frames with it and kills it."""
+"""Starts a sandboxed child, verifies its restrictions, exchanges frames, and kills it."""
 
 import select
 import signal
@@ -82,7 +82,10 @@ class SandboxedChild:
         return child
 
     def _complete_start(self, listener: SeccompListener, end: float) -> None:
-        """Serve the seccomp listener until HELLO, close it, and verify that each thread is restricted."""
+        """Serve the seccomp listener until HELLO, close it, and verify all threads.
+
+        Each thread must be restricted.
+        """
         try:
             self._await_hello(listener, end)
         finally:
@@ -171,7 +174,10 @@ class SandboxedChild:
             raise ChildExited(self._exit_status()) from None
 
     def receive(self) -> Frame | None:
-        """Return the next frame; None while it has not arrived completely. Raises ChildExited, ProtocolError."""
+        """Return the next frame; None while it has not arrived completely.
+
+        Raises ChildExited, ProtocolError.
+        """
         try:
             return self._channel.receive()
         except ChannelClosed:
@@ -235,7 +241,10 @@ def _spawn(engine: DenoCommand, theirs: socket.socket, launch_channel: socket.so
 
 
 def _receive_listener(channel: socket.socket) -> SeccompListener:
-    """Receive the seccomp listener from the launcher. Raises SandboxFailed with the launcher's error message."""
+    """Receive the seccomp listener from the launcher.
+
+    Raises SandboxFailed with the launcher's error message.
+    """
     message, descriptors, _, _ = socket.recv_fds(channel, 4096, 1, socket.MSG_CMSG_CLOEXEC)
     if message != b"L" or not descriptors:
         raise SandboxFailed(message[1:].decode(errors="replace") or "the launcher ended")
@@ -247,7 +256,10 @@ def _refused_calls(listener: SeccompListener) -> str:
 
 
 def _check_threads(pid: int) -> None:
-    """Verify that each thread is under the seccomp filter and can't gain privileges. Raises SandboxFailed."""
+    """Verify that each thread is under the seccomp filter and can't gain privileges.
+
+    Raises SandboxFailed.
+    """
     for task in Path(f"/proc/{pid}/task").iterdir():
         status = dict(line.split(":", 1) for line in (task / "status").read_text().splitlines() if ":" in line)
         if status["Seccomp"].strip() != "2" or status["NoNewPrivs"].strip() != "1":

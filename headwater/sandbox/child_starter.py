@@ -1,4 +1,4 @@
-"""Starts sandboxed children in the background, so that a child that died is replaced without a pause."""
+"""Starts sandboxed children in the background, to replace a dead child without a pause."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait

@@ -57,7 +57,10 @@ class ProtocolError(Exception):
 
 
 class Channel:
-    """The parent's end of the socket. Only `wait` blocks. A channel is used by one thread at a time."""
+    """The parent's end of the socket.
+
+    Only `wait` blocks. A channel is used by one thread at a time.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -76,10 +79,10 @@ class Channel:
         self._socket.close()
 
     def send(self, kind: Kind, *parts: bytes | memoryview) -> None:
-        """Queue one frame, and send as much as the socket accepts. Raises ChannelClosed, ProtocolError.
+        """Queue one frame, and send as much as the socket accepts.
 
-        At most one earlier frame may still be partly unsent. If a second frame is unsent too, the child replied to a
-        frame that it never read.
+        Raises ChannelClosed, ProtocolError. At most one earlier frame may still be partly unsent. If a second frame is
+        unsent too, the child replied to a frame that it never read.
         """
         if len(self._outgoing) > _MAX_PARTS:
             raise ProtocolError("the child replied to a frame that it has not read")
@@ -102,7 +105,10 @@ class Channel:
                 self._outgoing[0] = self._outgoing[0][sent:]
 
     def receive(self) -> Frame | None:
-        """Return the next frame, or None while it has not arrived completely. Raises ChannelClosed, ProtocolError."""
+        """Return the next frame, or None while it has not arrived completely.
+
+        Raises ChannelClosed, ProtocolError.
+        """
         self.flush()
         if self._payload is None:
             if not self._fill(memoryview(self._header)):
@@ -138,7 +144,7 @@ class Channel:
 
 
 def pair() -> tuple[Channel, socket.socket]:
-    """Return a connected pair: the parent's end, and the end that becomes the child's standard input and output."""
+    """Return a connected pair: the parent's end, and the child's standard input and output."""
     ours, theirs = socket.socketpair()
     for end in (ours, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)

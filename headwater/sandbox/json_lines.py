@@ -1,4 +1,4 @@
-"""Converts a batch's records to newline-separated JSON, the form in which the child receives them."""
+"""Converts a batch's records to newline-separated JSON, which the child receives."""
 
 import re
 from itertools import chain
@@ -71,11 +71,12 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def long_integers(lines: BytesColumn) -> list[int | list[int]]:
-    """Find candidates for integers of 16 digits or more. A double holds every integer of fewer digits exactly.
+    """Find candidates for integers of 16 digits or more.
 
-    Returns line numbers, each followed by the byte offsets of first digits in that line: [3, [17], 8, [17, 60]]. The
-    list may contain false candidates. In lines that are JSON objects, no integer of 16 digits or more is missed. The
-    parent searches because the child would need longer to inspect the parsed values.
+    A double holds every integer of fewer digits exactly. Returns line numbers, each followed by the byte offsets of
+    first digits in that line: [3, [17], 8, [17, 60]]. The list may contain false candidates. In lines that are JSON
+    objects, no integer of 16 digits or more is missed. The parent searches because the child would need longer to
+    inspect the parsed values.
     """
     return _by_row(native.find_long_integers(lines.buffer))
 

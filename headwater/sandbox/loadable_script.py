@@ -7,7 +7,7 @@ from headwater.sandbox.analysis.tree import parse
 
 
 class LoadableScript(NamedTuple):
-    """The source text of a script, and whether it may keep state between records (`analysis/state.py` decides).
+    """The source of a script, and whether it may keep state (`analysis/state.py` decides).
 
     A script that keeps state processes each record once, in order, and waits for each answer of `flow.contains`.
     """

@@ -1,8 +1,9 @@
-"""Decides which segments of a stateful script are rehearsed to collect their `flow.contains` questions.
+"""Decides which segments of a stateful script are rehearsed to collect their questions.
 
-A rehearsal runs the script over the segment in a separate realm, to find out which values it asks for. These are looked
-up in bulk, so that the real run blocks on few answers. All other results of a rehearsal are discarded. The rehearsal
-realm has its own number. It is reloaded from time to time, because the script's state grows there too.
+The questions are calls of `flow.contains`. A rehearsal runs the script over the segment in a separate realm, to find
+out which values it asks for. These are looked up in bulk, so that the real run blocks on few answers. All other results
+of a rehearsal are discarded. The rehearsal realm has its own number. It is reloaded from time to time, because the
+script's state grows there too.
 """
 
 from typing import Final
@@ -52,5 +53,5 @@ class Rehearsals:
             self._pauses[script] = _PAUSE_WITHOUT_QUESTIONS
 
     def record_failure(self, script: int) -> None:
-        """Record that the realm could not be loaded, or that the child died during a rehearsed segment."""
+        """Record that the realm could not be loaded, or that the child died while rehearsing."""
         self._pauses[script] = _PAUSE_AFTER_DEATH

@@ -1,4 +1,7 @@
-"""Parses and validates the frames of the child: results, errors and questions. The child is not trusted."""
+"""Parses and validates the frames of the child: results, errors and questions.
+
+The child is not trusted.
+"""
 
 import json
 from dataclasses import dataclass
@@ -62,7 +65,10 @@ _question = msgspec.json.Decoder(list[str | list[str]])
 
 
 def parse_results(payload: bytes, summary: bytes, records: int) -> Results:
-    """Parse the frames RESULTS and SUMMARY of a segment with this number of records. Raises ProtocolError."""
+    """Parse the frames RESULTS and SUMMARY of a segment with this number of records.
+
+    Raises ProtocolError.
+    """
     *log_lines, head = summary.split(b"\n")
     try:
         end, interrupted, logged, slow, unfinished = head.split(b" ")
@@ -97,7 +103,10 @@ def parse_row(payload: bytes, expected: range) -> int:
 
 
 def parse_error(line: bytes) -> ScriptError:
-    """Parse a line `!"class","message",line,column`; 0,0 is an unknown place. Raises ProtocolError."""
+    """Parse a line `!"class","message",line,column`; 0,0 is an unknown place.
+
+    Raises ProtocolError.
+    """
     match _loads(b"[" + line[1:] + b"]"):
         case [str(name), str(message), int(row), int(column)]:
             short = _encodable(message).encode()[:MAX_MESSAGE_BYTES].decode(errors="ignore")
@@ -106,7 +115,10 @@ def parse_error(line: bytes) -> ScriptError:
 
 
 def parse_question(payload: bytes) -> list[tuple[str, list[str]]]:
-    """Parse a frame KEYS: dataset names and the values to look up, as the script wrote them. Raises ProtocolError."""
+    """Parse a frame KEYS: dataset names and the values to look up, as the script wrote them.
+
+    Raises ProtocolError.
+    """
     try:
         flat: Any = _question.decode(payload)
     except msgspec.DecodeError:

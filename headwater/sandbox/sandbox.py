@@ -1,4 +1,4 @@
-"""The sandbox of one worker: a child with the worker's scripts, a spare child, and the batches in progress."""
+"""The sandbox of one worker: a child, a spare child, and the batches in progress."""
 
 import time
 from collections import deque
@@ -163,7 +163,10 @@ class Sandbox:
         return script_batch
 
     def step(self) -> None:
-        """Advance the batches as far as possible without blocking. An error is stored, and raised by `wait`."""
+        """Advance the batches as far as possible without blocking.
+
+        An error is stored, and raised by `wait`.
+        """
         try:
             while self._batches and self._pending_error is None and self._advance():
                 pass
@@ -175,7 +178,10 @@ class Sandbox:
         return self._pending_error is not None
 
     def wait(self, script_batch: ScriptBatch) -> None:
-        """Block until the batch is finished. Raises SandboxFailed, or the error of a lookup; then call `wait` again."""
+        """Block until the batch is finished.
+
+        Raises SandboxFailed, or the error of a lookup; then call `wait` again.
+        """
         while not script_batch.finished:
             self.step()
             if self._pending_error is not None:
@@ -263,17 +269,20 @@ class Sandbox:
         return True
 
     def _should_rehearse(self, child: SandboxedChild, script_batch: ScriptBatch, segment: Segment) -> bool:
-        """Decide whether the child rehearses a segment, and load the rehearsal realm for it. Raises ChildExited."""
+        """Decide whether the child rehearses a segment, and load the rehearsal realm for it.
+
+        Raises ChildExited.
+        """
         script = script_batch.script
         if not self._rehearsals.are_due(script, len(segment.rows)):
             return False
         return self._load_rehearsal_realm(child, script, reload=self._rehearsals.needs_new_realm(script))
 
     def _measuring_realm(self, child: SandboxedChild, script: int) -> int:
-        """Return the number of the realm in which a slow record is measured again. Raises ChildExited.
+        """Return the number of the realm in which a slow record is measured again.
 
-        It is the rehearsal realm, or, if that can't be loaded, the script's own realm after a reload, which resets its
-        state.
+        Raises ChildExited. It is the rehearsal realm, or, if that can't be loaded, the script's own realm after a
+        reload, which resets its state.
         """
         if self._load_rehearsal_realm(child, script, reload=False):
             return script | REHEARSAL_REALM_BIT
@@ -314,7 +323,10 @@ class Sandbox:
         return segment.limit_ms
 
     def _has_room(self, child: SandboxedChild, script_batch: ScriptBatch, segment: Segment) -> bool:
-        """Return whether this segment may be sent now. A suspected record is sent only if nothing else is in flight."""
+        """Return whether this segment may be sent now.
+
+        A suspected record is sent only if nothing else is in flight.
+        """
         others = self._all_in_flight()
         if not others:
             return True
@@ -325,7 +337,10 @@ class Sandbox:
 
     @staticmethod
     def _can_overlap(script_batch: ScriptBatch, segment: Segment) -> bool:
-        """Return whether another segment may be in flight beside this one, which must not wait for answers."""
+        """Return whether another segment may be in flight beside this one.
+
+        This segment must not wait for answers.
+        """
         return segment.mode is Mode.WHOLE and not script_batch.keeps_state
 
     def _send(
@@ -504,7 +519,10 @@ class Sandbox:
         return True
 
     def _load_missing_scripts(self, child: SandboxedChild) -> bool:
-        """Load the scripts that were added after the child was started. Returns False when the child dies."""
+        """Load the scripts that were added after the child was started.
+
+        Returns False when the child dies.
+        """
         try:
             for number in self._scripts:
                 if number not in child.scripts:
@@ -557,7 +575,7 @@ class Sandbox:
             self._reload(child, number)
 
     def _recycle(self, child: SandboxedChild) -> None:
-        """Replace the child by the spare one between two batches when its memory has grown too large.
+        """Replace the child by the spare one between two batches when its memory is too large.
 
         Memory grows because Promises that a script creates are never freed.
         """
@@ -573,7 +591,10 @@ class Sandbox:
         return self._is_large and now - self._recycled_at_s >= RECYCLE_INTERVAL_S and self._starter.ready()
 
     def wait_for_event(self, timeout_s: float) -> None:
-        """Wait for what the first batch waits for: a child start, a lookup, or a frame. Waits at most `timeout_s`."""
+        """Wait for what the first batch waits for: a child start, a lookup, or a frame.
+
+        Waits at most `timeout_s`.
+        """
         if self._child is None:
             self._starter.wait(timeout_s)
         elif self._blocked_on_answer is not None and self._blocked_on_answer.lookup is not None:

@@ -1,4 +1,4 @@
-"""The state machine of one batch: its segments still to run, and the effects of results, timeouts and crashes.
+"""The state machine of one batch: its segments, results, timeouts and crashes.
 
 This module does no I/O. A batch runs as segments. A segment that times out, is too large or kills the child is split
 until the faulty record is a segment of its own. A record fails with a timeout or crash only after it ran alone, so that
@@ -202,7 +202,10 @@ class ScriptBatch:
         self._queue.appendleft(segment)
 
     def payload(self, segment: Segment) -> tuple[bytes, memoryview]:
-        """Return the payload of a BATCH frame without its binary header: columns, long integers, and the records."""
+        """Return the payload of a BATCH frame: columns, long integers, and the records.
+
+        It does not include the binary header.
+        """
         batch, lines, long = self.batch, self._lines, self._long_integers
         if len(segment.rows) < len(batch):
             rows = RowIndexes("i", segment.rows)
@@ -273,7 +276,7 @@ class ScriptBatch:
         return segment.mode is Mode.ALONE and (self.keeps_state or retry.over_limit >= _RUNS_OVER_LIMIT)
 
     def _measure_in_rehearsal(self, segment: Segment, retry: Segment, results: Results) -> bool:
-        """Keep the result of a record that completed but used too much CPU time, and measure it in the rehearsal realm.
+        """Keep a result that used too much CPU time, and measure the record in the rehearsal realm.
 
         The record may have been slow only because it filled a table that later records use.
         """
@@ -325,7 +328,10 @@ class ScriptBatch:
                 self.errors.pop(row, None)
 
     def _split_by_size(self, rows: Sequence[int]) -> list[Segment]:
-        """Split rows into segments of at most MAX_SEGMENT_BYTES; a larger record is a segment of its own."""
+        """Split rows into segments of at most MAX_SEGMENT_BYTES.
+
+        A larger record is a segment of its own.
+        """
         if len(self._lines.buffer) <= MAX_SEGMENT_BYTES:
             return [Segment(rows)] if len(rows) else []
         sizes, segments, start, size = self._lines.sizes, [], 0, 0
@@ -338,7 +344,10 @@ class ScriptBatch:
 
 
 def _too_large(line: bytes, *, marked: bool) -> str | None:
-    """Return the error message when a record's outputs are too large, else None. With `marked`, BigInts have marks."""
+    """Return the error message when a record's outputs are too large, else None.
+
+    With `marked`, BigInts have marks.
+    """
     parts = line.split(b"\t")
     sizes = [len(remove_marks(part) if marked else part) for part in parts]
     if max(sizes) > MAX_OUTPUT_BYTES:
@@ -371,10 +380,10 @@ def _crash(status: int, attempts: int) -> ScriptError:
 
 
 def _batch_header(batch: RecordBatch, long: list[int | list[int]]) -> bytes:
-    """Return two lines of JSON: the record columns (for Date.now and Math.random) and the offsets of long integers.
+    """Return two lines of JSON: the record columns, and the offsets of long integers.
 
-    A column is written as runs of equal values. Offsets usually grow by one per row, so offset minus row number is
-    encoded: its runs are long.
+    The columns are for Date.now and Math.random. A column is written as runs of equal values. Offsets usually grow by
+    one per row, so offset minus row number is encoded: its runs are long.
     """
     timestamps, partitions, offsets, indexes = (
         np.frombuffer(column, np.int64) for column in (batch.timestamps, batch.partitions, batch.offsets, batch.indexes)

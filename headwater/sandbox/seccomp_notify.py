@@ -1,4 +1,7 @@
-"""Decides on the system calls that the seccomp filter of a starting child reports (SECCOMP_RET_USER_NOTIF)."""
+"""Decides on the system calls of a starting child that the seccomp filter reports.
+
+The kernel's name for such a report is SECCOMP_RET_USER_NOTIF.
+"""
 
 import errno
 import fcntl
@@ -34,7 +37,10 @@ class SeccompListener:
         return self._descriptor
 
     def handle_next_call(self) -> None:
-        """Allow or refuse the next reported system call. Call this only when the descriptor is readable."""
+        """Allow or refuse the next reported system call.
+
+        Call this only when the descriptor is readable.
+        """
         request = bytearray(_REQUEST_BYTES)
         try:
             fcntl.ioctl(self._descriptor, _RECEIVE, request)
@@ -53,5 +59,8 @@ class SeccompListener:
         return _RESPONSE.pack(call_id, 0, -errno.EPERM, 0)
 
     def close(self) -> None:
-        """Close the listener. Afterwards the kernel fails each call that would be reported with ENOSYS."""
+        """Close the listener.
+
+        Afterwards the kernel fails each call that would be reported with ENOSYS.
+        """
         os.close(self._descriptor)

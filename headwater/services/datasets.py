@@ -1,4 +1,4 @@
-"""Creates, reads, changes and deletes datasets: named sets of an owner in which scripts look values up."""
+"""Creates, reads, changes and deletes datasets, in which scripts look values up."""
 
 from collections.abc import Sequence
 
@@ -12,11 +12,11 @@ from headwater.stores.protocols.sets import DatasetNames, SetStore, SetWriteResu
 
 
 class Datasets:
-    """A dataset has a row in the SQL database; its values and the name that scripts use are in the set store.
+    """A dataset has a row in the SQL database.
 
-    The state of a row is "pending" until scripts can look its name up, and "deleting" until its name and values are
-    removed. The controller's sweeper finishes creations and deletions that were interrupted. All methods may block and
-    raise StoreUnavailable and SetStoreUnavailable.
+    Its values, and the name that scripts use, are in the set store. The state of a row is "pending" until scripts can
+    look its name up, and "deleting" until its name and values are removed. The controller's sweeper finishes creations
+    and deletions that were interrupted. All methods may block and raise StoreUnavailable and SetStoreUnavailable.
     """
 
     def __init__(self, *, store: DatasetStore, names: DatasetNames, sets: SetStore, now: Clock, new_id: NewId) -> None:
@@ -46,7 +46,7 @@ class Datasets:
     def list(
         self, owner: str, names: Sequence[str] = (), after: ListPosition | None = None, limit: int | None = None
     ) -> tuple[Sequence[Dataset], ListPosition | None]:
-        """Return the owner's datasets after a list position, newest first, and the position of the next page.
+        """Return the owner's datasets, newest first, and the position of the next page.
 
         `names` restricts the result to these names. Without a limit all are returned.
         """
@@ -98,7 +98,10 @@ class Datasets:
         return self._sets.contains_many(dataset_set(dataset_id), [normalise_one(value)])[0]
 
     def _undo_if_deleted(self, owner: str, dataset_id: str) -> None:
-        """Drop the set again when the dataset was deleted during the write, which may have re-created a dropped set."""
+        """Drop the set again when the dataset was deleted during the write.
+
+        The write may have re-created a dropped set.
+        """
         try:
             self._store.get(owner, dataset_id)
         except NotFound:

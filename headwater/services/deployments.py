@@ -13,7 +13,10 @@ from headwater.stores.protocols.deployments import DeploymentStore
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The Kafka login of a reader of outputs; both are None when the operator has configured none."""
+    """The Kafka login of a reader of outputs.
+
+    Both members are None when the operator has configured no login.
+    """
 
     username: str | None
     password: str | None = field(repr=False)
@@ -93,9 +96,10 @@ class Deployments:
         return self._store.request_deploy(owner, flow_id, None)
 
     def rotate(self, owner: str, flow_id: str) -> Deployment:
-        """Request a new password for the readers. Raises NotFound, also when the configuration is not deployed.
+        """Request a new password for the readers.
 
-        Raises Conflict where the operator manages the users of Kafka.
+        Raises NotFound, also when the configuration is not deployed. Raises Conflict where the operator manages the
+        users of Kafka.
         """
         if not self._manages_users:
             self.get(owner, flow_id)
@@ -111,12 +115,18 @@ class Deployments:
         return self._store.request_teardown(flow_id)
 
     def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
-        """Return the progress of the deployments of these configurations, without those that are not deployed."""
+        """Return the progress of the deployments of these configurations.
+
+        Configurations that are not deployed are left out.
+        """
         found = self._store.progress(flow_ids)
         return {flow_id: replace(progress, reason=self._redact(progress.reason)) for flow_id, progress in found.items()}
 
     def find(self, owner: str, flow_id: str) -> Deployment | None:
-        """Return the deployment of a configuration, or None. Raises NotFound when the configuration does not exist."""
+        """Return the deployment of a configuration, or None.
+
+        Raises NotFound when the configuration does not exist.
+        """
         self._flows.get(owner, flow_id)
         found = self._store.active(flow_id)
         return None if found is None else self._redacted(found)
@@ -158,7 +168,10 @@ def is_running(started: Deployment, progress: Progress | None) -> bool:
 
 
 def is_rotated(rotated: Deployment, progress: Progress | None) -> bool:
-    """Whether Kafka knows the new password. Raises Conflict when the deployment was torn down meanwhile."""
+    """Whether Kafka knows the new password.
+
+    Raises Conflict when the deployment was torn down meanwhile.
+    """
     if is_gone(rotated, progress) or progress is None or progress.desired is DesiredPhase.ABSENT:
         raise Conflict(
             "The deployment was torn down, and its credentials were removed. Deploy it again to get new ones."

@@ -67,7 +67,10 @@ class Filters:
         return self._sets.remove(self.target(owner, flow_id, uid), normalise_all(values))
 
     def replace(self, owner: str, flow_id: str, uid: str, parts: Iterable[Values]) -> SetWriteResult:
-        """Replace all values. When a value is invalid, or iterating the parts raises, nothing changes."""
+        """Replace all values.
+
+        When a value is invalid, or iterating the parts raises, nothing changes.
+        """
         target = self.target(owner, flow_id, uid)
         written = self._sets.replace(target, chain.from_iterable(normalised_parts(parts)))
         self._undo_if_deleted(owner, flow_id, uid)
@@ -87,9 +90,10 @@ class Filters:
         return SetCount(*self._sets.count(self.target(owner, flow_id, uid)))
 
     def _undo_if_deleted(self, owner: str, flow_id: str, uid: str) -> None:
-        """Drop the set again when the configuration was deleted during the write, which may have re-created the set.
+        """Drop the set again when the configuration was deleted during the write.
 
-        The values of a filter that was only removed from its configuration are kept for some time.
+        The write may have re-created the set. The values of a filter that was only removed from its configuration are
+        kept for some time.
         """
         try:
             self._flows.get(owner, flow_id)

@@ -8,7 +8,9 @@ from headwater.errors import Fault, InvalidInput
 
 @dataclass(slots=True)
 class Findings:
-    """What the checks of a pipeline have found so far. All JSON pointers refer to the request body.
+    """What the checks of a pipeline have found so far.
+
+    All JSON pointers refer to the request body.
 
     Attributes:
         values: The initial values of new sets, by the uid of the transform.

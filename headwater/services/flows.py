@@ -87,7 +87,10 @@ class Flows:
         self._new_id = new_id
 
     def create(self, owner: str, sent: NewFlow) -> SavedFlow:
-        """Store a new configuration. Raises Conflict when the owner has a configuration with this external_id."""
+        """Store a new configuration.
+
+        Raises Conflict when the owner has a configuration with this external_id.
+        """
         checked = self._checker.with_compile_cache().create(sent.pipeline_config)
         now = self._now()
         flow = Flow(
@@ -105,9 +108,10 @@ class Flows:
         return self._save(self._store.create, flow, checked)
 
     def replace(self, owner: str, flow_id: str, sent: NewFlow, if_match: IfMatch = None) -> SavedFlow:
-        """Replace a whole configuration. This also repairs a configuration that this version can't read.
+        """Replace a whole configuration.
 
-        Raises NotFound and PreconditionFailed, and Conflict when another configuration has the external_id.
+        This also repairs a configuration that this version can't read. Raises NotFound and PreconditionFailed, and
+        Conflict when another configuration has the external_id.
         """
         checker = self._checker.with_compile_cache()
 
@@ -156,7 +160,10 @@ class Flows:
     def _change(
         self, owner: str, flow_id: str, if_match: IfMatch, changed: Callable[[Flow], tuple[Flow, CheckedPipeline]]
     ) -> SavedFlow:
-        """Apply `changed` to the newest revision and save the result; retry after a concurrent save."""
+        """Apply `changed` to the newest revision and save the result.
+
+        The call retries after a concurrent save.
+        """
 
         def attempt() -> SavedFlow:
             stored = self._get_matching(owner, flow_id, if_match)
@@ -232,7 +239,10 @@ class Flows:
         return self._store.get(owner, flow_id)
 
     def list(self, owner: str, after: ListPosition | None = None, limit: int | None = None) -> FlowList:
-        """Return the configurations of an owner after a list position, newest first; all of them without a limit."""
+        """Return the configurations of an owner after a list position, newest first.
+
+        Without a limit, returns all of them.
+        """
         if limit is None:
             return FlowList(self._all(owner, after), None)
         positions = self._store.list_positions(owner, after, limit + 1)
@@ -268,5 +278,8 @@ class Flows:
                 raise
 
     def purge(self, flow_id: str) -> None:
-        """Remove a deleted configuration that has no deployment any more, and its filter values. Idempotent."""
+        """Remove a deleted configuration that has no deployment any more, and its filter values.
+
+        Idempotent.
+        """
         cleanup.purge_configuration(flow_id, self._store, self._revisions, self._sets)

@@ -6,7 +6,9 @@ from headwater.stores.protocols.control import IdempotencyStore
 
 
 class IdempotencyService:
-    """Claims requests and stores their responses. All methods may block and raise StoreUnavailable.
+    """Claims requests and stores their responses.
+
+    All methods may block and raise StoreUnavailable.
 
     request: The id from `idempotency_id`.
     claimant: The id of the HTTP request that claims it.
@@ -17,9 +19,10 @@ class IdempotencyService:
         self._now = now
 
     def claim(self, request: str, claimant: str) -> Claim:
-        """Claim a request that is free or whose claim has expired. Exactly one of several concurrent callers succeeds.
+        """Claim a request that is free or whose claim has expired.
 
-        The caller must renew the claim more often than every CLAIM_TTL, and then finish or release it.
+        Exactly one of several concurrent callers succeeds. The caller must renew the claim more often than every
+        CLAIM_TTL, and then finish or release it.
         """
         now = self._now()
         return self._store.claim(request, claimant, now, now + CLAIM_TTL)

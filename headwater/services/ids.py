@@ -16,5 +16,5 @@ def utc_now() -> datetime:
 
 
 def new_id() -> str:
-    """Return a new ULID: 26 lower-case characters that are safe in URLs and sort by time of creation."""
+    """Return a new ULID: 26 lower-case, URL-safe characters that sort by creation time."""
     return str(ULID()).lower()

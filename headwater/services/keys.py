@@ -32,7 +32,10 @@ class Keys:
         self._lock = threading.Lock()
 
     def authenticate_cached(self, text: str) -> ApiKey | None:
-        """Return the key when a check within the last CACHE_S seconds found it valid. Never blocks, never raises."""
+        """Return the key when a check within the last CACHE_S seconds found it valid.
+
+        Never blocks, never raises.
+        """
         parsed = parse_key(text)
         if parsed is None:
             return None
@@ -121,6 +124,9 @@ class Keys:
         return self._store.list()
 
     def revoke(self, key_id: str) -> None:
-        """Revoke a key. Other processes refuse it after CACHE_S seconds at the latest. Raises NotFound."""
+        """Revoke a key.
+
+        Other processes refuse it after CACHE_S seconds at the latest. Raises NotFound.
+        """
         self._store.revoke(key_id, self._now())
         self._cache.pop(key_id, None)

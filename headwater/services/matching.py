@@ -12,7 +12,11 @@ from headwater.model.transforms.base import TransformIdentity
 
 
 class SentTransform(Protocol):
-    """The members by which a sent transform is matched. content: the expression of a filter, or the script."""
+    """The members by which a sent transform is matched.
+
+    Attributes:
+        content: The expression of a filter, or the script.
+    """
 
     @property
     def uid(self) -> str | None: ...
@@ -44,7 +48,10 @@ def match(
 
 
 class _Matching:
-    """The matches that were found so far. Each rule is for the sent transforms that have no match yet."""
+    """The matches that were found so far.
+
+    Each rule is for the sent transforms that have no match yet.
+    """
 
     def __init__(self, sent: Sequence[SentTransform], stored: Sequence[TransformIdentity]) -> None:
         self._sent = sent
@@ -65,7 +72,10 @@ class _Matching:
                 self._match(index, stored)
 
     def by_content(self) -> None:
-        """Match equal transforms; among several equal ones, those at the nearest positions, in order."""
+        """Match equal transforms.
+
+        Among several equal ones, it matches those at the nearest positions, in order.
+        """
         sent_indexes: dict[tuple[str, str], list[int]] = defaultdict(list)
         for index, sent in self._unmatched():
             sent_indexes[_content_of(sent)].append(index)
@@ -107,7 +117,7 @@ def _content_of(transform: SentTransform | TransformIdentity) -> tuple[str, str]
 
 
 def _pair_nearest(sent: Sequence[int], stored: Sequence[int]) -> list[tuple[int, int]]:
-    """Pair the indexes of two ascending sequences in order, so that the sum of distances is the least.
+    """Pair the indexes of two ascending sequences in order, with the least sum of distances.
 
     Every index of the shorter sequence gets a partner.
     """

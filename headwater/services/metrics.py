@@ -21,7 +21,11 @@ Point = tuple[datetime, float]
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The metrics of a time range in total. minutes: for how many minutes of the range the pipeline was deployed."""
+    """The metrics of a time range in total.
+
+    Attributes:
+        minutes: For how many minutes of the range the pipeline was deployed.
+    """
 
     total: Interval
     minutes: float
@@ -31,9 +35,9 @@ class Summary:
         return self.total.counts[name] / self.minutes
 
     def rate(self, name: CountType) -> float:
-        """Return the count as a share of the received records, from 0 to 1; 0 when none were received.
+        """Return the count as a share of the received records, from 0 to 1.
 
-        A record can be counted several times, so the share is capped at 1.
+        Returns 0 when none were received. A record can be counted several times, so the share is capped at 1.
         """
         received = self.total.counts["messages_received"]
         return min(self.total.counts[name] / received, 1.0) if received else 0.0
@@ -59,10 +63,10 @@ class DeploymentMetrics:
     def series(
         self, deployment: Deployment, time_range: TimeRange, types: Collection[MetricType]
     ) -> Mapping[MetricType, Sequence[Point]]:
-        """Return points by type, in the order of METRIC_TYPES; a type without measurements has no points.
+        """Return points by type, in the order of METRIC_TYPES.
 
-        Counts have a point for every interval from the first one with any measurement. Times have a point for the
-        intervals in which they were measured.
+        A type without measurements has no points. Counts have a point for every interval from the first one with any
+        measurement. Times have a point for the intervals in which they were measured.
         """
         now_s = self._now().timestamp()
         found = self._store.read(deployment.id, time_range, now_s)
@@ -80,7 +84,10 @@ class DeploymentMetrics:
         return Summary(total, deployed / timedelta(minutes=1))
 
     def lag(self, deployment: Deployment) -> "Future[int | None]":
-        """Read how many offsets of the source are not committed yet; None when that is unknown. Does not block."""
+        """Read how many offsets of the source are not committed yet; None when that is unknown.
+
+        Does not block.
+        """
         revision = deployment.effective_revision
         source, group = revision.config.source, source_group(deployment.id, revision.source_epoch)
         return self._lags.submit(group, lambda: self._lag(source, group))

@@ -24,7 +24,10 @@ T = TypeVar("T")
 
 
 class OptionalReads(Generic[T]):
-    """Reads from one store. Thread-safe. what: the name of the value in the log when it can't be read."""
+    """Reads from one store.
+
+    Thread-safe. what: the name of the value in the log when it can't be read.
+    """
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._what = what
@@ -35,7 +38,10 @@ class OptionalReads(Generic[T]):
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"read {what}")
 
     def submit(self, key: str, read: Callable[[], T | None]) -> "Future[T | None]":
-        """Start a read, or join a running read of the same key. The result is None while the store is unavailable."""
+        """Start a read, or join a running read of the same key.
+
+        The result is None while the store is unavailable.
+        """
         with self._lock:
             running = self._running.get(key)
             if running is None:

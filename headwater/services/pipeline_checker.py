@@ -65,13 +65,16 @@ class PipelineChecker:
         self._sink_limits = sink_limits
 
     def with_compile_cache(self) -> "PipelineChecker":
-        """Return a checker that compiles each script only once, also when a request is checked again."""
+        """Return a checker that compiles each script once, also in a second check."""
         checker = copy.copy(self)
         checker._transforms = self._transforms.with_compile_cache()
         return checker
 
     def create(self, sent: NewPipelineConfig) -> CheckedPipeline:
-        """Check a new configuration. Uids in the request are ignored: they may come from a copied configuration."""
+        """Check a new configuration.
+
+        Uids in the request are ignored: they may come from a copied configuration.
+        """
         without_uids = [transform.model_copy(update={"uid": None}) for transform in sent.transforms]
         return self._pipeline(sent.model_copy(update={"transforms": without_uids}), None)
 
@@ -86,7 +89,10 @@ class PipelineChecker:
         return _checked(stored.model_copy(update={"transforms": transforms}), stored, findings)
 
     def replace_transform(self, uid: str, sent: NewTransform, stored: PipelineConfig) -> CheckedPipeline:
-        """Check a request that changes one transform. JSON pointers refer to the transform. Raises NotFound."""
+        """Check a request that changes one transform.
+
+        JSON pointers refer to the transform. Raises NotFound.
+        """
         before = uids.find(stored.transform_identities, uid)
         if before is None:
             raise uids.no_transform()
@@ -251,7 +257,7 @@ def _sink_name_faults(sinks: Sequence[NewSink]) -> Iterator[Fault]:
 
 
 def _topic_faults(sinks: Sequence[NewSink], stored: Sequence[Sink], limits: SinkLimits) -> Iterator[Fault]:
-    """Yield the faults in topic members: numbers over the operator's limits, and fewer partitions than before."""
+    """Yield the faults in topic members: numbers over a limit, and fewer partitions."""
     before = {sink.name: sink.partitions for sink in stored if isinstance(sink, TopicSink)}
     for i, sink in enumerate(sinks):
         if isinstance(sink, NewTopicSink):

@@ -67,7 +67,7 @@ class PriceAnswer:
 
 
 class _Evaluated(NamedTuple):
-    """The statistics of a token, and whether its latest price comes from a stale price of a quote token."""
+    """The statistics of a token, and whether its latest price used a stale quote price."""
 
     stats: Stats | None
     is_quote_stale: bool
@@ -142,7 +142,7 @@ class Prices:
 
 
 class _OtherToken:
-    """A token that is evaluated separately: the states of its USD ticks and of its quoted ticks.
+    """A separately evaluated token: the states of its USD ticks and of its quoted ticks.
 
     Attributes:
         archived: The archived ticks that have been read already, by archive key.

@@ -1,4 +1,4 @@
-"""Reads the usage and limits of quotas, and enforces the quota of set values with reservations."""
+"""Reads quotas and their usage, and enforces the quota of set values by reservations."""
 
 import secrets
 import time
@@ -28,7 +28,11 @@ class CountedSets(SetStore, SetCounts, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QuotaUsage:
-    """The usage and the limit of one quota of an owner. allowed: the limit; None when there is none."""
+    """The usage and the limit of one quota of an owner.
+
+    Attributes:
+        allowed: The limit; None when there is none.
+    """
 
     name: QuotaName
     used: int
@@ -37,7 +41,11 @@ class QuotaUsage:
 
 @dataclass(frozen=True, slots=True)
 class QuotaStores:
-    """The stores with which quotas are enforced. clock: returns epoch seconds, which may be off by minutes."""
+    """The stores with which quotas are enforced.
+
+    Attributes:
+        clock: Returns epoch seconds, which may be off by minutes.
+    """
 
     quotas: QuotaStore
     sets: CountedSets
@@ -56,7 +64,7 @@ def quota_usage(store: QuotaStore, counts: SetCounts, owner: str) -> Sequence[Qu
 
 
 class QuotaSets:
-    """A SetStore that keeps the values of the caller's sets within the caller's quota, and within that of all owners.
+    """A SetStore that enforces the caller's quota of values, and that of all owners.
 
     A write first reserves the values that it may add, and then compares the sum of all stored values and all
     reservations with the quota. Concurrent writes see each other's reservations, so together they never exceed the
@@ -82,7 +90,10 @@ class QuotaSets:
             return self._sets.add(target, distinct)
 
     def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
-        """See SetStore. Repeated values in a body count each time. Raises QuotaExceeded; nothing is changed then."""
+        """See SetStore.
+
+        Repeated values in a body count each time. Raises QuotaExceeded; nothing is changed then.
+        """
         if not self._is_bounded():
             return self._sets.replace(target, values)
         with _reservation(self._stores, target, replaced_values=self._sets.count(target)[0]) as reservation:
@@ -123,7 +134,11 @@ def _reservation(
 
 
 class _ActiveReservation:
-    """The reservation of one write. replaced_values: how many values the write replaces; None when it adds values."""
+    """The reservation of one write.
+
+    Attributes:
+        replaced_values: How many values the write replaces; None when it adds values.
+    """
 
     def __init__(self, stores: QuotaStores, first: Reservation, replaced_values: int | None) -> None:
         self._stores = stores
@@ -148,14 +163,20 @@ class _ActiveReservation:
             yield from part
 
     def end(self) -> None:
-        """Release the reservation, or mark it as written while the owner of the set is not recorded yet."""
+        """Release the reservation, or mark it as written.
+
+        It is marked while the owner of the set is not recorded yet.
+        """
         if self._reservation.target in self._stores.quotas.sets(self._reservation.owner):
             self._stores.reservations.remove([self._reservation.id])
         else:
             self._stores.reservations.put(replace(self._reservation, written=True))
 
     def _put_and_check(self, values: int) -> QuotaExceeded | None:
-        """Store the reservation with a new number of values. Return the error when that exceeds a quota."""
+        """Store the reservation with a new number of values.
+
+        Return the error when that exceeds a quota.
+        """
         self._reservation = replace(self._reservation, values=values, until=self._stores.clock() + EXPIRES_AFTER_S)
         self._stores.reservations.put(self._reservation)
         if values <= (self._replaced_values or 0):
@@ -185,7 +206,10 @@ class _ActiveReservation:
         )
 
     def _used(self, others: Sequence[Reservation], owner: str | None) -> int:
-        """Return the values of all sets except a set that is replaced, plus the values that other writes reserved."""
+        """Return the values of all sets, plus the values that other writes reserved.
+
+        A set that is replaced is not counted.
+        """
         targets = set(self._stores.quotas.sets(owner))
         reserved = sum(r.values for r in others if not (r.written and r.target in targets))
         if self._replaced_values is not None:

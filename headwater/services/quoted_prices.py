@@ -1,4 +1,7 @@
-"""Reads the quoted ticks of tokens: the settled state, and the unsettled ticks with their current prices in USD."""
+"""Reads the quoted ticks of tokens: the settled state, and unsettled ticks in USD.
+
+Unsettled ticks have their current prices.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +45,10 @@ class QuotedToken:
 
     @property
     def parts(self) -> TokenParts:
-        """The state, tail and archived ticks for `evaluate_single_band`; only without an explicit address."""
+        """The state, tail and archived ticks for `evaluate_single_band`.
+
+        The token must have no explicit address.
+        """
         return self.settled, b"".join([group.tail() for group in self.priced]), self.archived
 
 

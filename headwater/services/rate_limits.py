@@ -11,7 +11,11 @@ CONCURRENT_UPLOADS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateDecision:
-    """Whether one request is allowed, and the state of its bucket. size: requests that are allowed per window_s."""
+    """Whether one request is allowed, and the state of its bucket.
+
+    Attributes:
+        size: Requests that are allowed per window_s.
+    """
 
     allowed: bool
     remaining: int

@@ -1,4 +1,4 @@
-"""Redacts names of the operator's systems in sentences that users read: hosts, topics, users, folders."""
+"""Redacts the operator's hosts, topics, users and folders in sentences for users."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -22,7 +22,10 @@ For example, a Kafka cluster advertises hosts that are in no setting.
 
 
 def redactor(names: Iterable[str]) -> Redact:
-    """Return a function that replaces each of these names (as a whole word) and each match of _PATTERNS by REDACTED."""
+    """Return a function that replaces names and matches of _PATTERNS by REDACTED.
+
+    A name is replaced as a whole word.
+    """
     known = sorted({name for name in names if len(name) >= _SHORTEST}, key=len, reverse=True)
     whole_words = [rf"(?<![\w-])(?:{'|'.join(map(re.escape, known))})(?![\w-])"] if known else []
     pattern = re.compile("|".join([*whole_words, *_PATTERNS]))

@@ -10,7 +10,10 @@ Values = list[str]
 
 
 def normalise_one(value: str) -> str:
-    """Return the stored form of a value. Raises InvalidInput when it is empty after trimming, or too long."""
+    """Return the stored form of a value.
+
+    Raises InvalidInput when it is empty after trimming, or too long.
+    """
     stored = normalise(value)
     if not 0 < len(stored) <= MAX_VALUE_CHARS:
         text = f"must have 1 to {MAX_VALUE_CHARS} characters after trimming"
@@ -19,7 +22,10 @@ def normalise_one(value: str) -> str:
 
 
 def normalised_parts(parts: Iterable[Values]) -> Iterator[list[str]]:
-    """Yield the stored forms of a request's values in parts. Raises InvalidInput at the first invalid value."""
+    """Yield the stored forms of a request's values in parts.
+
+    Raises InvalidInput at the first invalid value.
+    """
     first = 0
     for part in parts:
         yield normalise_all(part, first)

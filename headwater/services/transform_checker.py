@@ -84,7 +84,10 @@ class TransformChecker:
 def _check_values(
     pointer: str, uid: str, sent: NewTransform, before: TransformIdentity | None, findings: Findings
 ) -> None:
-    """Check the initial values of a new transform's set. The set of a stored transform keeps its values."""
+    """Check the initial values of a new transform's set.
+
+    The set of a stored transform keeps its values.
+    """
     values, at = sent.initial_values, f"{pointer}/set_values"
     if before is None:
         findings.new_filters.append(pointer)

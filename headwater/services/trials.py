@@ -1,4 +1,7 @@
-"""Validates a configuration like create and runs its transforms on sample records. Nothing is saved."""
+"""Validates a configuration like create and runs its transforms on sample records.
+
+Nothing is saved.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -75,11 +78,11 @@ class Trials:
         self._clock = clock
 
     def run(self, owner: str, sent: NewPipelineConfig, samples: Sequence[bytes]) -> Trial:
-        """Check a pipeline as create does, and pass each sample (JSON text) through its transforms, one by one.
+        """Check a pipeline as create does, and pass each sample through its transforms.
 
-        A filter tests against its `set_values`; `flow.contains` uses the owner's datasets. The call blocks while the
-        sandbox works, for TIME_LIMIT_S and the time of one record at most. Raises InvalidInput, SandboxFailed,
-        SetStoreUnavailable.
+        The samples are JSON texts. A filter tests against its `set_values`; `flow.contains` uses the owner's datasets.
+        The call blocks while the sandbox works, for TIME_LIMIT_S and the time of one record at most. Raises
+        InvalidInput, SandboxFailed, SetStoreUnavailable.
         """
         checked = self._checker.with_compile_cache().create(sent)
         if not samples:
@@ -147,9 +150,10 @@ def _refuse_constant(constant: str) -> None:
 
 
 def _json(value: bytes | None) -> bytes:
-    """Return the value after a check that it is JSON, because it is inserted into the response unchanged.
+    """Return the value after a check that it is JSON.
 
-    Raises SandboxFailed otherwise, which can only happen when the sandbox has been compromised.
+    It is inserted into the response unchanged. Raises SandboxFailed otherwise, which can only happen when the sandbox
+    has been compromised.
     """
     try:
         text = value or b""

@@ -42,7 +42,11 @@ def effective_name(sent: NewTransform, before: TransformIdentity | None) -> str 
 
 
 def name_faults(names: Sequence[str | None], taken: Iterable[str | None], at: PointerOf) -> Iterator[Fault]:
-    """Yield the faults of names that would occur twice. taken: names of transforms that are not in the list."""
+    """Yield the faults of names that would occur twice.
+
+    Args:
+        taken: Names of transforms that are not in the list.
+    """
     seen = {*taken}
     for i, name in enumerate(names):
         if name is not None and name in seen:

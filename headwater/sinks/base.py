@@ -30,17 +30,23 @@ class OutputWriter(Protocol):
     """What sinks write to. Both kinds of producers implement it."""
 
     def produce(self, outputs: OutputBatch) -> None:
-        """Queue records. Never waits, however many there are. For each record, `size_error` must return None."""
+        """Queue records.
+
+        Never waits, however many there are. For each record, `size_error` must return None.
+        """
 
 
 class Producer(OutputWriter, Protocol):
-    """Sends records without a transaction. Implementations: sinks/kafka_producer.py, and one in memory for tests."""
+    """Sends records without a transaction.
+
+    Implementations: sinks/kafka_producer.py, and one in memory for tests.
+    """
 
     def connect(self, timeout_s: float) -> None:
         """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
 
     def append(self, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
-        """Queue one record with the current time and without headers, for callers that produce single records."""
+        """Queue one record with the current time and no headers, for single records."""
 
     def is_queue_full(self) -> bool:
         """Return whether records wait for space in the client's queue. Then do not call `produce`."""
@@ -49,9 +55,9 @@ class Producer(OutputWriter, Protocol):
         """Return how many records are not acknowledged. Never waits."""
 
     def flush(self, timeout_s: float) -> int:
-        """Send lingering records now, and wait for acknowledgements. With 0, returns within a few milliseconds.
+        """Send lingering records now, and wait for acknowledgements.
 
-        Returns how many records are not acknowledged yet.
+        With 0, returns within a few milliseconds. Returns how many records are not acknowledged yet.
         """
 
     def failures(self) -> list[RecordRejection]:
@@ -62,7 +68,9 @@ class Producer(OutputWriter, Protocol):
 
 
 class TransactionalProducer(OutputWriter, Protocol):
-    """Keeps records until `commit` writes them to Kafka together with the positions of the source, in one transaction.
+    """Keeps records until `commit` writes them with the source's positions.
+
+    `commit` uses one transaction of Kafka.
 
     Implementations: sinks/transactional_producer.py, and one in memory for tests.
     """
@@ -71,7 +79,7 @@ class TransactionalProducer(OutputWriter, Protocol):
         """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
 
     def init_transactions(self, timeout_s: float) -> None:
-        """End an open transaction of the previous producer with this transactional id, and fence that producer.
+        """End an open transaction with this transactional id, and fence its producer.
 
         Called once, before the first `commit`. Raises BrokerUnavailable; then use a new producer.
         """
@@ -80,10 +88,16 @@ class TransactionalProducer(OutputWriter, Protocol):
         """Return how many records wait for `commit`."""
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Drop pending records whose source records are from these partitions; see `OutputBatch.without`."""
+        """Drop pending records whose source records are from these partitions.
+
+        See `OutputBatch.without`.
+        """
 
     def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
-        """Write all records and the positions, if any, in one transaction. group_metadata: `Source.group_metadata`.
+        """Write all records and the positions, if any, in one transaction.
+
+        Args:
+            group_metadata: `Source.group_metadata`.
 
         Raises DeliveryFailed when it is unknown whether the transaction was committed. Then use a new producer: its
         `init_transactions` completes or aborts the transaction. `failures` returns the records that Kafka rejected.
@@ -108,4 +122,7 @@ class Sink(Protocol):
         """The topic that the sink writes to."""
 
     def send(self, batch: RecordBatch, producer: OutputWriter) -> list[Failure]:
-        """Queue a batch in order. Return the records that can't be sent, for example because they are too large."""
+        """Queue a batch in order.
+
+        Return the records that can't be sent, for example because they are too large.
+        """

@@ -24,7 +24,7 @@ NO_KEY = (
 
 
 class KafkaSink:
-    """Implements sinks.base.Sink: an output has the key and the partition number of its source record.
+    """Implements sinks.base.Sink: an output keeps the key and the partition of its record.
 
     Args:
         name: The name of the sink.
@@ -83,7 +83,10 @@ class KafkaSink:
         return [Failure(row, "NoKey", NO_KEY, self.name) for row, size in enumerate(batch.keys.sizes) if size < 0]
 
     def _too_large(self, batch: RecordBatch) -> list[Failure]:
-        """Return the records that are too large. Check each record only when the largest ones may be too large."""
+        """Return the records that are too large.
+
+        Check each record only when the largest ones may be too large.
+        """
         if batch.values.max_size + batch.keys.max_size <= MAX_OUTPUT_BYTES:
             return []
         errors = [self._size_error(batch, *row) for row in enumerate(output_ids(batch, self._source_ids))]

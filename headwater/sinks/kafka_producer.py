@@ -148,7 +148,10 @@ class KafkaProducer:
         return rejections
 
     def _client_failures(self) -> list[RecordRejection]:
-        """Return the error that makes the client unusable: a fatal error or a stall. Empty when it is usable."""
+        """Return the error that makes the client unusable: a fatal error or a stall.
+
+        Empty when it is usable.
+        """
         if self._client.fatal is not None:
             return [RecordRejection(f"The Kafka client has failed: {self._client.fatal.str()}.")]
         if self._stall_detector is None:

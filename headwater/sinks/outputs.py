@@ -48,7 +48,7 @@ def output_timestamps(
 
 
 def output_ids(batch: RecordBatch, source_ids: SourceIds = position_ids) -> list[bytes]:
-    """Return the value of SOURCE_HEADER for each row: the id of the source record, and the index of the output.
+    """Return SOURCE_HEADER for each row: the id of the source record, and the output's index.
 
     Consumers drop repeats after a failure by this id.
     """
@@ -103,7 +103,12 @@ class OutputBatch:
         ids: Sequence[bytes] = (),
         headers: Headers | None = None,
     ) -> "OutputBatch":
-        """Return a batch with these values. ids: the output ids. headers: further headers, the same for each record."""
+        """Return a batch with these values.
+
+        Args:
+            ids: The output ids.
+            headers: Further headers, the same for each record.
+        """
         texts = BytesColumn.of(values)
         columns = [HeaderColumn(name, BytesColumn.of([value] * len(texts))) for name, value in headers or []]
         if ids:

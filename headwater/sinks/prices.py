@@ -1,4 +1,4 @@
-"""The sink `prices`: it converts records to ticks and writes them to the topic that all price pipelines share."""
+"""The sink `prices`: writes records as ticks to the topic that all price pipelines share."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""Remembers the output ids of unacknowledged records, because a failed delivery names only a number."""
+"""Remembers the output ids of unacknowledged records.
+
+A failed delivery names only a number.
+"""
 
 from bisect import bisect
 from operator import itemgetter
@@ -31,7 +34,11 @@ class SentRecords:
         self._sent: list[tuple[int, str, BytesColumn | OutputIdColumn | None]] = []
 
     def add(self, first_record_id: int, outputs: OutputBatch) -> None:
-        """Add sent records. first_record_id: the number that the client has given to the first of them."""
+        """Add sent records.
+
+        Args:
+            first_record_id: The number that the client has given to the first of them.
+        """
         self._sent.append((first_record_id, outputs.topic, outputs.ids))
 
     def clear(self) -> None:

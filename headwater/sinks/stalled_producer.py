@@ -1,4 +1,4 @@
-"""Detects a producer that gets no acknowledgements although the cluster answers and its topics have leaders.
+"""Detects a producer without acknowledgements on a cluster whose topics have leaders.
 
 librdkafka's producer can hang forever after a broker has restarted (librdkafka issue 4976).
 """
@@ -30,7 +30,7 @@ class ClusterCheck(Protocol):
 
 
 class StalledProducerDetector:
-    """Detects when a producer is stalled: without acknowledgements for a timeout, although the cluster is healthy.
+    """Detects a stalled producer: no acknowledgements for a timeout on a healthy cluster.
 
     One object serves all producers that a worker creates one after the other. The timeout doubles with each stalled
     producer. An acknowledgement sets the timeout to twice the time that the acknowledgement took, so that a worker with
@@ -59,7 +59,9 @@ class StalledProducerDetector:
         self._is_checking = self._has_result = False
 
     def stalled_for_s(self, acknowledged: int, outstanding: int) -> float:
-        """Return for how many seconds the producer has been stalled if it must be replaced now, else 0.
+        """Return how long the producer has been stalled, in seconds, or 0.
+
+        The result is 0 unless the producer must be replaced now.
 
         Args:
             acknowledged: How many records of this producer were acknowledged so far.

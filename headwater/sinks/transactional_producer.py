@@ -1,9 +1,10 @@
-"""The producer of exactly-once delivery, which writes records and positions in Kafka transactions.
+"""The producer of exactly-once delivery, which writes in Kafka transactions.
 
-A transaction is open within `commit` only, so it waits for nothing but Kafka. After any error that is not retriable,
-this producer must be replaced. The next producer with the same transactional id completes or aborts the transaction and
-gets a higher epoch, so that delayed requests can't affect a later transaction. (librdkafka implements version 1 of the
-transaction protocol, which does not distinguish consecutive transactions of one epoch; see KIP-890.)
+A transaction contains records and positions. A transaction is open within `commit` only, so it waits for nothing but
+Kafka. After any error that is not retriable, this producer must be replaced. The next producer with the same
+transactional id completes or aborts the transaction and gets a higher epoch, so that delayed requests can't affect a
+later transaction. (librdkafka implements version 1 of the transaction protocol, which does not distinguish consecutive
+transactions of one epoch; see KIP-890.)
 """
 
 import time
@@ -124,13 +125,19 @@ class TransactionalKafkaProducer:
         self._is_open = False
 
     def _require_queued(self) -> None:
-        """Raise DeliveryFailed if librdkafka has rejected a record: it would commit the transaction without it."""
+        """Raise DeliveryFailed if librdkafka has rejected a record.
+
+        It would commit the transaction without it.
+        """
         self._rejected = self.failures()
         if self._rejected:
             raise DeliveryFailed(f"Kafka rejected a transaction. {self._rejected[0].reason}")
 
     def _write(self, outputs: OutputBatch, deadline: float) -> None:
-        """Queue all records. Raises DeliveryFailed when the queue has no space for some of them until the deadline."""
+        """Queue all records.
+
+        Raises DeliveryFailed when the queue has no space for some of them until the deadline.
+        """
         if not len(outputs):
             return
         columns = outputs.values, outputs.keys, outputs.partitions, outputs.timestamps, outputs.headers

@@ -54,7 +54,7 @@ def offset_beyond_end(topic: str, partition: int, position: int, end: int) -> So
 
 
 def log_truncated(topic: str, partition: int, position: int) -> SourceGap:
-    """Return the error for a truncated log that has other records before the position than were read (KIP-320)."""
+    """Return the error for a log whose records before the position have changed (KIP-320)."""
     return SourceGap(
         f"{topic}, partition {partition}, was truncated before offset {position}, up to which the pipeline has read, "
         "and has other records there now: Kafka has lost records. Tear the pipeline down and deploy it again to start "
@@ -69,10 +69,16 @@ class RebalanceListener(Protocol):
         """Take over partitions, which this worker owns from now on."""
 
     def revoked(self, partitions: list[int]) -> None:
-        """Finish or drop the records of these partitions, then commit: this worker loses them after the call."""
+        """Finish or drop the records of these partitions, then commit.
+
+        This worker loses them after the call.
+        """
 
     def lost(self, partitions: list[int]) -> None:
-        """Drop the records of these partitions, and do not commit: another member may already own them."""
+        """Drop the records of these partitions, and do not commit.
+
+        Another member may already own them.
+        """
 
 
 class Source(Protocol):
@@ -87,7 +93,10 @@ class Source(Protocol):
     """
 
     def join(self, listener: RebalanceListener) -> None:
-        """Join the group. A later `poll` calls `listener.assigned`, even when no partition is left for this member."""
+        """Join the group.
+
+        A later `poll` calls `listener.assigned`, even when no partition is left for this member.
+        """
 
     def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
         """Return the next records, possibly none, in order per partition.
@@ -99,10 +108,13 @@ class Source(Protocol):
         """
 
     def gaps(self) -> list[Gap]:
-        """Return the gaps that were skipped since the last call. The last poll returned no record from before them."""
+        """Return the gaps that were skipped since the last call.
+
+        The last poll returned no record from before them.
+        """
 
     def unreadable(self) -> Mapping[int, str]:
-        """Return the partitions that can't be read at the moment, each with the reason as a sentence."""
+        """Return the currently unreadable partitions, each with the reason as a sentence."""
 
     def seek(self, positions: Positions) -> None:
         """Continue at these positions. Only for partitions of which records were returned already.
@@ -118,13 +130,16 @@ class Source(Protocol):
         """
 
     def committed(self) -> Positions:
-        """Return the committed positions of the assigned partitions. Waits for those of an open transaction.
+        """Return the committed positions of the assigned partitions.
 
-        Raises BrokerUnavailable.
+        Waits for those of an open transaction. Raises BrokerUnavailable.
         """
 
     def source_ids(self, batch: RecordBatch) -> list[bytes]:
-        """Return the ids of the source records of a batch, see model.record.SourceIds. Only for uncommitted records."""
+        """Return the ids of the source records of a batch, see model.record.SourceIds.
+
+        Only for uncommitted records.
+        """
 
     def group_metadata(self) -> object:
         """Return what a transaction needs to commit positions for this member.
@@ -133,11 +148,12 @@ class Source(Protocol):
         """
 
     def restrict_to(self, partitions: Collection[int] | None) -> None:
-        """Fetch and return records of these partitions only, until the next call. None lifts the restriction.
+        """Fetch and return records of these partitions only, until the next call.
 
-        Records that were fetched from other partitions are discarded. They are fetched again later, from the position
-        after the last record that was returned. After the call, no record batch of another partition is decompressed,
-        except one that is being decompressed: its size may be the reason for the restriction.
+        None lifts the restriction. Records that were fetched from other partitions are discarded. They are fetched
+        again later, from the position after the last record that was returned. After the call, no record batch of
+        another partition is decompressed, except one that is being decompressed: its size may be the reason for the
+        restriction.
 
         The restriction is independent of `pause`, and applies to partitions that are assigned later, too. It may be set
         before `join`, so that nothing is fetched at first. A queue has no partitions: it ignores the call.

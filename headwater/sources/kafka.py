@@ -150,7 +150,10 @@ class KafkaSource:
         self._consumer.subscribe()
 
     def _handle_rebalances(self) -> None:
-        """Handle the rebalances that came with the last records. An error in here must end the worker."""
+        """Handle the rebalances that came with the last records.
+
+        An error in here must end the worker.
+        """
         changes, self._rebalances = self._rebalances, []
         for change in changes:
             if change.is_assignment:
@@ -250,7 +253,10 @@ class KafkaSource:
     # Start positions
 
     def _starts(self, partitions: list[int]) -> list[PartitionOffset]:
-        """Return where to start. A partition without a position is new, and starts at its first record."""
+        """Return where to start.
+
+        A partition without a position is new, and starts at its first record.
+        """
         has_external = self._external_starts is not None
         starts = self._read_external_starts(partitions) if has_external else self._committed_starts(partitions)
         return [starts[p] if p in starts else PartitionOffset(p, self._first_offset(p)) for p in partitions]
@@ -292,7 +298,10 @@ class KafkaSource:
             raise WorkerError(f"The start positions can't be read. {error.detail}") from error
 
     def _check_topic_id(self, topic_id: str, expected: Collection[str] = ()) -> None:
-        """Raise SourceGap when the positions belong to a topic with another id. An empty id is unknown."""
+        """Raise SourceGap when the positions belong to a topic with another id.
+
+        An empty id is unknown.
+        """
         if topic_id and {self._topic_id, *expected} - {topic_id, ""}:
             raise topic_recreated(self._topic)
         self._topic_id = topic_id or self._topic_id
@@ -342,7 +351,7 @@ class KafkaSource:
 
     @staticmethod
     def _before_damage(batch: RecordBatch, fetched: FetchedColumns) -> tuple[RecordBatch, Positions]:
-        """Return the records before damaged record batches, and the end offsets of the undamaged partitions.
+        """Return the records before damaged batches, and the end offsets of undamaged partitions.
 
         librdkafka reports a record batch that it can't read, and continues with the records after it.
         """
@@ -358,7 +367,7 @@ class KafkaSource:
     # Housekeeping
 
     def _do_housekeeping(self) -> None:
-        """Raise errors that the client has reported, and restart a consumer or partition that has stalled."""
+        """Raise errors of the client, and restart a stalled consumer or partition."""
         self._errors.check()
         if self._consumer.fatal is not None:
             raise self._to_headwater_error(self._consumer.fatal)
@@ -389,7 +398,7 @@ class KafkaSource:
             self._mark_unreadable(error)
 
     def _mark_unreadable(self, error: PartitionError) -> None:
-        """Pause a partition until the next retry, so that no record after the failed offset is read."""
+        """Pause a partition until the next retry, so that nothing after the failure is read."""
         text = error.text or KafkaError(error.code).str()
         reason = unreadable_partition_message(text, self._topic, error.partition, self._access)
         if error.code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
@@ -415,7 +424,10 @@ class KafkaSource:
         return broker_unavailable_error(error, self._access)
 
     def _retry_unreadable(self) -> None:
-        """Read unreadable partitions again: librdkafka stops fetching a partition after an authorization error."""
+        """Read unreadable partitions again.
+
+        librdkafka stops fetching a partition after an authorization error.
+        """
         now = time.monotonic()
         if self._unreadable and now >= self._retry_at:
             self._retry_at = now + RETRY_INTERVAL_S
@@ -485,7 +497,10 @@ class KafkaSource:
                 del self._out_of_range[error.partition]
 
     def _skip_gap(self, error: PartitionError) -> None:
-        """Continue at the end of a gap. Raises SourceGap when the log was truncated, or the topic was recreated."""
+        """Continue at the end of a gap.
+
+        Raises SourceGap when the log was truncated, or the topic was recreated.
+        """
         partition, position = error.partition, self._next[error.partition]
         self._check_topic_id(self._monitor.describe().topic_id)
         first, end = self._watermarks(partition)
@@ -617,6 +632,9 @@ def _blocked_message(topic: str, partition: int, last_stable: int) -> str:
 
 
 def build(spec: WorkerSpec, slot: int) -> KafkaSource:
-    """Return the source of one worker: a static member, so that a restarted worker gets its partitions back."""
+    """Return the source of one worker.
+
+    It is a static member, so that a restarted worker gets its partitions back.
+    """
     access = spec.source if isinstance(spec.source, KafkaAccess) else spec.kafka
     return KafkaSource(access, spec.source_topic, spec.source_group, instance_id=f"{spec.config_id}-{slot}")

@@ -1,7 +1,7 @@
-"""Remembers leader epochs of records, because a position is committed with the epoch of the record before it.
+"""Remembers leader epochs of records.
 
-A broker compares that epoch with the one in its log, and so detects a log that was truncated and has grown again
-(KIP-320).
+A position is committed with the epoch of the record before it. A broker compares that epoch with the one in its log,
+and so detects a log that was truncated and has grown again (KIP-320).
 """
 
 from collections.abc import Collection
@@ -38,7 +38,10 @@ class LeaderEpochs:
                 del known[:-MAX_EPOCHS]
 
     def epoch_before(self, partition: int, position: int) -> int:
-        """Return the epoch of the record before a position; UNKNOWN when it is not known. Thread-safe."""
+        """Return the epoch of the record before a position; UNKNOWN when it is not known.
+
+        Thread-safe.
+        """
         known = self._epochs.get(partition, [])
         return next((epoch for first, epoch in reversed(known) if first < position), UNKNOWN)
 

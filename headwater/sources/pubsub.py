@@ -1,9 +1,9 @@
-"""The source that reads a Google Pub/Sub subscription. Any number of workers can read one subscription.
+"""The source that reads a Google Pub/Sub subscription.
 
-A commit acknowledges messages. Until then the source keeps them and extends their ack deadlines every
-EXTEND_INTERVAL_S, also while it is paused. The messages of a dead worker are redelivered ACK_DEADLINE_S after the last
-extension. There are three threads: the engine's, one that reads the stream, and one that sends acknowledgements and
-extensions of deadlines.
+Any number of workers can read one subscription. A commit acknowledges messages. Until then the source keeps them and
+extends their ack deadlines every EXTEND_INTERVAL_S, also while it is paused. The messages of a dead worker are
+redelivered ACK_DEADLINE_S after the last extension. There are three threads: the engine's, one that reads the stream,
+and one that sends acknowledgements and extensions of deadlines.
 
 The stream is read with the raw gRPC call, because Google's subscriber returns a message of an ordering key only after
 the previous one is acknowledged: with one commit a second that would be one record a second.
@@ -188,7 +188,10 @@ class StreamingPull:
         ]
 
     def open(self) -> None:
-        """Check that the subscription exists, and start the threads. Raises BrokerUnavailable, SourceGap."""
+        """Check that the subscription exists, and start the threads.
+
+        Raises BrokerUnavailable, SourceGap.
+        """
         try:
             self._client.get_subscription(subscription=self._access.subscription, **call_options())
         except exceptions.Forbidden:
@@ -210,7 +213,10 @@ class StreamingPull:
         return BrokerUnavailable(error_message(error, name))
 
     def check(self) -> None:
-        """Raise the last error of the stream while it is not healthy. Raises WorkerError when a thread has ended."""
+        """Raise the last error of the stream while it is not healthy.
+
+        Raises WorkerError when a thread has ended.
+        """
         if not all(thread.is_alive() for thread in self._threads):
             raise WorkerError("A thread that reads from Pub/Sub has ended; its error is in the worker's log.")
         if self._error is not None and time.monotonic() - self._opened_at < HEALTHY_AFTER_S:
@@ -271,14 +277,20 @@ class StreamingPull:
     # The thread that sends acknowledgements and extends ack deadlines
 
     def acknowledge(self, ack_ids: Sequence[str]) -> None:
-        """Queue ack ids, which are sent until Pub/Sub has accepted them. The caller holds the condition."""
+        """Queue ack ids, which are sent until Pub/Sub has accepted them.
+
+        The caller holds the condition.
+        """
         if ack_ids:
             self._ack_ids_to_send += ack_ids
         if self._ack_ids_to_send:
             self._wake_sender.set()
 
     def is_acknowledged(self) -> bool:
-        """Return whether no acknowledgement is queued or being sent. The caller holds the condition."""
+        """Return whether no acknowledgement is queued or being sent.
+
+        The caller holds the condition.
+        """
         return not self._ack_ids_to_send and not self._acks_in_flight
 
     def _run_sender(self) -> None:
@@ -292,7 +304,10 @@ class StreamingPull:
                 extend_at = time.monotonic() + (EXTEND_INTERVAL_S if is_extended else EXTEND_INTERVAL_S / 3)
 
     def _send_acknowledgements(self, options: dict[str, Any]) -> None:
-        """Send the queued acknowledgements. Those that fail are sent again with the next ones, or after a while."""
+        """Send the queued acknowledgements.
+
+        Those that fail are sent again with the next ones, or after a while.
+        """
         with self._condition:
             ids, self._ack_ids_to_send = self._ack_ids_to_send, []
             self._acks_in_flight = len(ids)

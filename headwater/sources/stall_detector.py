@@ -1,4 +1,4 @@
-"""Detects partitions that the consumer has stopped reading, and partitions that an open transaction blocks.
+"""Detects partitions that the consumer has stopped reading, or that a transaction blocks.
 
 librdkafka can stop reading a partition when a broker restarts (librdkafka issues 4492 and 5153). So another client
 requests the end offsets of the partitions. A partition is stalled when it has readable records after its position, and
@@ -54,7 +54,10 @@ class StallDetector:
         """By partition, the last stable offset, and since when the partition is blocked at it."""
 
     def polled(self, *, has_records: bool) -> None:
-        """Record a poll of the consumer. A poll without records means that the consumer's queue is empty."""
+        """Record a poll of the consumer.
+
+        A poll without records means that the consumer's queue is empty.
+        """
         if has_records:
             self._reports = 0
         else:
@@ -108,7 +111,10 @@ class StallDetector:
         }
 
     def blocked_by_transaction(self) -> dict[int, int]:
-        """Return the last stable offset of each partition that a transaction has blocked for BLOCKED_AFTER_S."""
+        """Return the last stable offset of partitions that a transaction blocks.
+
+        It has blocked them for BLOCKED_AFTER_S.
+        """
         now = self._clock()
         return {p: offset for p, (offset, since) in self._blocked.items() if now - since >= BLOCKED_AFTER_S}
 

@@ -1,4 +1,4 @@
-"""Reads the committed records that are in topics now, up to the current end of each partition.
+"""Reads the committed records that are in topics now, up to each partition's end.
 
 The end is the high watermark, which includes records of open transactions. So the reader waits for these transactions:
 an open transaction of any producer blocks the committed records after it, which must be read. The reader also waits for
@@ -52,7 +52,7 @@ def read_table(access: KafkaAccess, topic: str, stop: Event | None = None) -> di
 def read_since(
     access: KafkaAccess, topics: Sequence[str], since_ms: int, stop: Event | None = None
 ) -> Iterator[TopicRecord]:
-    """Yield the committed records whose timestamp is `since_ms` or later, in order per partition.
+    """Yield the committed records from the timestamp `since_ms` on, in order per partition.
 
     Raises BrokerUnavailable, also when one of the topics does not exist, and when `stop` is set.
     """

@@ -1,8 +1,9 @@
-"""Turns messages of a queue into records: numbers them, keeps them until they are committed, and drops repeats.
+"""Turns messages of a queue into records, and drops repeats.
 
-A queue like Pub/Sub has neither partitions nor offsets. A message gets the partition that its ordering key hashes to,
-and the next offset in it, so messages of one key keep their order. Offsets are valid in this worker only: another
-worker gives a redelivered message another offset. The source id of a record is its message id.
+It numbers the messages, and keeps them until they are committed. A queue like Pub/Sub has neither partitions nor
+offsets. A message gets the partition that its ordering key hashes to, and the next offset in it, so messages of one key
+keep their order. Offsets are valid in this worker only: another worker gives a redelivered message another offset. The
+source id of a record is its message id.
 """
 
 import time
@@ -48,7 +49,10 @@ class Message:
 
     @property
     def partition(self) -> int:
-        """The partition by the hash of the ordering key or else of the id, the same for each redelivery."""
+        """The partition by the hash of the ordering key or else of the id.
+
+        It is the same for each redelivery.
+        """
         return xxhash.xxh3_64_intdigest((self.ordering_key or self.id).encode()) % len(PARTITIONS)
 
     @property
@@ -124,11 +128,12 @@ class UnackedMessages:
         return self._next != self._end
 
     def add(self, message: Message) -> bool:
-        """Add a message. Return False when it is a repeat, which must be acknowledged without a record.
+        """Add a message.
 
-        Pub/Sub redelivers a message with the same id. It redelivers an uncommitted message after its ack deadline: then
-        the new ack_id replaces the old one. It redelivers a committed message when the acknowledgement was lost.
-        Two messages with equal content have two ids: both become records, unless `deduplicate` is set.
+        Return False when it is a repeat, which must be acknowledged without a record. Pub/Sub redelivers a message with
+        the same id. It redelivers an uncommitted message after its ack deadline: then the new ack_id replaces the old
+        one. It redelivers a committed message when the acknowledgement was lost. Two messages with equal content have
+        two ids: both become records, unless `deduplicate` is set.
         """
         known = self._by_id.get(message.id)
         if known is not None:
@@ -144,7 +149,10 @@ class UnackedMessages:
         return True
 
     def _equals_last(self, message: Message) -> bool:
-        """Return whether deduplication is on, and the last message with the same natural key had the same value."""
+        """Return whether the last message with the same natural key had the same value.
+
+        Without deduplication, returns False.
+        """
         if message.key is None or not self._deduplicate:
             return False
         digest = xxhash.xxh3_128_digest(message.value)
@@ -166,7 +174,10 @@ class UnackedMessages:
         return batch_from_records(self._topic, records)
 
     def seek(self, positions: Positions) -> None:
-        """Continue at these positions. Raises WorkerError when the record at one of them is committed already."""
+        """Continue at these positions.
+
+        Raises WorkerError when the record at one of them is committed already.
+        """
         if any(not self._committed[p] <= offset <= self._end[p] for p, offset in positions.items()):
             raise WorkerError(
                 "These records are acknowledged, so they can't be read again. This worker ends; a new one continues "

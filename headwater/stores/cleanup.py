@@ -1,4 +1,4 @@
-"""Removes the data of deleted configurations and revisions: first the sets of their filters, then the rows.
+"""Removes the data of deleted configurations: the sets of their filters, then the rows.
 
 After an interruption, the next call completes the work, because the rows name the sets that are left.
 """
@@ -13,7 +13,7 @@ from headwater.stores.protocols.sets import SetStore, UnsavedSets
 
 
 def purge_configuration(flow_id: str, flows: FlowStore, revisions: RevisionStore, sets: SetStore) -> None:
-    """Remove a deleted configuration that has no deployment any more, and the values of all its filters."""
+    """Remove a deleted configuration without a deployment, and the values of its filters."""
     removed = frozenset(removed.uid for removed in revisions.removed_filters(flow_id=flow_id))
     _drop(sets, flow_id, removed.union(*revisions.filters(flow_id).values()))
     flows.purge(flow_id)
@@ -29,7 +29,10 @@ def remove_superseded(revisions: RevisionStore, before: datetime, now: datetime)
 
 
 def remove_expired_filters(revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
-    """Drop the values of filters that were removed before `before`, unless a revision contains them again."""
+    """Drop the values of filters that were removed before `before`.
+
+    A filter that a revision contains again is kept.
+    """
     expired: dict[str, list[str]] = defaultdict(list)
     for removed in revisions.removed_filters(before=before):
         expired[removed.flow_id].append(removed.uid)
@@ -39,7 +42,7 @@ def remove_expired_filters(revisions: RevisionStore, sets: SetStore, before: dat
 
 
 def remove_unsaved_sets(unsaved: UnsavedSets, revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
-    """Drop the filter sets whose writing began before `before` and whose revision was never saved."""
+    """Drop filter sets that were first written before `before` and whose revision is unsaved."""
     for target in unsaved.begun_before(before):
         flow_id, _, uid = target.id.partition(".")
         kept = {removed.uid for removed in revisions.removed_filters(flow_id=flow_id)}

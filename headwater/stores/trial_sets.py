@@ -7,7 +7,10 @@ from headwater.stores.protocols.sets import SetLookup
 
 
 class TrialSets:
-    """SetLookup in which filters have the given values, or none. Datasets are looked up in `sets`."""
+    """SetLookup in which filters have the given values, or none.
+
+    Datasets are looked up in `sets`.
+    """
 
     def __init__(self, values: Mapping[SetId, Collection[str]], sets: SetLookup) -> None:
         self._values = {target: frozenset(members) for target, members in values.items()}

@@ -41,16 +41,20 @@ class PendingBatch(Protocol):
     """
 
     def done(self) -> bool:
-        """Return whether `result` will not block. Also advances the work as far as possible without blocking."""
+        """Return whether `result` will not block.
+
+        Also advances the work as far as possible without blocking.
+        """
 
     def wait(self, timeout_s: float) -> None:
         """Wait until the batch is done, or for about `timeout_s`."""
 
     def result(self) -> Outcome:
-        """Wait for the outcome, which takes some seconds at most. Errors of single records are in the outcome.
+        """Wait for the outcome, which takes some seconds at most.
 
-        Raises SetStoreUnavailable when sets can't be read. The batch is kept then, and `result` can be called again.
-        Raises SandboxFailed when the child process with V8 can't be restarted.
+        Errors of single records are in the outcome. Raises SetStoreUnavailable when sets can't be read. The batch is
+        kept then, and `result` can be called again. Raises SandboxFailed when the child process with V8 can't be
+        restarted.
         """
 
 
@@ -76,14 +80,20 @@ class DeferredBatch:
 
 
 class Transform(Protocol):
-    """One step of a pipeline. Each `type` has an implementation in transforms/. Only the engine's thread uses it."""
+    """One step of a pipeline.
+
+    Each `type` has an implementation in transforms/. Only the engine's thread uses it.
+    """
 
     @property
     def uid(self) -> str:
         """The uid of the transform, which dead letters contain."""
 
     def start(self, batch: RecordBatch) -> PendingBatch:
-        """Start to process a batch, which is not modified. Batches complete in the order in which they are started."""
+        """Start to process a batch, which is not modified.
+
+        Batches complete in the order in which they are started.
+        """
 
     def close(self) -> None:
         """Free the resources of the transform."""

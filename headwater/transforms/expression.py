@@ -1,6 +1,6 @@
-"""Filter expressions, which select the value of a record that is looked up in a set. See bloblang/parser.py.
+"""Filter expressions, which select the value of a record that is looked up in a set.
 
-The result of an expression for one record:
+See bloblang/parser.py. The result of an expression for one record:
 
 * A missing member, a member of a value that is not an object, and an index outside of an array are null. If several
   members of an object have the same name, the last one counts.
@@ -69,7 +69,10 @@ class Expression:
         self._needs_budget = any(isinstance(part, MapEach | Method) for part in walk(node))
 
     def select(self, value: bytes | None) -> list[str]:
-        """Return the texts to look up; the record passes when any is in the set. Raises InvalidRecord."""
+        """Return the texts to look up; the record passes when any is in the set.
+
+        Raises InvalidRecord.
+        """
         record = self._read(value)
         if self._needs_budget or (value and len(value) > SMALL_BYTES):
             reset_budget(value or b"")
@@ -79,10 +82,10 @@ class Expression:
             return []
 
     def select_fast(self, values: BytesColumn) -> JsonFieldValues:
-        """Return the text to look up of each record ("" for none), and the rows for which `select` must be called.
+        """Return the text to look up of each record, and the rows that need `select`.
 
-        For an expression that is a plain member this takes a third of the time of `select`. For any other expression it
-        returns all rows as rows for `select`.
+        The text is "" for no text. For an expression that is a plain member this takes a third of the time of `select`.
+        For any other expression it returns all rows as rows for `select`.
         """
         if self._member is None:
             return JsonFieldValues([""] * len(values), [*range(len(values))])
@@ -129,7 +132,7 @@ _NOT_A_FIELD_NAME = re.compile(r'["\\\x00-\x1f]')
 
 
 def _reader(node: Node) -> tuple[Callable[[bytes], Any], Callable[[str], CompiledQuery]]:
-    """Return a decoder of records, and a function that returns the getter of a member by the name of the member."""
+    """Return a decoder of records, and a function from names to getters of members."""
     whole, names = _members_of_record(node)
     if whole or any(map(_NOT_A_FIELD_NAME.search, names)):  # msgspec does not allow such field names
         return decode_object, lambda name: lambda record: record.get(name)
@@ -140,7 +143,7 @@ def _reader(node: Node) -> tuple[Callable[[bytes], Any], Callable[[str], Compile
 
 
 def _members_of_record(node: Node) -> tuple[bool, list[str]]:
-    """Return whether an expression uses the whole record as a value, and the names of the members that it reads."""
+    """Return whether an expression uses the whole record, and the members that it reads."""
     found = [*walk(node)]
     names = [path.names[0] for part in found if (path := path_of_record(part))]
     return found.count(Variable(0)) > len(names), list(dict.fromkeys(names))
@@ -179,7 +182,10 @@ def _texts(value: Value) -> list[str]:
 
 
 def _plain(value: Raw) -> Value:
-    """Decode a value to a string, the JSON text of a number or boolean, a whole array, or None for null and objects."""
+    """Decode a value to a string, JSON text, or array; None for null and objects.
+
+    Numbers and booleans become their JSON text.
+    """
     try:
         return string_or_null(value)  # the usual case, and fast
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""The transform `redis_set_filter`: passes a record when its selected value is in the set of the transform."""
+"""The transform `redis_set_filter`: passes a record when its value is in the set."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -31,7 +31,10 @@ class CompileContext(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A transform as it is stored. The JSON pointers of faults and warnings are relative to the transform."""
+    """A transform as it is stored.
+
+    The JSON pointers of faults and warnings are relative to the transform.
+    """
 
     config: TransformConfig
     faults: Sequence[Fault] = ()
@@ -48,7 +51,9 @@ def _unchanged(config: TransformConfig, _: CompileContext) -> Compiled:
 
 @dataclass(frozen=True, slots=True)
 class TransformType:
-    """The code of a `type` of transforms. Its members and its docs are its models in model/transforms/.
+    """The code of a `type` of transforms.
+
+    Its members and its docs are its models in model/transforms/.
 
     Attributes:
         build: Builds the transform of a worker, or of a trial, from its stored configuration.

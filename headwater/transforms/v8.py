@@ -1,7 +1,7 @@
-"""The transform `v8`: runs the user's JavaScript function `process` over records, in the sandbox of the worker.
+"""The transform `v8`: runs the user's JavaScript function `process` over records.
 
-The outputs of a record are numbered, see `output_index`. The number of an output depends only on its position among the
-outputs of the record, so processing a record again gives the same numbers.
+The sandbox of the worker runs it. The outputs of a record are numbered, see `output_index`. The number of an output
+depends only on its position among the outputs of the record, so processing a record again gives the same numbers.
 """
 
 import time
@@ -24,7 +24,10 @@ from headwater.transforms.transform_type import CompileContext, Compiled, Transf
 
 
 class DatasetLookup:
-    """Answers `flow.contains` for one owner. It is called on a thread of the sandbox; the stores are thread-safe."""
+    """Answers `flow.contains` for one owner.
+
+    It is called on a thread of the sandbox; the stores are thread-safe.
+    """
 
     def __init__(self, owner: str, names: DatasetNames, sets: SetLookup) -> None:
         self._owner = owner
@@ -32,9 +35,9 @@ class DatasetLookup:
         self._sets = sets
 
     def __call__(self, question: MembershipQuery) -> MembershipResult:
-        """Return for each dataset whether it contains the values; None for an unknown name of a dataset.
+        """Return for each dataset whether it contains the values.
 
-        Raises SetStoreUnavailable.
+        Returns None for an unknown name of a dataset. Raises SetStoreUnavailable.
         """
         ids = self._names.resolve(self._owner, [name for name, _ in question])
         return [
@@ -52,7 +55,10 @@ class DatasetLookup:
 
 
 def _lowered(values: list[str]) -> list[str]:
-    """Return the values in lower case. ASCII values are converted as one text, which takes a third of the time."""
+    """Return the values in lower case.
+
+    ASCII values are converted as one text, which takes a third of the time.
+    """
     lines = "\n".join(values)
     if lines.isascii():
         lowered = lines.lower().split("\n")
@@ -138,7 +144,10 @@ def _batch_with_multiple_outputs(script_batch: ScriptBatch) -> RecordBatch:
 
 
 def build(config: V8Transform, context: TransformContext) -> V8Script:
-    """Build the transform of a worker. Blocks while the script loads. Raises ScriptRefused and SandboxFailed."""
+    """Build the transform of a worker.
+
+    Blocks while the script loads. Raises ScriptRefused and SandboxFailed.
+    """
     if context.sandbox is None:
         raise SandboxFailed("TransformContext.sandbox is None, but the pipeline has a v8 transform.")
     lookup = DatasetLookup(context.owner, context.names, context.sets)

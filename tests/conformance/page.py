@@ -10,10 +10,11 @@ PAGE = INTERFACE.with_name("conformance.md")
 INTRODUCTION = """\
 # Conformance
 
-_Written by `make conformance` from a run of the acceptance tests; a row counts as proven when all its tests passed._
+_Written by `make conformance`. A row counts as proven when all its acceptance tests passed._
 
-Each line of [interface.md](interface.md) that says something, and the acceptance tests that prove it against a running
-Headwater, over HTTP and Kafka alone. **Open** means that it is not proven, or not in full, and why.
+The page lists each testable line of [interface.md](interface.md) with the acceptance tests that
+prove it against a running Headwater, over HTTP and Kafka only. **Open** rows say what is not
+proven, and why.
 """
 
 

@@ -1,4 +1,5 @@
-"""The HTTP server in front of the application: it limits connections, the time of clients, and the size of heads.
+"""The HTTP server in front of the application.
 
-uvicorn serves; `protocol.LimitedProtocol` adds the limits that uvicorn does not have.
+It limits connections, the time of clients, and the size of heads. uvicorn serves; `protocol.LimitedProtocol` adds the
+limits that uvicorn does not have.
 """

@@ -1,4 +1,4 @@
-"""Finds the client's address of a request: the address of the connection, or the one that trusted proxies forward."""
+"""Finds the client's address of a request, directly or as trusted proxies forward it."""
 
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -11,7 +11,10 @@ IpNetwork = IPv4Network | IPv6Network
 
 
 class TrustedProxies:
-    """Networks of proxies whose `X-Forwarded-For` is trusted. Raises ValueError for text that is not a network."""
+    """Networks of proxies whose `X-Forwarded-For` is trusted.
+
+    Raises ValueError for text that is not a network.
+    """
 
     def __init__(self, networks: Iterable[str]) -> None:
         self._networks: tuple[IpNetwork, ...] = tuple(ip_network(text) for text in networks)
@@ -22,11 +25,14 @@ class TrustedProxies:
         return address is not None and any(address in network for network in self._networks)
 
     def client(self, peer: str, forwarded: Iterable[str]) -> str:
-        """Return the client's address. forwarded: the values of all `X-Forwarded-For` fields, in order.
+        """Return the client's address.
 
         The fields are read from the right, where the nearest proxy wrote. Reading ends at the first address that is
         not a trusted proxy: the addresses to its left may be forged. Reading also ends before text that is not an
         address; the client is then the last trusted proxy.
+
+        Args:
+            forwarded: The values of all `X-Forwarded-For` fields, in order.
         """
         client = peer
         hops = [hop.strip() for field in forwarded for hop in field.split(",")]
@@ -39,7 +45,10 @@ class TrustedProxies:
 
 
 def parse_ip(text: str) -> IpAddress | None:
-    """Return the IP address in a text, an IPv4-mapped IPv6 address as IPv4; None when the text is not an address."""
+    """Return the IP address in a text, an IPv4-mapped IPv6 address as IPv4.
+
+    Returns None when the text is not an address.
+    """
     try:
         address = ip_address(text)
     except ValueError:
@@ -49,7 +58,7 @@ def parse_ip(text: str) -> IpAddress | None:
 
 
 def limit_key(text: str) -> str:
-    """Return the key under which limits count a client: an IPv4 address, or the /64 prefix of an IPv6 address."""
+    """Return the key by which limits count a client: an IPv4 address, or an IPv6 /64 prefix."""
     address = parse_ip(text)
     if isinstance(address, IPv6Address):
         return str(ip_network((int(address) >> IPV6_PREFIX << IPV6_PREFIX, IPV6_PREFIX)))

@@ -1,4 +1,4 @@
-"""The connections of one API process: limits on their number, in all and per address, and their time-outs."""
+"""The connections of one API process, their limits in total and per address, and time-outs."""
 
 import asyncio
 from collections import Counter
@@ -34,7 +34,9 @@ class Connection(Protocol):
 
 
 class Connections:
-    """Admits connections and checks their time every `tick_s` seconds. Used in the thread of the event loop only.
+    """Admits connections and checks their time every `tick_s` seconds.
+
+    Used in the thread of the event loop only.
 
     Attributes:
         on_refusal: Called with the name of the problem type of each refusal.
@@ -95,9 +97,9 @@ class Connections:
             self._release(group)
 
     def begin_request(self, address: str) -> str | None:
-        """Count a request of a client behind a trusted proxy. Returns the group to pass to `end_request`.
+        """Count a request of a client behind a trusted proxy.
 
-        Returns None when the client has too many requests.
+        Returns the group to pass to `end_request`. Returns None when the client has too many requests.
         """
         group = limit_key(address)
         if self._count_by_client[group] >= self.limits.connections_per_address:

@@ -1,4 +1,7 @@
-"""HTTP/1.1 on one connection: uvicorn's httptools protocol, with limits on time, size and number of requests."""
+"""HTTP/1.1 on one connection: uvicorn's httptools protocol with limits.
+
+The limits apply to the time, the size and the number of requests.
+"""
 
 import asyncio
 from collections import deque
@@ -87,7 +90,10 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._refuse(HEAD_TOO_LARGE)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # the problem document says more
-        """Refuse the request. uvicorn calls this for errors of the parser and exceptions of the callbacks."""
+        """Refuse the request.
+
+        uvicorn calls this for errors of the parser and exceptions of the callbacks.
+        """
         self._refuse(self._refusal or MALFORMED)
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -130,7 +136,10 @@ class LimitedProtocol(HttpToolsProtocol):
         self._request_count += 1
 
     def _count_client(self) -> str:
-        """Put the client's address into the scope, and count the request, since clients share a proxy's connections."""
+        """Put the client's address into the scope, and count the request.
+
+        Clients share a proxy's connections.
+        """
         forwarded = [value.decode("latin-1") for name, value in self.headers if name == FORWARDED_FOR]
         address = self._registry.proxies.client(self._peer, forwarded)
         if address == self._peer:

@@ -1,4 +1,4 @@
-"""The time budget of a client: seconds that the server waits for it in each phase of a connection."""
+"""The time budget of a client: seconds that the server waits for it in each phase."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -65,7 +65,9 @@ class TimeBudget:
         self.left_s = self.limits.header_timeout_s
 
     def spend(self, phase: ConnectionPhase, request: int, elapsed_s: float, transferred_bytes: int) -> bool:
-        """Account for the time since the last call. Returns False when the client has used up its budget.
+        """Account for the time since the last call.
+
+        Returns False when the client has used up its budget.
 
         request: The number of the request on its connection.
         transferred_bytes: The bytes that the client has sent or read since the last call.

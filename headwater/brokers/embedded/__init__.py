@@ -1,4 +1,4 @@
-"""The embedded Kafka: an Apache Kafka broker for one machine that runs as a child of this process."""
+"""The embedded Kafka: a broker for one machine that runs as a child of this process."""
 
 from headwater.brokers.embedded.broker import EmbeddedKafka, prefetch
 from headwater.brokers.embedded.jars import fetch_jars

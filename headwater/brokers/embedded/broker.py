@@ -1,4 +1,4 @@
-"""Runs the embedded Kafka: prepares its folder, starts its process, and waits until it accepts requests."""
+"""Runs the embedded Kafka: prepares its folder, starts it, and waits until it is ready."""
 
 import secrets
 import shutil
@@ -57,7 +57,7 @@ class EmbeddedKafka:
         self.log_file = self.data_dir / "logs" / "kafka.log"
 
     def prepare(self) -> None:
-        """Create everything that a start needs: jars, ports, passwords, properties and a formatted data folder.
+        """Create what a start needs: jars, ports, passwords, properties and a formatted folder.
 
         Idempotent: the next call completes what a killed process has begun. Blocks for seconds, or for minutes when it
         downloads the jars. Raises SetupError.
@@ -87,7 +87,7 @@ class EmbeddedKafka:
             )
 
     def wait_ready(self, child: children.Child, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Return when the broker accepts requests of authenticated clients about topics and consumer groups.
+        """Return when the broker accepts requests of clients about topics and consumer groups.
 
         Raises SetupError.
         """
@@ -106,10 +106,10 @@ class EmbeddedKafka:
                 raise SetupError(f"Kafka did not become ready within {timeout_s:g} s. {message or self._hint()}")
 
     def access(self) -> KafkaAccess:
-        """Return how Headwater itself logs in to the broker, as its administrator: over loopback, whatever `host` is.
+        """Return how Headwater logs in to the broker as its administrator.
 
-        Works without `prepare`, so other processes can call it too. Raises SetupError when the data directory has no
-        broker.
+        The connection uses loopback, whatever `host` is. Works without `prepare`, so other processes can call it too.
+        Raises SetupError when the data directory has no broker.
         """
         try:
             password = (self._kafka_dir / "admin-password").read_text()
@@ -123,7 +123,10 @@ class EmbeddedKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address to which the clients of users connect. Raises SetupError before the first `prepare`."""
+        """The address to which the clients of users connect.
+
+        Raises SetupError before the first `prepare`.
+        """
         return _address(self._advertised_host, read_ports(self._ports_file).kafka)
 
     @property
@@ -164,7 +167,7 @@ class EmbeddedKafka:
         )
 
     def _has_snapshot(self) -> bool:
-        """Return whether the metadata log has a snapshot. server.properties says why it must have one."""
+        """Return whether the metadata log has a snapshot; server.properties says why it must."""
         return any((self._kafka_dir / "data" / "__cluster_metadata-0").glob("*.checkpoint"))
 
     def _check_alive(self, child: children.Child) -> None:
@@ -178,9 +181,10 @@ class EmbeddedKafka:
 
 
 def prefetch(cache_dir: Path, java: str = "") -> None:
-    """Fill the cache with the jars and an AOT cache, which halves the time of each start. `make setup` calls this.
+    """Fill the cache with the jars and an AOT cache, which halves the time of each start.
 
-    If the Java can write an AOT cache, a broker runs once in a temporary folder, for about 10 s. Raises SetupError.
+    `make setup` calls this. If the Java can write an AOT cache, a broker runs once in a temporary folder, for about 10
+    s. Raises SetupError.
     """
     runtime = find_runtime(cache_dir, java)
 

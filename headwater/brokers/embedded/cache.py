@@ -1,4 +1,4 @@
-"""Creates entries of the cache directory under temporary names, and renames them when they are complete."""
+"""Creates entries of the cache under temporary names, and renames the complete ones."""
 
 import os
 import shutil

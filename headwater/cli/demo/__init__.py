@@ -23,7 +23,10 @@ def demo(
     entity: Annotated[str, typer.Option(help="Entity of the recorded records.")] = "log",
     records: Annotated[int, typer.Option(min=1000, help="How many records to generate.")] = 112_000,
 ) -> None:
-    """Run a demo on a temporary installation: deploy, write, read, change a filter live, verify, tear down."""
+    """Run a demo on a temporary installation.
+
+    It deploys, writes, reads, changes a filter live, verifies and tears down.
+    """
     from rich.console import Console
 
     from headwater.app.feeder import feed_into

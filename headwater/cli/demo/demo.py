@@ -169,7 +169,10 @@ class Demo:
     def _read_while(
         self, consumer: Consumer, screen: Screen, should_continue: Callable[[], bool], within_s: float = 300.0
     ) -> list[float]:
-        """Read records while `should_continue` returns true. Returns the end-to-end latencies in ms."""
+        """Read records while `should_continue` returns true.
+
+        Returns the end-to-end latencies in ms.
+        """
         latencies = []
         deadline = time.monotonic() + within_s
         while should_continue() and time.monotonic() < deadline:

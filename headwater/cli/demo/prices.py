@@ -33,7 +33,7 @@ def trades() -> Iterator[bytes]:
 
 
 def price(client: httpx2.Client) -> dict[str, Any] | None:
-    """Poll the token's statistics until they are correct, for at most READABLE_WITHIN_S seconds.
+    """Poll the token's statistics until they are correct, at most READABLE_WITHIN_S seconds.
 
     Returns the last statistics, or None when the token has no price.
     """

@@ -14,7 +14,10 @@ PLAIN_LINES = 5
 
 
 class Screen:
-    """Shows arriving records: in a terminal the last ones in a table, otherwise the first ones of each step."""
+    """Shows arriving records.
+
+    A terminal shows the last ones in a table, other outputs the first ones of each step.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -34,7 +37,10 @@ class Screen:
             self._live.stop()
 
     def say(self, text: str, only_with: str = "") -> None:
-        """Print a step of the demo. Without a live table, only records with `only_with` are printed afterwards."""
+        """Print a step of the demo.
+
+        Without a live table, only records with `only_with` are printed afterwards.
+        """
         self._shown_in_phase = 0
         self._only_with = only_with
         self._console.print(text, highlight=False, soft_wrap=True)

@@ -1,4 +1,7 @@
-"""The records that the demo writes, and the results that it expects, which are computed here without the pipeline."""
+"""The records that the demo writes, and the expected results.
+
+The results are computed here without the pipeline.
+"""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Generates a deterministic stream of ERC-20 transfers for the demo, the tests and the benchmarks.
+"""Generates a deterministic stream of ERC-20 transfers for demo, tests and benchmarks.
 
 Tokens and wallets are skewed as on chain (a few carry most of the traffic), amounts are uint256 with many beyond
 2^53, addresses and hashes are lower-case hex.

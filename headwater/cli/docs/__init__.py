@@ -1,4 +1,7 @@
-"""`headwater docs`: writes the reference pages that are generated from the code. One file per page."""
+"""`headwater docs`: writes the reference pages that are generated from the code.
+
+One file per page.
+"""
 
 from pathlib import Path
 from typing import Annotated

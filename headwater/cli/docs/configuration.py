@@ -3,9 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from headwater.cli.docs.markdown import document
+from headwater.cli.docs.markdown import document, paragraphs
 from headwater.cli.docs.openapi import description
 from headwater.cli.docs.schema import alternatives, members
+
+INTRODUCTION = """\
+The body of `POST /api/v1/flow` and `PUT /api/v1/flow/{config_id}`. A member that is in none of these tables is rejected
+with 422. See [expressions.md](expressions.md) for `filter_expr`, [scripts.md](scripts.md) for `script`, and
+[streams.md](streams.md) for `chain` and `entity`."""
 
 
 def page() -> str:
@@ -14,9 +19,7 @@ def page() -> str:
     body = operation["requestBody"]["content"]["application/json"]["schema"]
     return document(
         "Configuration",
-        "The body of `POST /api/v1/flow` and `PUT /api/v1/flow/{config_id}`. A member that is in none of these",
-        "tables is rejected with 422. See [expressions.md](expressions.md) for `filter_expr`,",
-        "[scripts.md](scripts.md) for `script`, and [streams.md](streams.md) for `chain` and `entity`.",
+        *paragraphs(INTRODUCTION),
         *_objects("", body),
     )
 
@@ -27,7 +30,7 @@ def _objects(path: str, schema: dict[str, Any]) -> Iterator[str]:
     for form in forms:
         tag = form["properties"].get("type", {}).get("const")
         title = (f"`{path}`" if path else "The body") + (f", type `{tag}`" if tag else "")
-        yield from ("", f"## {title}", "", form["description"], "", *members(form))
+        yield from ("", f"## {title}", "", *paragraphs(form["description"]), "", *members(form))
     for form in forms:
         for name, member in form["properties"].items():
             for one in alternatives(member):

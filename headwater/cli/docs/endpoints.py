@@ -5,11 +5,16 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
-from headwater.cli.docs.markdown import document, table
+from headwater.cli.docs.markdown import document, paragraphs, table
 from headwater.cli.docs.openapi import description
 from headwater.cli.docs.schema import alternatives, kind, members, rules
 
 JSON = "application/json"
+INTRODUCTION = """\
+Requests and responses are JSON. Send the API key in the header `X-API-Key`. Every response has the header
+`X-Request-Id`. [errors.md](errors.md) lists the errors, [limits.md](limits.md) the limits, and
+[configuration.md](configuration.md) the members of a configuration. The machine-readable description is
+[openapi.json](openapi.json); a running Headwater serves it at `/openapi.json` and `/docs`."""
 
 
 def page() -> str:
@@ -17,11 +22,8 @@ def page() -> str:
     tags = {tag["name"]: tag["description"] for tag in description()["tags"]}
     return document(
         "Endpoints",
-        "Requests and responses are JSON. Send the API key in the header `X-API-Key`. Every response has the header",
-        "`X-Request-Id`; errors are described in [errors.md](errors.md), limits in [limits.md](limits.md), and the",
-        "members of a configuration in [configuration.md](configuration.md). The machine-readable description is",
-        "[openapi.json](openapi.json); a running Headwater has it at `/openapi.json` and `/docs`.",
-        *(line for tag, text in tags.items() for line in ("", f"## {tag}", "", text, *_operations(tag))),
+        *paragraphs(INTRODUCTION),
+        *(line for tag, text in tags.items() for line in ("", f"## {tag}", "", *paragraphs(text), *_operations(tag))),
     )
 
 
@@ -34,7 +36,7 @@ def _operations(tag: str) -> Iterator[str]:
 
 
 def _operation(operation: dict[str, Any]) -> Iterator[str]:
-    yield f"**{operation['summary']}** (`{operation['operationId']}`). {operation['description']}"
+    yield from paragraphs(f"**{operation['summary']}** (`{operation['operationId']}`). {operation['description']}")
     if parameters := operation.get("parameters"):
         rows = [
             (f"`{p['name']}`", p["in"], kind(p["schema"]), rules(p["schema"]), _default(p), p.get("description", ""))

@@ -2,9 +2,13 @@
 
 import inspect
 
-from headwater.cli.docs.markdown import document, table
+from headwater.cli.docs.markdown import document, paragraphs, table
 from headwater.errors import HeadwaterError, InvalidInput
 
+INTRODUCTION = """\
+Every error is a problem document (RFC 9457, `application/problem+json`) with `type`, `title`, `status`, `detail`,
+`instance` and `request_id`. 422 also has `errors`: for each fault a JSON pointer into the body, which is empty when no
+member is at fault, and a sentence. 429 and 503 have the header `Retry-After`."""
 PUBLIC_NAMES = {"faults": "`errors`", "retry_after_s": "the seconds in `Retry-After`"}
 """What responses call the attributes of exceptions that the docstrings mention."""
 
@@ -22,18 +26,16 @@ def page() -> str:
     found.sort(key=lambda one: (one[0].status, one[0].name))
     return document(
         "Errors",
-        "Every error is a problem document (RFC 9457, `application/problem+json`) with `type`, `title`, `status`,",
-        "`detail`, `instance` and `request_id`. 422 has `errors` too: a JSON pointer into the body and a sentence per",
-        "fault; the pointer is empty where no member is at fault. 429 and 503 carry `Retry-After`.",
+        *paragraphs(INTRODUCTION),
         "",
         *table(
             ("Type", "Status", "Title", "When"),
             [(f"`{URN}{kind.name}`", str(kind.status.value), kind.title, when) for kind, when in found],
         ),
         "",
-        "Kinds of `invalid-input` that name a place in `detail`:",
+        "Kinds of `invalid-input` that name a position in `detail`:",
         "",
-        *(f"- {_first_paragraph(error)}" for error in InvalidInput.__subclasses__()),
+        *(line for error in InvalidInput.__subclasses__() for line in paragraphs(f"- {_first_paragraph(error)}")),
     )
 
 

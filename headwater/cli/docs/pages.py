@@ -1,4 +1,7 @@
-"""The list of generated pages. It imports most modules of Headwater, so only `headwater docs` imports it."""
+"""The list of generated pages.
+
+It imports most modules of Headwater, so only `headwater docs` imports it.
+"""
 
 from collections.abc import Callable
 

@@ -11,6 +11,8 @@ from headwater.model.value_sets import VALUE_SCHEMA
 
 MEMBER_HEAD = ("Member", "Type", "Default", "Rules", "Meaning")
 LENGTHS = (("minLength", "maxLength", "characters"), ("minItems", "maxItems", "items"), ("minimum", "maximum", ""))
+MAX_PATTERN_CHARS = 100
+"""Longer patterns would make a table unreadable; the description of the value says the same in words."""
 PATTERNS = {NO_NUL_PATTERN: "no NUL", VALUE_SCHEMA["pattern"]: "not blank"}
 
 
@@ -45,7 +47,7 @@ def members(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def kind(schema: dict[str, Any]) -> str:
-    """Return the type of a value: `string`, `array of object`, …"""
+    """Return the type of a value, such as `string` or `array of object`."""
     kinds = dict.fromkeys(_kind(one) for one in alternatives(schema))
     null = " or null" if any(one.get("type") == "null" for one in schema.get("anyOf", [])) else ""
     return " or ".join(kinds) + null
@@ -71,9 +73,13 @@ def _rules(schema: dict[str, Any]) -> Iterator[str]:
         if low in schema or high in schema:
             yield _range(schema.get(low), schema.get(high), unit)
     if "pattern" in schema:
-        yield PATTERNS.get(schema["pattern"], f"matches `{schema['pattern']}`")
+        yield PATTERNS.get(schema["pattern"]) or _pattern(schema["pattern"])
     if "items" in schema:
         yield from (f"each: {rule}" for rule in _rules(resolved(schema["items"])))
+
+
+def _pattern(pattern: str) -> str:
+    return f"matches `{pattern}`" if len(pattern) <= MAX_PATTERN_CHARS else "matches the pattern in openapi.json"
 
 
 def _range(low: float | None, high: float | None, unit: str) -> str:

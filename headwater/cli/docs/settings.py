@@ -4,8 +4,16 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from headwater.cli.docs.markdown import document, table
+from headwater.cli.docs.markdown import document, paragraphs, table
 from headwater.settings import SECRETS, Settings, environment_variable, file_environment_variable
+
+INTRODUCTION = """\
+A setting is read from its flag, otherwise from its variable, otherwise it has its default. A command has the flags of
+the settings that it uses; `headwater settings` shows all values and their sources. When the address of Kafka, Valkey or
+the database is empty, the embedded one is used.
+
+Secrets have no flag, because all users of a machine can read command lines. A secret is given by its variable, or by a
+file whose path is in the variable with `_FILE` at its end; it is an error to set both."""
 
 
 def page() -> str:
@@ -16,12 +24,7 @@ def page() -> str:
     ]
     return document(
         "Settings",
-        "A setting is read from its flag, otherwise from its variable, otherwise it has its default. A command has the",
-        "flags of the settings that it uses; `headwater settings` shows all values and their sources. When the",
-        "address of Kafka, Valkey or the database is empty, the embedded one is used.",
-        "",
-        "Secrets have no flag, because all users of a machine can read command lines. A secret is given by its",
-        "variable, or by a file whose path is in the variable with `_FILE` at its end; it is an error to set both.",
+        *paragraphs(INTRODUCTION),
         "",
         *table(("Variable", "Flag", "Default", "Meaning"), rows),
     )

@@ -3,8 +3,12 @@
 import json
 from collections.abc import Iterator
 
-from headwater.cli.docs.markdown import document, table
+from headwater.cli.docs.markdown import document, paragraphs, table
 from headwater.model.stream import CATALOG, Chain, Entity, stream_name
+
+INTRODUCTION = """\
+The catalog, as `GET /api/v1/flow/streams` lists it. The topic is the local default; `HEADWATER_STREAM_BINDINGS` names
+others, and binds zerolag streams (`<chain>.<entity>.zerolag`): see [stream_bindings.md](../stream_bindings.md)."""
 
 
 def page() -> str:
@@ -16,8 +20,7 @@ def page() -> str:
     ]  # fmt: skip
     return document(
         "Streams",
-        "The catalog, as `GET /api/v1/flow/streams` lists it. The topic is the local default; the setting",
-        "`HEADWATER_STREAM_BINDINGS` names others, and binds zerolag feeds (`<chain>.<entity>.zerolag`).",
+        *paragraphs(INTRODUCTION),
         "",
         *table(("Chain", "Entity", "Source type", "Topic", "Event time"), rows),
         "",
@@ -38,7 +41,7 @@ def _records() -> Iterator[str]:
     for chain, entity in _catalog():
         chains.setdefault(id(entity), []).append(chain.name)
     for entity in {id(entity): entity for _, entity in _catalog()}.values():
-        yield from ("", f"### {', '.join(chains[id(entity)])}: {entity.name}", "", entity.description, "")
+        yield from ("", f"### {', '.join(chains[id(entity)])}: {entity.name}", "", *paragraphs(entity.description), "")
         yield from table(("Field", "Type", "Meaning"), _fields(entity))
         if entity.prices:
             recipes = ", ".join(f"`{name}`" for name in entity.prices)

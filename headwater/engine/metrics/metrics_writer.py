@@ -1,10 +1,11 @@
-"""Writes a worker's metrics to the metric store. It counts each source record once and never delays the pipeline.
+"""Writes a worker's metrics to the metric store.
 
-A write happens after the acknowledgements of the sinks and before the commit of the positions. It adds the counts and,
-in the same atomic step, stores for each partition the counted offset: the position up to which records are counted. A
-worker that is killed between the write and the commit leaves counted offsets above the committed positions. The next
-owner of the partition reads these records again, but does not count them again. The store rejects the counts of a
-partition from a worker that does not own the partition any more.
+It counts each source record once and never delays the pipeline. A write happens after the acknowledgements of the sinks
+and before the commit of the positions. It adds the counts and, in the same atomic step, stores for each partition the
+counted offset: the position up to which records are counted. A worker that is killed between the write and the commit
+leaves counted offsets above the committed positions. The next owner of the partition reads these records again, but
+does not count them again. The store rejects the counts of a partition from a worker that does not own the partition any
+more.
 
 While the store is unavailable, the metrics of each minute are kept in memory, and the write is retried. A write whose
 answer was lost is repeated unchanged: the store detects by the counted offsets whether it has already done the write.
@@ -72,7 +73,7 @@ class MetricsWriter:
         self._retry_delay_s = MIN_RETRY_S
 
     def are_all_new(self, partitions: Iterable[int]) -> bool:
-        """Return whether no record that is read now from these partitions can have been counted before."""
+        """Return whether no record that is read now from these partitions can be counted already."""
         return self._unacquired.isdisjoint(partitions) and self._catching_up.isdisjoint(partitions)
 
     def assigned(self, partitions: Iterable[int]) -> None:
@@ -99,14 +100,17 @@ class MetricsWriter:
             self._count_undecided(metrics)
 
     def released(self, partitions: Iterable[int]) -> None:
-        """Drop the undecided records of partitions that this worker has lost. Counts of committed records stay."""
+        """Drop the undecided records of partitions that this worker has lost.
+
+        Counts of committed records stay.
+        """
         lost = set(partitions)
         self._drop_undecided(dict.fromkeys(lost, 0))
         self._unacquired -= lost
         self._catching_up -= lost
 
     def add(self, minute: int, metrics: PendingMetrics) -> None:
-        """Add the metrics of records that are acknowledged and whose positions are not committed yet."""
+        """Add the metrics of acknowledged records whose positions are not committed yet."""
         self._extend_counted(metrics.end_offsets)
         self._decide_new(metrics)
         if self._pending and self._pending[-1][0] == minute:
@@ -123,7 +127,10 @@ class MetricsWriter:
         self._catching_up -= {p for p, end in batch_ends.items() if end >= self._counted_offsets.get(p, 0)}
 
     def _decide_new(self, metrics: PendingMetrics) -> None:
-        """Decide all records except those of unacquired partitions that are not full: only these may be counted."""
+        """Decide all records except those of unacquired partitions that are not full.
+
+        Only these exceptions may have been counted.
+        """
         full = self._full()
         unknown = self._unacquired - full
         decided = PendingMetrics(undecided=[batch.filter(lambda p, _: p not in unknown) for batch in metrics.undecided])
@@ -134,7 +141,10 @@ class MetricsWriter:
         metrics.add(decided)
 
     def _count_undecided(self, metrics: PendingMetrics) -> None:
-        """Count the undecided records of each partition. A full partition counts as counted up to its last one."""
+        """Count the undecided records of each partition.
+
+        A full partition counts as counted up to its last one.
+        """
         for batch in metrics.undecided:
             self._undecided_counts.update(count_values(batch.partitions))
             full = self._full()
@@ -144,7 +154,10 @@ class MetricsWriter:
         return {p for p, records in self._undecided_counts.items() if records >= MAX_UNDECIDED}
 
     def flush(self, *, at_once: bool = False) -> None:
-        """Write the pending metrics. After a failure, wait for the retry delay unless `at_once` is set."""
+        """Write the pending metrics.
+
+        After a failure, wait for the retry delay unless `at_once` is set.
+        """
         if not at_once and self._clock() < self._retry_at:
             return
         try:
@@ -162,7 +175,7 @@ class MetricsWriter:
             self._retry_delay_s = MIN_RETRY_S
 
     def _acquire(self) -> None:
-        """Acquire new partitions in the store, read their counted offsets, and decide all undecided records."""
+        """Acquire new partitions in the store, read their offsets, and decide undecided records."""
         if self._unacquired:
             found = self._store.acquire_partitions(*self._key, sorted(self._unacquired))
             self._counted_offsets.update({p: max(offset, self._counted_offsets[p]) for p, offset in found.items()})

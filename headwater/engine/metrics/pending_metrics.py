@@ -13,7 +13,9 @@ from headwater.sources.base import Positions
 
 
 class DeliveredBatch(NamedTuple):
-    """The positions of the source records of a delivered batch, as columns. It can be filtered by position.
+    """The positions of the source records of a delivered batch, as columns.
+
+    It can be filtered by position.
 
     Attributes:
         partitions: The partitions of the records that were read.
@@ -33,7 +35,10 @@ class DeliveredBatch(NamedTuple):
 
     @classmethod
     def of(cls, in_flight: InFlightBatch, sent: int, sink_failures: Sequence[Failure]) -> "DeliveredBatch":
-        """Return the positions of a batch after `Delivery.deliver`, which has returned `sent` and `sink_failures`."""
+        """Return the positions of a batch after `Delivery.deliver`.
+
+        `deliver` has returned `sent` and `sink_failures`.
+        """
         source, output, failed_records = in_flight.input, in_flight.output, in_flight.failed_records
         first_by_sink = len(failed_records) - len(
             sink_failures
@@ -106,7 +111,7 @@ class PendingMetrics:
         return self.times.setdefault(name, Histogram())
 
     def decide(self, counted_offsets: Mapping[int, int]) -> Positions:
-        """Count the undecided batches, except their records below `counted_offsets`: these are counted already.
+        """Count the undecided batches from `counted_offsets` on; earlier records are counted.
 
         Returns the positions at which the undecided batches end, by partition. `end_offsets` may be higher: it includes
         counts from before the worker read these records again.

@@ -1,4 +1,7 @@
-"""Measures the counts and times of batches. They become final when the positions of their records are committed."""
+"""Measures the counts and times of batches.
+
+They become final when the positions of their records are committed.
+"""
 
 import time
 from collections import Counter, deque
@@ -100,7 +103,10 @@ class PipelineMetrics:
         self._writer.assigned(partitions)
 
     def dropped(self, partitions: Sequence[int]) -> None:
-        """Record that this worker has lost these partitions; the next owner counts their uncommitted records."""
+        """Record that this worker has lost these partitions.
+
+        The next owner counts their uncommitted records.
+        """
         self._pending.drop(partitions)
         self._writer.released(partitions)
         for partition in partitions:
@@ -133,7 +139,7 @@ class PipelineMetrics:
             )
 
     def _event_times(self, in_flight: InFlightBatch) -> list[tuple[float, int]]:
-        """Return the event times of sampled outputs in ms, each with the number of outputs that it represents.
+        """Return the event times of sampled outputs in ms, and how many outputs each represents.
 
         A record without an event time counts with its timestamp in Kafka.
         """
@@ -164,7 +170,7 @@ class PipelineMetrics:
             self._acknowledged.append((now_ms, self._unacknowledged.popleft()))
 
     def _measure_acknowledged(self) -> None:
-        """Measure the times of all acknowledged batches together: that costs little more than those of one batch."""
+        """Measure the times of all acknowledged batches together, which is cheaper."""
         if not self._acknowledged:
             return
         latencies, weights, ages, age_weights = [], [], [], []
@@ -178,7 +184,9 @@ class PipelineMetrics:
         self._acknowledged.clear()
 
     def before_commit(self, *, at_once: bool) -> None:
-        """Write the metrics. Called just before the positions of all delivered records are committed.
+        """Write the metrics.
+
+        Called just before the positions of all delivered records are committed.
 
         at_once: whether to write even during the retry delay after a failed write.
         """
@@ -216,7 +224,10 @@ class PipelineMetrics:
         self._writer.flush()
 
     def rewound(self, positions: Positions) -> None:
-        """Discard the metrics since the last commit: the worker reads these records again, from `positions` on."""
+        """Discard the metrics since the last commit.
+
+        The worker reads these records again, from `positions` on.
+        """
         self.rewinds += 1
         self._pending = PendingMetrics()
         self._acknowledged.clear()

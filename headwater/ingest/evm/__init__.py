@@ -1,1 +1,1 @@
-"""Chains with the Ethereum Virtual Machine: blocks and logs of a node become records of five streams."""
+"""EVM chains: blocks and logs of a node become records of five streams."""

@@ -90,7 +90,7 @@ def _event(name: str, params: Iterable[Param]) -> Event:
 
 
 def parse_event(text: str) -> Event:
-    """Parse a human-readable event such as `Transfer(address indexed from, address indexed to, uint256 value)`.
+    """Parse a human-readable event such as `Transfer(address indexed to, uint256 value)`.
 
     Raises SetupError, also for an anonymous event, which has no topic0.
     """
@@ -141,7 +141,10 @@ def _input(text: str) -> dict[str, Any]:
 
 
 def read_fragment(fragment: Any) -> Event | None:
-    """Parse a member of a JSON ABI; None if it is not an event, or an anonymous one. Raises SetupError."""
+    """Parse a member of a JSON ABI; None if it is not an event, or an anonymous one.
+
+    Raises SetupError.
+    """
     if not isinstance(fragment, Mapping) or fragment.get("type", "event") != "event" or fragment.get("anonymous"):
         return None
     try:
@@ -189,7 +192,9 @@ def _written_param(param: Param) -> dict[str, Any]:
 
 
 class Abis:
-    """Finds the events of a log. Later events take precedence over earlier ones of the same topic0.
+    """Finds the events of a log.
+
+    Later events take precedence over earlier ones of the same topic0.
 
     Args:
         generic: The events of any contract.

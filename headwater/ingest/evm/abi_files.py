@@ -75,7 +75,10 @@ def _fragments(document: Any) -> Iterator[Any]:
 
 
 def _fragments_of_text(text: str) -> Iterator[Any]:
-    """Yield the fragments of a human-readable entry, or of an ABI in a JSON string, as explorers send it."""
+    """Yield the fragments of a human-readable entry, or of an ABI in a JSON string.
+
+    Explorers send ABIs in JSON strings.
+    """
     if text.startswith("event "):
         yield parse_fragment(text)
     elif text.startswith(("[", "{")):
@@ -96,7 +99,10 @@ def _fragments_of_object(document: dict[str, Any]) -> Iterator[Any]:
 
 
 def _fragments_of_contracts(contracts: Any) -> Iterator[Any]:
-    """Yield the fragments of contracts by name, or by file and name, because solc has both forms of output."""
+    """Yield the fragments of contracts by name, or by file and name.
+
+    solc has both forms of output.
+    """
     if not isinstance(contracts, dict):
         return
     if "abi" in contracts:

@@ -1,4 +1,4 @@
-"""Adapts the size of requests to the limits of a node, by additive increase and multiplicative decrease (AIMD)."""
+"""Adapts the size of requests to a node (additive increase, multiplicative decrease)."""
 
 import threading
 from typing import Final
@@ -50,7 +50,10 @@ class AdaptiveSize:
             self._until_probe = self._probe_after
 
     def refused(self, size: int, limit: int | None = None) -> None:
-        """Record that a request of this size was too large. `limit` is the largest allowed size, if known."""
+        """Record that a request of this size was too large.
+
+        `limit` is the largest allowed size, if known.
+        """
         with self._lock:
             self._limit = max(1, min(self._limit, size - 1 if limit is None else limit))
             self._size = max(1, min(self._size, size // 2, self._limit))

@@ -135,7 +135,10 @@ class BlockFetcher:
         return int(text, 16)
 
     def header(self, block: int | str) -> Header | None:
-        """Return a header by number, or by a tag like `latest`; None if it does not exist. Raises NodeUnavailable."""
+        """Return a header by number, or by a tag like `latest`; None if it does not exist.
+
+        Raises NodeUnavailable.
+        """
         return self.headers([block])[0]
 
     def headers(self, blocks: Sequence[int | str]) -> list[Header | None]:
@@ -164,7 +167,10 @@ class BlockFetcher:
         return collector.accepted()
 
     def _available_methods(self) -> tuple[Method, ...]:
-        """Return the methods that the node supports, the preferred one first; all if it seems to support none."""
+        """Return the methods that the node supports, the preferred one first.
+
+        Returns all methods if it seems to support none.
+        """
         now = self._clock()
         return tuple(each for each in self._methods if self._missing_until.get(each, now) <= now) or self._methods
 
@@ -307,7 +313,7 @@ class _BlockCollector:
         return found if len(self._complete) == len(found) else None
 
     def without_state_sync(self) -> list[BlockResponse]:
-        """Return the responses about incomplete blocks that lack the receipt of a state-sync transaction."""
+        """Return the responses for incomplete blocks that lack a state-sync transaction's receipt."""
         return [
             response
             for number, response in self._responses.items()
@@ -318,7 +324,10 @@ class _BlockCollector:
         ]
 
     def accepted(self) -> list[Block]:
-        """Return all blocks, including those that may be incomplete. Raises BlockIncomplete or NodeBehind."""
+        """Return all blocks, including those that may be incomplete.
+
+        Raises BlockIncomplete or NodeBehind.
+        """
         for number in self.incomplete_numbers():
             incompleteness = self._incompleteness(number)
             if incompleteness is not None and not incompleteness.is_certain:
@@ -419,7 +428,10 @@ def _from_logs(number: int, full_outcome: Outcome, logs: list[Log] | NodeUnavail
 
 
 def _as_refused(error: NodeUnavailable) -> NodeUnavailable:
-    """Convert an error about the logs of an existing block to RequestRefused: the other method may return them."""
+    """Convert an error about the logs of an existing block to RequestRefused.
+
+    The other method may return them.
+    """
     if isinstance(error, RequestRefused | NodeRateLimited | NodeBehind):
         return error
     return RequestRefused(error.detail, error.retry_after_s)

@@ -1,4 +1,4 @@
-"""The structures of blocks, receipts and logs in Ethereum's JSON-RPC interface (Execution API specification).
+"""Blocks, receipts and logs in Ethereum's JSON-RPC interface (Execution API).
 
 Quantities and bytes are `0x` hex strings, unless a field says otherwise. Nodes may send hex in any case; the structures
 convert hashes, addresses and bytes to lower case.
@@ -28,7 +28,9 @@ _MAX_TIMESTAMP: Final = 253_402_300_799
 
 
 class TransactionDetails(NamedTuple):
-    """Members of records that describe their transaction. None: it was not requested, or the node does not have it.
+    """Members of records that describe their transaction.
+
+    None: it was not requested, or the node does not have it.
 
     Attributes:
         status: 1 for success, 0 for failure; None also before the Byzantium fork.
@@ -44,7 +46,10 @@ class TransactionDetails(NamedTuple):
 
 
 class Log(msgspec.Struct, rename="camel", gc=False):
-    """A log that a contract emitted. It has at most 4 topics of 32 bytes. Its indexes count from 0 in the block."""
+    """A log that a contract emitted.
+
+    It has at most 4 topics of 32 bytes. Its indexes count from 0 in the block.
+    """
 
     address: str
     topics: Annotated[list[str], msgspec.Meta(max_length=4)]
@@ -66,7 +71,7 @@ class Log(msgspec.Struct, rename="camel", gc=False):
 
 
 class Receipt(msgspec.Struct, rename="camel"):
-    """The receipt of a transaction: the members that records need, and the bloom filter of its logs."""
+    """The receipt of a transaction: the members that records need, and its bloom filter."""
 
     transaction_hash: str
     block_hash: str
@@ -191,7 +196,10 @@ def _merged_details(*found: TransactionDetails | None) -> TransactionDetails:
 
 
 def in_order(logs: Sequence[Log]) -> list[Log]:
-    """Return the logs without duplicates, in the order of the block. Raises ValueError for an invalid index."""
+    """Return the logs without duplicates, in the order of the block.
+
+    Raises ValueError for an invalid index.
+    """
     unique = {(log.transaction_hash, log.log_index): log for log in logs}
     return sorted(unique.values(), key=lambda log: (_number(log.transaction_index), _number(log.log_index)))
 
@@ -214,9 +222,9 @@ def _receipt_details(receipt: Receipt) -> TransactionDetails:
 
 
 def _integer(value: Any) -> int | None:
-    """Convert a hex quantity of at most 60 bits, which JSON parsers can hold; None for any other value.
+    """Convert a hex quantity of at most 60 bits, which JSON parsers can hold.
 
-    The value is optional in records, so an invalid value is treated as a missing one.
+    Returns None for any other value. The value is optional in records, so an invalid value is treated as a missing one.
     """
     return int(value, 16) if isinstance(value, str) and _SMALL_QUANTITY.fullmatch(value) else None
 
@@ -233,9 +241,9 @@ def _block(
     details: Mapping[str, TransactionDetails],
     hashes: set[str],
 ) -> Block | None:
-    """Build a block; None if a log or receipt belongs to another block. Raises ValueError for an invalid quantity.
+    """Build a block; None if a log or receipt belongs to another block.
 
-    `hashes` has the block hashes of the receipts.
+    Raises ValueError for an invalid quantity. `hashes` has the block hashes of the receipts.
     """
     if not hashes.union(log.block_hash for log in logs) <= {header.hash}:
         return None

@@ -1,4 +1,7 @@
-"""The bloom filter of a block's logs (Ethereum yellow paper, section 4.4.1): three bits for each address and topic."""
+"""The bloom filter of a block's logs (Ethereum yellow paper, section 4.4.1).
+
+Each address and topic sets three bits.
+"""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -14,7 +17,10 @@ _POWERS: Final = tuple(1 << bit for bit in range(_BITS))
 
 @lru_cache(1 << 17)
 def _bit_numbers(word: str) -> int:
-    """Return the three bit numbers of an address or topic, each 11 bits of one small integer to save memory."""
+    """Return the three bit numbers of an address or topic.
+
+    Each has 11 bits of one small integer, to save memory.
+    """
     digest = keccak(bytes.fromhex(word[2:]))
     pairs = int.from_bytes(digest[:6], "big")
     return (pairs >> 32 & 2047) << 22 | (pairs >> 16 & 2047) << 11 | pairs & 2047

@@ -1,4 +1,4 @@
-"""Checks whether a node has sent all logs of a block, by pure functions over the node's responses.
+"""Checks whether a node has sent all logs of a block, by pure functions.
 
 A block's header has a bloom filter of its logs, and the logs have consecutive indexes. On Polygon a block may end with
 a state-sync transaction. The header's filter does not contain its logs, and some nodes omit them in one of the methods.
@@ -26,7 +26,7 @@ State sync happens in the first block of a sprint. Before the Delhi fork a sprin
 
 
 def state_sync_hash(number: int, block_hash: str) -> str:
-    """Return the hash that Bor derives for a block's state-sync transaction, which is not in the block's body."""
+    """Return the hash that Bor derives for a state-sync transaction, which no body contains."""
     return "0x" + keccak(b"matic-bor-receipt-" + number.to_bytes(8, "big") + bytes.fromhex(block_hash[2:])).hex()
 
 
@@ -60,7 +60,7 @@ class BlockResponse:
 
 
 def merged(known: BlockResponse | None, new: BlockResponse) -> BlockResponse:
-    """Merge two responses; return only the new one if they are about different blocks of the same number."""
+    """Merge two responses, or return the new one if they are about different blocks."""
     if known is None or known.block.hash != new.block.hash:
         return new
     return replace(
@@ -162,7 +162,7 @@ def complete_block(response: BlockResponse, sprint: int | None) -> Block:
 
 
 def state_sync_transaction(response: BlockResponse) -> str:
-    """Return the hash of the block's state-sync transaction: the listed one, or the one that Bor derives."""
+    """Return the hash of the block's state-sync transaction, listed or derived as by Bor."""
     for hash_, parties in response.block.parties.items():
         if parties == STATE_SYNC_PARTIES:
             return hash_

@@ -1,7 +1,7 @@
-"""Decodes the parameters of a log by its event ABI to strings: integers in decimal, addresses and bytes in hex.
+"""Decodes the parameters of a log by its event ABI to strings.
 
-Nearly all events have only parameters of one word, which are read at fixed positions of the data. Other events are
-decoded by `values`, which follows offsets within a limit.
+Integers are in decimal, addresses and bytes in hex. Nearly all events have only parameters of one word, which are read
+at fixed positions of the data. Other events are decoded by `values`, which follows offsets within a limit.
 """
 
 from collections.abc import Sequence
@@ -30,9 +30,10 @@ class Decoded(NamedTuple):
 
 
 class EventDecoder:
-    """Decodes the logs of one event. The value of an indexed parameter that is longer than a word is its hash.
+    """Decodes the logs of one event.
 
-    Raises ValueError when the type of a parameter is not an ABI type.
+    The value of an indexed parameter that is longer than a word is its hash. Raises ValueError when the type of a
+    parameter is not an ABI type.
     """
 
     def __init__(self, event: Event) -> None:
@@ -50,7 +51,10 @@ class EventDecoder:
         self._is_in_order = [*indexed, *rest] == named
 
     def read(self, log: Log) -> dict[str, Value]:
-        """Return the parameters in the ABI's order. Raises ValueError when the log does not fit the event."""
+        """Return the parameters in the ABI's order.
+
+        Raises ValueError when the log does not fit the event.
+        """
         topics, data = log.topics, log.data
         if len(data) < self._end:
             raise ValueError("too little data")
@@ -63,14 +67,17 @@ class EventDecoder:
         return params if self._is_in_order else {name: params[name] for name in self.names}
 
     def is_clean(self, log: Log) -> bool:
-        """Return whether no word has bits beyond the width of its type, as in all logs that Solidity writes."""
+        """Return whether no word has bits beyond the width of its type, as Solidity writes."""
         return all(word.is_clean(log.topics[place][2:]) for _, place, word in self._topics) and all(
             word.is_clean(log.data[start : start + WORD]) for _, start, word in self._words
         )
 
 
 def _topic_word(param: Param) -> Word:
-    """Return the Word of an indexed parameter's topic: of its type, or of the hash of a value longer than a word."""
+    """Return the Word of an indexed parameter's topic.
+
+    It has the parameter's type, or that of a hash when the value is longer than a word.
+    """
     word = word_of(param.type) or word_of("bytes32")
     assert word is not None
     return word
@@ -96,10 +103,10 @@ class Decoder:
         self._by_event: dict[Event, EventDecoder | None] = {}
 
     def decode(self, log: Log) -> Decoded | None:
-        """Decode a log by the first ABI that fits it; None when no ABI does. The log's hex is in lower case.
+        """Decode a log by the first ABI that fits it; None when no ABI does.
 
-        If several ABIs fit and differ in which parameters are indexed, those under which each word is clean are tried
-        first.
+        The log's hex is in lower case. If several ABIs fit and differ in which parameters are indexed, those under
+        which each word is clean are tried first.
         """
         topics = log.topics
         if not topics:
@@ -118,7 +125,10 @@ class Decoder:
         return None
 
     def _decoders_of(self, key: tuple[str, str, int]) -> list[EventDecoder]:
-        """Return the decoders for a contract and event. Of ABIs that index the same parameters the first is used."""
+        """Return the decoders for a contract and event.
+
+        Of ABIs that index the same parameters the first is used.
+        """
         if len(self._decoders) > MAX_CACHED_DECODERS:
             self._decoders.clear()
         found: dict[tuple[bool, ...], EventDecoder] = {}

@@ -26,7 +26,7 @@ class ErrorKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule for errors that have one of these HTTP statuses, one of these codes, or a message with this pattern."""
+    """A rule for errors with one of these HTTP statuses, codes, or a message pattern."""
 
     kind: ErrorKind
     pattern: str = r"(?!)"
@@ -91,7 +91,10 @@ RULES: Final = (
 
 
 def classify_error(status: int, code: int, message: str) -> ErrorKind:
-    """Return the kind of an error. `status` is the HTTP status; 200 if the error is in the body."""
+    """Return the kind of an error.
+
+    `status` is the HTTP status; 200 if the error is in the body.
+    """
     for rule in RULES:
         if rule.matches(status, code, message):
             return rule.kind

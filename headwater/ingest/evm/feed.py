@@ -1,4 +1,4 @@
-"""The feed of an EVM chain: final blocks go to the normal streams, blocks at the head go to the zerolag streams."""
+"""The feed of an EVM chain: final blocks for normal, head blocks for zerolag streams."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -69,7 +69,10 @@ class EvmFeed:
         return [*ENTITIES, *(entity + SUFFIX for entity in self._zerolag)]
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """See Feed. After NodeUnavailable the next call uses the same node pool, which remembers the nodes' health."""
+        """See Feed.
+
+        After NodeUnavailable the next call uses the same node pool, which remembers the nodes' health.
+        """
         options = self._options
         nodes = self._nodes = self._nodes or self._open_nodes()
         notifier = HeadNotifier(options.ws.get_secret_value() if options.ws else None, options.poll_s)

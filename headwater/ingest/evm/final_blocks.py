@@ -29,7 +29,10 @@ class FinalBlocks:
             self._state.position = msgspec.structs.replace(self._state.position, final=mark)
 
     def steps(self) -> Iterator[Step | None]:
-        """Yield steps without end, or up to the end of the range; None while there is no further final block."""
+        """Yield steps without end, or up to the end of the range.
+
+        Yields None while there is no further final block.
+        """
         last_wanted = self._state.options.to_block
         while last_wanted is None or self._next_number() <= last_wanted:
             end = self._last_available()
@@ -79,7 +82,10 @@ class FinalBlocks:
                 future.cancel()
 
     def _check_parent(self, block: Block) -> None:
-        """Verify that a block is the child of the last stored one. Raises IngestStopped when that one was orphaned."""
+        """Verify that a block is the child of the last stored one.
+
+        Raises IngestStopped when that one was orphaned.
+        """
         mark = self._last_block
         if mark.hash in (UNKNOWN_HASH, block.parent_hash):
             return

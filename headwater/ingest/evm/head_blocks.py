@@ -1,4 +1,4 @@
-"""Makes the steps of the zerolag streams: blocks at the head of the chain, and retractions of orphaned blocks.
+"""Makes the steps of the zerolag streams: head blocks, and retractions of orphaned blocks.
 
 A retraction repeats the original record, which is read back from the stream, because a node no longer has the logs of
 an orphaned block, and the ABIs may have changed. The position holds the number of records of each recent block, so
@@ -106,7 +106,10 @@ class HeadBlocks:
             yield make_step(state, group, records)
 
     def _records(self, block: Block) -> list[StreamRecord]:
-        """Return the records of a block, without those that are too large for a topic, because records are counted."""
+        """Return the records of a block, without those that are too large for a topic.
+
+        The excluded records are not counted.
+        """
         records = self._state.converter.convert(block, Counter())
         return [
             StreamRecord(each.entity + SUFFIX, each.key, each.value)
@@ -132,9 +135,9 @@ class HeadBlocks:
         return kept, orphans
 
     def _find_fork(self) -> int:
-        """Return the number of the newest written block that is still on the chain, or of the one before the first.
+        """Return the number of the newest written block on the chain.
 
-        Raises IngestStopped when there is none.
+        Without one, returns the number before the first. Raises IngestStopped when there is none.
         """
         header: Header | None = None
         recent = self._state.position.recent
@@ -158,7 +161,7 @@ class HeadBlocks:
         )
 
     def _read_unretracted(self, orphans: Sequence[ZerolagBlock]) -> list[StreamRecord]:
-        """Return the records of these blocks in the zerolag streams that are not retracted yet, newest first."""
+        """Return the zerolag records of these blocks that are not retracted, newest first."""
         wanted = {block.hash for block in orphans if block.records}
         if not wanted:
             return []

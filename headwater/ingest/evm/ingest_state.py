@@ -1,4 +1,7 @@
-"""The state of an EVM ingest, and the building of steps, which have a few MB so that Kafka writes each within 5 s."""
+"""The state of an EVM ingest, and the building of steps.
+
+A step has a few MB, so that Kafka writes it within 5 s.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence

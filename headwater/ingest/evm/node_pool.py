@@ -1,4 +1,4 @@
-"""A pool of nodes of one chain with failover from the preferred node to others when it fails or lags."""
+"""A pool of nodes of one chain, with failover from the preferred node to others."""
 
 import threading
 import time
@@ -71,7 +71,10 @@ class NodeHealth:
 
 @dataclass(slots=True)
 class _Node:
-    """A node of the pool. Its name is its number among the nodes, with its host without secret parts."""
+    """A node of the pool.
+
+    Its name is its number among the nodes, with its host without secret parts.
+    """
 
     name: str
     fetcher: BlockFetcher
@@ -126,7 +129,10 @@ class NodePool:
             node.fetcher.close()
 
     def chain_id(self, expected: int | None = None) -> int:
-        """Return the chain's id (EIP-155): the expected one if any node serves it. Raises NodeUnavailable."""
+        """Return the chain's id (EIP-155): the expected one if any node serves it.
+
+        Raises NodeUnavailable.
+        """
         found: list[int] = []
         errors: list[NodeUnavailable] = []
         for node in self._in_order():
@@ -200,7 +206,10 @@ class NodePool:
             node.health.is_on_another_fork = True
 
     def _ask(self, call: Callable[[BlockFetcher], _T]) -> _T:
-        """Return the result of the first node that responds. Raises NodeUnavailable when none responds."""
+        """Return the result of the first node that responds.
+
+        Raises NodeUnavailable when none responds.
+        """
         errors: list[tuple[_Node, NodeUnavailable]] = []
         for node in self._in_order():
             answer = self._try(node, call)
@@ -237,7 +246,7 @@ class NodePool:
         self._chain_id, node.health.is_checked = found, True
 
     def _in_order(self) -> list[_Node]:
-        """Return the nodes in the order of use: the current one, then healthy ones, last those that failed recently."""
+        """Return the nodes in the order of use: current, healthy, then recently failed ones."""
         now = self._clock()
 
         def rank(node: _Node) -> tuple[bool, bool, bool, int]:
@@ -286,7 +295,7 @@ class NodePool:
                 return
 
     def _start_health_check(self) -> None:
-        """Start a background health check of all nodes (head and hash of a recent block) when one is due."""
+        """Start a background check of all nodes (head, hash of a recent block) when one is due."""
         if self._clock() < self._check_at or not (self._checking is None or self._checking.done()):
             return
         self._check_at = self._clock() + CHECK_S

@@ -54,7 +54,10 @@ class Position(msgspec.Struct, frozen=True):
 
 
 def decode(text: bytes, name: str, chain_id: int) -> Position:
-    """Decode a stored position. Raises IngestStopped when an ingest of another chain or another kind stored it."""
+    """Decode a stored position.
+
+    Raises IngestStopped when an ingest of another chain or another kind stored it.
+    """
     position = read_position(text, Position, name)
     if position.chain_id != chain_id:
         raise IngestStopped(

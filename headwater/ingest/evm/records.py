@@ -1,6 +1,7 @@
-"""Converts the logs of a block to records of the five streams; docs/reference/streams.md has examples.
+"""Converts the logs of a block to records of the five streams.
 
-The last member of a zerolag record is `"removed":false`. Its retraction is the same record with `"removed":true`.
+docs/reference/streams.md has examples. The last member of a zerolag record is `"removed":false`. Its retraction is the
+same record with `"removed":true`.
 """
 
 from collections import Counter
@@ -30,7 +31,10 @@ class Token(NamedTuple):
 
 
 class EncodedRecord(NamedTuple):
-    """A record as JSON. Its key is `<chain>:<transaction_hash>:<log_index>`, for ERC-1155 with `:<array_index>`."""
+    """A record as JSON.
+
+    Its key is `<chain>:<transaction_hash>:<log_index>`, for ERC-1155 with `:<array_index>`.
+    """
 
     entity: str
     key: bytes
@@ -206,7 +210,10 @@ class Converter:
         self._encode = msgspec.json.Encoder().encode
 
     def convert(self, block: Block, counts: Counter[str]) -> list[EncodedRecord]:
-        """Convert a block to records in the order of its logs. Adds to `undecoded` and `malformed` of counts."""
+        """Convert a block to records in the order of its logs.
+
+        Adds to `undecoded` and `malformed` of counts.
+        """
         time = block_time(block.timestamp)
         transactions = _transactions(block)
         records: list[EncodedRecord] = []

@@ -1,4 +1,4 @@
-"""A JSON-RPC client of one EVM node, which adapts its batch size to the node and classifies errors."""
+"""A JSON-RPC client of one EVM node, which adapts its batch size and classifies errors."""
 
 import threading
 import time
@@ -144,7 +144,10 @@ class RpcClient:
         return results
 
     def outcomes(self, calls: Sequence[Call], attempts: int | None = None) -> list[Outcome]:
-        """Return the outcomes of calls, in their order. When the node is unavailable, that error is the outcome."""
+        """Return the outcomes of calls, in their order.
+
+        When the node is unavailable, that error is the outcome.
+        """
         pending = _PendingCalls(calls)
         while left := pending.pending_indexes():
             try:
@@ -182,7 +185,7 @@ class RpcClient:
             raise max(failures, key=lambda failure: failure.after_s)
 
     def _suspect(self, indexes: Sequence[int], failure: RetriableError) -> None:
-        """Reduce the batch size after a request without any result, unless the node is busy or lags."""
+        """Reduce the batch size after a request without results, unless the node is busy or lags."""
         if len(indexes) > 1 and failure.error is NodeUnavailable:
             self._batch_size.suspected(len(indexes))
 
@@ -205,7 +208,10 @@ class RpcClient:
         return failures
 
     def _responses(self, reply: HttpReply, indexes: Sequence[int]) -> dict[Any, Response]:
-        """Return the responses by the index of their call. Raises RetriableError, NodeUnavailable, _BatchRefused."""
+        """Return the responses by the index of their call.
+
+        Raises RetriableError, NodeUnavailable, _BatchRefused.
+        """
         body = reply.body
         if isinstance(body, list):
             named = {_number(response.id): response for response in body}
@@ -241,7 +247,10 @@ class RpcClient:
     def _failed(
         self, pending: _PendingCalls, index: int, reply: HttpReply, error: ErrorObject, *, alone: bool
     ) -> RetriableError | None:
-        """Store the outcome of a refused call, or return the error if it stays pending. Raises _BatchRefused."""
+        """Store the outcome of a refused call, or return the error if it stays pending.
+
+        Raises _BatchRefused.
+        """
         kind, method = self._kind_of(reply, error), pending.calls[index][0]
         if kind in _BATCH or (kind is ErrorKind.RANGE_TOO_LARGE and method != "eth_getLogs"):
             if not alone:

@@ -203,7 +203,10 @@ def reader_of(param: Param, depth: int = 0) -> Reader:
 
 
 def members(data: Data, start: int, readers: Iterable[Reader]) -> Iterator[Value]:
-    """Yield the values of consecutive types whose encoding begins at a position: parameters, or members of a tuple."""
+    """Yield the values of consecutive types, encoded from a position on.
+
+    The types are those of parameters, or of the members of a tuple.
+    """
     at = start
     for reader in readers:
         yield reader.read(data, start + 2 * data.number(at) if reader.is_dynamic else at)
@@ -211,7 +214,10 @@ def members(data: Data, start: int, readers: Iterable[Reader]) -> Iterator[Value
 
 
 def parameters(text: str, readers: Iterable[Reader]) -> Iterator[Value]:
-    """Yield the values of the parameters that are not indexed, from a log's data. Raises ValueError."""
+    """Yield the values of the parameters that are not indexed, from a log's data.
+
+    Raises ValueError.
+    """
     return members(Data(text), _START, readers)
 
 

@@ -1,4 +1,4 @@
-"""The event ABIs of the most common logs, taken from the standards and contracts that the comments name."""
+"""The event ABIs of the most common logs; comments name the standards and contracts."""
 
 from typing import Final
 

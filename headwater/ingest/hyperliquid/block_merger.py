@@ -87,7 +87,7 @@ ENTITY_GROUPS: Final[tuple[tuple[frozenset[Entity], tuple[Kind, ...]], ...]] = (
 
 
 def groups_for(entities: frozenset[Entity]) -> list[tuple[Kind, ...]]:
-    """Return the kinds of events to read for these entities, in groups that contain the same events."""
+    """Return the kinds of events to read, in groups that contain the same events."""
     needed = [kinds for needs, kinds in ENTITY_GROUPS if needs & entities]
     return [kinds for kinds in needed if not any(set(kinds) < set(others) for others in needed)]
 
@@ -153,7 +153,7 @@ class FolderBlocks:
         self._next, self._count, self.block = after, 1, None
 
     def missing_before(self, number: int) -> range:
-        """Return the numbers of the missing blocks between the last block and the block of this number."""
+        """Return the numbers of the missing blocks between the last block and this one."""
         missing = range(self.cursor.block + 1, number) if self.cursor.block else range(0)
         is_exact = self.folder.form == "block" and self._has_empty_blocks
         return missing if is_exact or len(missing) > MAX_EMPTY_BLOCKS else range(0)
@@ -163,7 +163,10 @@ class FolderBlocks:
         self.reader.advance(self._lines, self._next)
 
     def may_still_receive(self, time_ms: int) -> bool:
-        """Return whether the folder, which has nothing to read now, may still receive the block of this time."""
+        """Return whether the folder may still receive the block of this time.
+
+        The folder has nothing to read now.
+        """
         if self.block is not None or self.reader.now() - self.reader.changed_at() >= FOLDER_IDLE_TIMEOUT_S:
             return False
         return self._newest_ms is None or 0 < time_ms - self._newest_ms < FOLDER_IDLE_TIMEOUT_S * 1000
@@ -195,9 +198,9 @@ class FolderBlocks:
         return bool(self._lines.lines)
 
     def _block(self, at: int) -> tuple[Block | None, int]:
-        """Return a line's block and its time in ms; None for a line without events and without a time.
+        """Return a line's block and its time in ms.
 
-        Raises one of BAD_EVENT_ERRORS.
+        Returns None for a line without events and without a time. Raises one of BAD_EVENT_ERRORS.
         """
         line = self._lines.lines[at]
         if self.folder.kind == "blocks":
@@ -212,7 +215,7 @@ class FolderBlocks:
         return block, time_of(block.events[0])
 
     def _same_block(self) -> tuple[list[msgspec.Raw], int]:
-        """Return the events of all read lines of the current block, and the index of the first line after them."""
+        """Return the read events of the current block, and the index of the first line after."""
         assert self.block is not None
         events, at = list(self.block.events), self._next + 1
         while at < len(self._lines.lines):
@@ -227,7 +230,10 @@ class FolderBlocks:
         return events, at
 
     def _read_more(self) -> bool:
-        """Read more lines after the read ones. Returns False when there are none, or too many were read already."""
+        """Read more lines after the read ones.
+
+        Returns False when there are none, or too many were read already.
+        """
         read = self._lines.lines[self._next :]
         size = 2 * sum(map(len, read))
         if size > MAX_BLOCK_BYTES:
@@ -240,7 +246,10 @@ class FolderBlocks:
         return True
 
     def _may_grow(self, lines: int) -> bool:
-        """Return whether more lines of the last block of a file may be written. `lines` is their number now."""
+        """Return whether more lines of the last block of a file may be written.
+
+        `lines` is their number now.
+        """
         now = time.monotonic()
         if lines != self._last_growth[0]:
             self._last_growth = (lines, now)
@@ -286,7 +295,10 @@ class BlockMerger:
         return min(found, key=lambda folder: folder.time_ms, default=None)
 
     def _take_run(self, folder: FolderBlocks, batch: ConvertedBatch) -> bool:
-        """Take blocks of a folder up to the next block of another folder. Returns False when the folder must wait."""
+        """Take blocks of a folder up to the next block of another folder.
+
+        Returns False when the folder must wait.
+        """
         others = (other.time_ms for other in self._folders if other is not folder and other.block is not None)
         until = min(others, default=math.inf)
         while self._take_block(folder, batch):
@@ -296,7 +308,10 @@ class BlockMerger:
         return False
 
     def _take_block(self, folder: FolderBlocks, batch: ConvertedBatch) -> bool:
-        """Take a folder's current block, unless another folder had it. Returns False when the folder must wait."""
+        """Take a folder's current block, unless another folder had it.
+
+        Returns False when the folder must wait.
+        """
         _, kind, form, rank = folder.folder
         assert folder.block is not None
         if self._coverage[kind].is_taken_from_other(rank, folder.time_ms):
@@ -314,7 +329,10 @@ class BlockMerger:
         return any(other.may_still_receive(folder.time_ms) for other in preferred)
 
     def _convert(self, folder: FolderBlocks, block: Block, batch: ConvertedBatch) -> None:
-        """Convert a block, unless it was taken before, because a restarted node writes some blocks again."""
+        """Convert a block, unless it was taken before.
+
+        A restarted node writes some blocks again.
+        """
         (_, kind, form, rank), cursor, time_ms = folder.folder, folder.cursor, folder.time_ms
         block_key, is_contiguous = block.number or time_ms, True
         if block_key != cursor.block or form == "block":
@@ -334,7 +352,10 @@ class BlockMerger:
             folder.log_errors(batch, known)
 
     def _is_behind_gap(self, folder: FolderBlocks, block: Block, batch: ConvertedBatch) -> bool:
-        """Return whether blocks are missing between a folder's last block and this one. Logs and counts the gap."""
+        """Return whether blocks are missing between a folder's last block and this one.
+
+        Logs and counts the gap.
+        """
         name, kind, _, rank = folder.folder
         missing = range(0) if block.number is None else folder.missing_before(block.number)
         if not missing or self._coverage[kind].newest_if_last(rank) is None:  # another folder may have these blocks
@@ -344,7 +365,10 @@ class BlockMerger:
         return True
 
     def _builds_trades(self, time_ms: int, is_contiguous: bool) -> bool:
-        """Return whether to build trades from the fills of a block. `node_trades` may have contained them already."""
+        """Return whether to build trades from the fills of a block.
+
+        `node_trades` may have contained them already.
+        """
         trades = self._coverage.get("trades")
         if trades is None or trades.is_taken_from_other(FROM_FILLS_RANK, time_ms):
             return False

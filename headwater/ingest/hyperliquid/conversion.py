@@ -76,7 +76,10 @@ class Converter:
         return list(self._unmatched_fills.values())
 
     def add(self, kind: Kind, block: Block, cursor: BlockCursor, batch: ConvertedBatch) -> None:
-        """Add the records of events other than fills. `cursor` counts the earlier events of the block."""
+        """Add the records of events other than fills.
+
+        `cursor` counts the earlier events of the block.
+        """
         self._by_kind[kind](block, cursor, batch)
 
     def add_fills(
@@ -117,7 +120,10 @@ class Converter:
 
 
 def _add_node_trades(block: Block, cursor: BlockCursor, batch: ConvertedBatch) -> None:
-    """Add node trades. Nodes of 2024 wrote each trade once per side; the taker is the side with the newer order."""
+    """Add node trades.
+
+    Nodes of 2024 wrote each trade once per side; the taker is the side with the newer order.
+    """
     found: dict[object, tuple[NodeTrade, msgspec.Raw]] = {}
     for index, event in enumerate(block.events, cursor.events):
         try:
@@ -147,7 +153,10 @@ def _add_blocks(block: Block, _cursor: BlockCursor, batch: ConvertedBatch) -> No
 
 
 def _add_misc_events(block: Block, cursor: BlockCursor, batch: ConvertedBatch) -> None:
-    """Add misc events. Their unique ids consist of the block and the event's index in the block."""
+    """Add misc events.
+
+    Their unique ids consist of the block and the event's index in the block.
+    """
     for index, event in enumerate(block.events, cursor.events):
         try:
             batch.records += records.misc_records(event, block.number, f"{cursor.block}-{index}")

@@ -93,7 +93,10 @@ class _PlainFile:
 
 
 class _CompressedFile:
-    """A compressed file. Reading before the current position decompresses the file again from its beginning."""
+    """A compressed file.
+
+    Reading before the current position decompresses the file again from its beginning.
+    """
 
     is_complete = True
 
@@ -111,7 +114,10 @@ class _CompressedFile:
             raise SetupError(f"The file {self._path} can't be read. {error.detail}") from error
 
     def read(self, size: int, offset: int) -> bytes:
-        """Read bytes. Raises NodeUnavailable when the file is damaged, or not completely written yet."""
+        """Read bytes.
+
+        Raises NodeUnavailable when the file is damaged, or not completely written yet.
+        """
         try:
             if offset < self._at:
                 self.close()
@@ -162,7 +168,10 @@ class _File:
         return self.content.read(min(HEAD_BYTES, self.position.offset), 0)
 
     def peek(self, size: int = READ_BYTES) -> Lines | None:
-        """Return the complete lines after the position, about this many bytes; None if there are none."""
+        """Return the complete lines after the position, about this many bytes.
+
+        Returns None if there are none.
+        """
         while True:
             data = self.content.read(size, self.position.offset)
             end = data.rfind(b"\n") + 1
@@ -265,7 +274,10 @@ class FolderReader:
             return 0.0
 
     def peek(self, size: int = READ_BYTES) -> Lines | None:
-        """Return the next complete lines, about this many bytes, or None. `advance` then marks them as read."""
+        """Return the next complete lines, about this many bytes, or None.
+
+        `advance` then marks them as read.
+        """
         for path in list(self._paths):
             file = self._current(path)
             if file is None:
@@ -291,7 +303,7 @@ class FolderReader:
             self._files.pop(path).content.close()
 
     def _is_done(self, file: _File) -> bool:
-        """Return whether a file is finished: it is compressed, or it is unchanged and a later file has content."""
+        """Return whether a file is finished: compressed, or unchanged with content after it."""
         if file.path != self._paths[0]:
             return False
         return file.content.is_complete or (
@@ -313,7 +325,10 @@ class FolderReader:
         self._paths.remove(file.path)
 
     def _current(self, path: str) -> _File | None:
-        """Return the open file for a path. A file that was replaced is returned until it is read to its end."""
+        """Return the open file for a path.
+
+        A file that was replaced is returned until it is read to its end.
+        """
         file = self._files.get(path) or self._open(path)
         if file is None:
             return None
@@ -362,7 +377,7 @@ class FolderReader:
         return next((found for found in (plain, *packed) if found.exists()), None)
 
     def _find(self, path: str, position: FilePosition) -> _File | None:
-        """Find a file that was read before and now has another name, because it was rotated or compressed."""
+        """Find a file that was rotated or compressed, and so has another name."""
         plain = self.folder / path
         for entry in _entries(plain.parent):
             is_packed = entry.name.removeprefix(plain.name) in COMPRESSED_SUFFIXES
@@ -389,7 +404,10 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _numbered(folder: Path, below: str = "") -> Iterator[str]:
-    """Yield the paths of the node's files, whose names are numbers, without the suffix of compressed files."""
+    """Yield the paths of the node's files, whose names are numbers.
+
+    A suffix for compression is removed.
+    """
     for entry in _entries(folder / below):
         path = f"{below}{entry.name}"
         if entry.is_dir():

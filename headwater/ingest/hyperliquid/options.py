@@ -14,7 +14,7 @@ SOCKET_ENTITIES: Final[tuple[Entity, ...]] = ("trade", "block")
 
 
 class HyperliquidOptions(IngestOptions):
-    """The options of a Hyperliquid ingest, which reads either a node's folder or the WebSocket API.
+    """The options of a Hyperliquid ingest, for a node's folder or the WebSocket API.
 
     Attributes:
         node_data: The folder of a node.

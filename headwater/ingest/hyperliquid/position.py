@@ -120,20 +120,26 @@ class WebSocketPosition(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_node_position(text: bytes | None, name: str) -> NodePosition:
-    """Decode the stored position of an ingest. Raises IngestStopped when another kind of ingest stored it."""
+    """Decode the stored position of an ingest.
+
+    Raises IngestStopped when another kind of ingest stored it.
+    """
     return read_position(text, NodePosition, name) if text else NodePosition()
 
 
 def read_websocket_position(text: bytes | None, name: str) -> WebSocketPosition:
-    """Decode the stored position of an ingest. Raises IngestStopped when another kind of ingest stored it."""
+    """Decode the stored position of an ingest.
+
+    Raises IngestStopped when another kind of ingest stored it.
+    """
     return read_position(text, WebSocketPosition, name) if text else WebSocketPosition()
 
 
 class Coverage:
-    """The folder from which each stretch of time was taken, among folders that hold the same events.
+    """The folder from which each stretch of time was taken.
 
-    Stretches don't overlap, except those of older versions. When there are too many, the oldest ones are joined, and
-    the time between them counts as taken.
+    Several folders may hold the same events. Stretches don't overlap, except those of older versions. When there are
+    too many, the oldest ones are joined, and the time between them counts as taken.
     """
 
     def __init__(self, spans: Iterable[Span] = ()) -> None:
@@ -144,7 +150,7 @@ class Coverage:
         return any(span.first <= time_ms <= span.last for span in self.spans if span.rank != rank)
 
     def newest_if_last(self, rank: int) -> int | None:
-        """Return the time of the newest block if it was taken from the folder of this rank; otherwise None."""
+        """Return the time of the newest block if the folder of this rank has it, else None."""
         return self.spans[-1].last if self.spans and self.spans[-1].rank == rank else None
 
     def newest_of(self, rank: int) -> int | None:
@@ -174,10 +180,10 @@ class Coverage:
 
 
 class SeenBlocks:
-    """The numbers of the blocks that were taken. They are needed because a restarted node writes some blocks again.
+    """The numbers of the blocks that were taken.
 
-    Numbers are kept as ranges. When there are too many, the lowest ranges are joined, and the numbers between them
-    count as taken.
+    They are needed because a restarted node writes some blocks again. Numbers are kept as ranges. When there are too
+    many, the lowest ranges are joined, and the numbers between them count as taken.
     """
 
     def __init__(self, ranges: Sequence[tuple[int, int]] = ()) -> None:

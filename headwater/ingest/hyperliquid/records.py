@@ -1,8 +1,8 @@
-"""Converts the lines of a node to records of the streams. Members that the node wrote keep their bytes.
+"""Converts the lines of a node to records of the streams.
 
-Keys are those of `model.natural_key`, built without parsing the record again. Lines hold one event each, or
-`{local_time, block_time, block_number, events}`. The format is described in the README of hyperliquid-dex/node and of
-the page "L1 data schemas" of Hyperliquid's documentation.
+Members that the node wrote keep their bytes. Keys are those of `model.natural_key`, built without parsing the record
+again. Lines hold one event each, or `{local_time, block_time, block_number, events}`. The format is described in the
+README of hyperliquid-dex/node and of the page "L1 data schemas" of Hyperliquid's documentation.
 """
 
 from collections.abc import Iterator
@@ -60,7 +60,10 @@ class Trade(msgspec.Struct):
 
 
 class FillSide(msgspec.Struct, array_like=True):
-    """One user's side of a trade. `trade` has the time in ms, coin and tid, which both sides have in common."""
+    """One user's side of a trade.
+
+    `trade` has the time in ms, coin and tid, which both sides have in common.
+    """
 
     user: str
     side: Side
@@ -134,7 +137,10 @@ class _TradeSide(msgspec.Struct):
 
 
 class NodeTrade(msgspec.Struct):
-    """A trade that the node wrote itself. `side_info` has the buyer's order, then the seller's order."""
+    """A trade that the node wrote itself.
+
+    `side_info` has the buyer's order, then the seller's order.
+    """
 
     coin: str
     side: Side
@@ -146,7 +152,10 @@ class NodeTrade(msgspec.Struct):
 
     @property
     def identity(self) -> tuple[object, ...] | None:
-        """The identity of a trade, which is the same for both sides. None if the node did not write the orders."""
+        """The identity of a trade, which is the same for both sides.
+
+        None if the node did not write the orders.
+        """
         oids = [side.oid for side in self.side_info]
         return None if None in oids else (self.coin, self.px, self.sz, self.hash, frozenset(oids))
 
@@ -172,7 +181,10 @@ class _ReplicaLine(msgspec.Struct):
 
 
 class BlockRecord(msgspec.Struct):
-    """A record of the stream `block`. `hash` is None in records from a node's files, which don't contain it."""
+    """A record of the stream `block`.
+
+    `hash` is None in records from a node's files, which don't contain it.
+    """
 
     height: int
     blockTime: int  # noqa: N815  # the record's own spelling
@@ -225,9 +237,10 @@ def read_replica_line(line: bytes, path: str, number: int) -> Block:
 
 @lru_cache(maxsize=256)
 def to_ms(time: str) -> int:
-    """Convert a time of the node to milliseconds since 1970: ISO 8601 in UTC, without a zone, up to nanoseconds.
+    """Convert a time of the node to milliseconds since 1970.
 
-    Digits beyond milliseconds are cut off. Raises ValueError.
+    The time is in ISO 8601 in UTC, without a zone, with up to nanoseconds. Digits beyond milliseconds are cut off.
+    Raises ValueError.
     """
     whole = int(datetime.fromisoformat(time[:19]).replace(tzinfo=UTC).timestamp())
     return whole * 1000 + int(time[20:23].ljust(3, "0"))
@@ -248,7 +261,10 @@ def _number(block: int | None) -> bytes:
 
 
 def fill_record(event: msgspec.Raw, block: int | None) -> tuple[StreamRecord, FillSide]:
-    """Convert a fill, `[user, fill]`, to a record and to one side of a trade. Raises one of BAD_EVENT_ERRORS."""
+    """Convert a fill, `[user, fill]`, to a record and to one side of a trade.
+
+    Raises one of BAD_EVENT_ERRORS.
+    """
     user, rest = _PAIR.decode(event)
     decoded, quoted = _FILL.decode(rest), bytes(user)
     if quoted[:1] != b'"':
@@ -276,7 +292,10 @@ def read_node_trade(event: msgspec.Raw) -> NodeTrade:
 
 
 def node_trade_record(trade: NodeTrade, event: msgspec.Raw, block: int | None, trade_index: int) -> StreamRecord:
-    """Convert a trade that the node wrote itself to a record. It has `side_info` with the orders instead of a tid."""
+    """Convert a trade that the node wrote itself to a record.
+
+    It has `side_info` with the orders instead of a tid.
+    """
     time_ms, members = to_ms(trade.time), _MEMBERS.decode(event)
     buyer, seller = trade.side_info
     users = (buyer.user, seller.user)
@@ -300,7 +319,7 @@ def order_record(event: msgspec.Raw, block: int | None) -> StreamRecord:
 
 
 def misc_records(event: msgspec.Raw, block: int | None, unique_id: str) -> list[StreamRecord]:
-    """Convert a misc event to a record, or to several if its funding payments exceed the size of one record.
+    """Convert a misc event to a record, or to several if it has too many funding payments.
 
     Raises one of BAD_EVENT_ERRORS.
     """

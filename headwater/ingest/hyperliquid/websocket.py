@@ -53,7 +53,10 @@ class WebSocketFeed:
         return (self._entity,)
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """See Feed. Raises NodeUnavailable when the connection can't be opened, is closed, or falls silent."""
+        """See Feed.
+
+        Raises NodeUnavailable when the connection can't be opened, is closed, or falls silent.
+        """
         stored = read_websocket_position(position, self._name)
         try:
             with self._cancel_token.run_abandonable(self._connected) as connection:
@@ -95,7 +98,7 @@ class EventDeduplicator:
         self._seen_coins: set[str] = set()
 
     def trades(self, trades: Sequence[WsTrade]) -> list[tuple[WsTrade, int]]:
-        """Return the new trades in order, each with its index among the trades of its coin and time.
+        """Return the new trades in order, each with its index within its coin and time.
 
         A snapshot may begin with the newest trade.
         """
@@ -121,7 +124,10 @@ class EventDeduplicator:
             log.warning("trades may be missing", coin=trade.coin, after_ms=stored.time, before_ms=trade.time)
 
     def _index_if_new(self, trade: WsTrade) -> int | None:
-        """Add a trade, and return its index; None for a repeated one. Trades of a coin arrive in the order of time."""
+        """Add a trade, and return its index; None for a repeated one.
+
+        Trades of a coin arrive in the order of time.
+        """
         newest = self.position.coins.setdefault(trade.coin, CoinPosition(trade.time, []))
         if trade.time > newest.time:
             newest.time, newest.tids = trade.time, []
@@ -169,7 +175,10 @@ class _Session:
         self._answer_by = self._heard_at = self._pinged_at = time.monotonic()
 
     def steps(self) -> Iterator[Step | None]:
-        """Yield steps with new records. When the connection ends, the last records are yielded before the error."""
+        """Yield steps with new records.
+
+        When the connection ends, the last records are yielded before the error.
+        """
         self._begin()
         while True:
             ended = self._gather()
@@ -194,7 +203,10 @@ class _Session:
             self._connection.send(messages.subscribe(kind, coin), text=True)
 
     def _gather(self) -> ConnectionClosed | None:
-        """Read messages for a moment. Returns the error when the connection ended; None while it is open."""
+        """Read messages for a moment.
+
+        Returns the error when the connection ended; None while it is open.
+        """
         until, timeout_s = time.monotonic() + IDLE_YIELD_S, IDLE_YIELD_S
         try:
             while timeout_s >= 0:

@@ -1,4 +1,4 @@
-"""The messages of Hyperliquid's WebSocket API (see "Websocket" and "Subscriptions" of its documentation).
+"""The messages of Hyperliquid's WebSocket API (pages "Websocket" and "Subscriptions").
 
 Blocks of the subscription `explorerBlock` arrive as arrays without a channel.
 """
@@ -110,7 +110,10 @@ def trades(data: msgspec.Raw) -> list[WsTrade]:
 
 
 def confirmed(data: msgspec.Raw) -> tuple[str, str]:
-    """Return the type and coin that `subscriptionResponse` confirms. Raises msgspec.DecodeError."""
+    """Return the type and coin that `subscriptionResponse` confirms.
+
+    Raises msgspec.DecodeError.
+    """
     subscription = _CONFIRMATION.decode(data).subscription
     return subscription.type, subscription.coin
 

@@ -1,4 +1,4 @@
-"""Base58 in Bitcoin's alphabet (draft-msporny-base58), the encoding of keys, signatures and data on Solana."""
+"""Base58 in Bitcoin's alphabet (draft-msporny-base58), as Solana uses it."""
 
 from functools import lru_cache
 from typing import Final

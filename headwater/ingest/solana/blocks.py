@@ -1,7 +1,7 @@
-"""The structure of blocks in JSON: results of `getBlock` with transactionDetails `full`, encoding `json` or `base64`.
+"""The structure of blocks: results of `getBlock` with transactionDetails `full`.
 
-A member that the node did not record is null or absent in JSON, and None in these structs. An empty list says that
-there were none.
+The encoding is `json` or `base64`. A member that the node did not record is null or absent in JSON, and None in these
+structs. An empty list says that there were none.
 """
 
 from collections.abc import Sequence
@@ -84,7 +84,7 @@ class Meta(_Struct):
 
 
 class Header(_Struct):
-    """The division of the account keys: signers come first, and in each part the writable keys come first."""
+    """The division of the account keys: signers first, and in each part writable keys first."""
 
     num_required_signatures: int
     num_readonly_signed_accounts: int
@@ -92,7 +92,7 @@ class Header(_Struct):
 
 
 class TableLookup(_Struct):
-    """The indexes of the addresses that a transaction loads from the lookup table at account_key."""
+    """The indexes of addresses that a transaction loads from the table at account_key."""
 
     account_key: str
     writable_indexes: list[int]
@@ -117,7 +117,10 @@ class JsonTransaction(_Struct):
 
 
 class TransactionEntry(_Struct):
-    """A transaction of a block. Its version is `legacy` or a number; in base64 it is a pair of data and encoding."""
+    """A transaction of a block.
+
+    Its version is `legacy` or a number; in base64 it is a pair of data and encoding.
+    """
 
     transaction: JsonTransaction | tuple[str, str]
     meta: Meta | None = None
@@ -166,7 +169,10 @@ class Instruction(NamedTuple):
 
 
 class DecodedTransaction(NamedTuple):
-    """A transaction, decoded from either encoding. `lookups` is None in a legacy transaction, which can't have any."""
+    """A transaction, decoded from either encoding.
+
+    `lookups` is None in a legacy transaction, which can't have any.
+    """
 
     version: str
     signatures: list[str]
@@ -178,7 +184,10 @@ class DecodedTransaction(NamedTuple):
 
 
 def decode_transaction(entry: TransactionEntry) -> DecodedTransaction | None:
-    """Decode the transaction of an entry; None for a vote. Raises ValueError when the entry can't be decoded."""
+    """Decode the transaction of an entry; None for a vote.
+
+    Raises ValueError when the entry can't be decoded.
+    """
     if isinstance(entry.transaction, tuple):
         from headwater.ingest.solana.wire import decode_wire  # needs an extra of the package
 

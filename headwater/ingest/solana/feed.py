@@ -206,7 +206,10 @@ class _BlockWalk:
             raise NodeUnavailable(f"The node's block of slot {slot} can't be read: {error}.") from error
 
     def _verify_end_of_range(self) -> None:
-        """Verify the end of a range: the parent of the first block after it proves that no block is missing."""
+        """Verify the end of a range by the parent of the first block after it.
+
+        It proves that no block is missing.
+        """
         assert self._options.to_slot is not None
         next_slot = self._rpc.first_slot_from(self._options.to_slot + 1)
         if next_slot is None:
@@ -222,7 +225,10 @@ def _has_result(block: "Future[Block]") -> bool:
 
 
 def open_solana(options: IngestOptions, _: object, stop: Event) -> SolanaFeed:
-    """Return the feed of an ingest of this kind. Raises SetupError when the encoding needs a missing extra."""
+    """Return the feed of an ingest of this kind.
+
+    Raises SetupError when the encoding needs a missing extra.
+    """
     assert isinstance(options, SolanaOptions)
     if options.encoding == "base64":
         require_extra("solana", "solders", "The encoding base64")

@@ -33,7 +33,10 @@ Json = dict[str, Any]
 
 
 def records(block: Block, slot: int, chain_name: str) -> Iterator[StreamRecord]:
-    """Yield a record for each transaction of a block except votes. Raises ValueError when one can't be converted."""
+    """Yield a record for each transaction of a block except votes.
+
+    Raises ValueError when one can't be converted.
+    """
     about = {
         "block_slot": slot,
         "block_height": block.block_height,
@@ -144,7 +147,10 @@ class _Transaction:
         return {key: after - before for key, before, after in balances if after != before}
 
     def _instructions(self) -> tuple[list[Json], list[Json] | None]:
-        """Return the transaction's instructions, and the inner instructions; None if these were not recorded."""
+        """Return the transaction's instructions, and the inner instructions.
+
+        Returns None if these were not recorded.
+        """
         recorded = self._meta.inner_instructions
         groups = {group.index: group.instructions for group in recorded or ()}
         outer: list[Json] = []
@@ -200,7 +206,10 @@ def _lookups(lookups: Sequence[TableLookup] | None) -> list[Json] | None:
 
 
 def _mapping(balances: Sequence[Json] | None, name: str, value: str) -> Json | None:
-    """Return a mapping from one member of token balances to another; None if not all balances were recorded."""
+    """Return a mapping from one member of token balances to another.
+
+    Returns None if not all balances were recorded.
+    """
     return None if balances is None else {one[name]: one[value] for one in balances}
 
 

@@ -57,11 +57,17 @@ class Rpc:
         self._node.close()
 
     def newest(self) -> int:
-        """Return the newest slot of the commitment. Raises NodeUnavailable, IngestStopped, like all methods."""
+        """Return the newest slot of the commitment.
+
+        Raises NodeUnavailable, IngestStopped, like all methods.
+        """
         return self._ask(_SLOT, "getSlot", self._commitment)
 
     def slots(self, first: int, last: int) -> list[int]:
-        """Return the slots of a range, both ends included, that have a block. A lagging node omits the newest ones."""
+        """Return the slots of a range, both ends included, that have a block.
+
+        A lagging node omits the newest ones.
+        """
         return self._ask(_SLOTS, "getBlocks", first, last, self._commitment)
 
     def first_slot_from(self, first: int) -> int | None:

@@ -1,4 +1,7 @@
-"""Decodes transactions in the wire format, which the encoding `base64` has. Needs the extra `solana`."""
+"""Decodes transactions in the wire format, which the encoding `base64` has.
+
+Needs the extra `solana`.
+"""
 
 import base64
 

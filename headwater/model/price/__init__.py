@@ -1,4 +1,4 @@
-"""Token prices: the state into which the ticks of a token are folded, and the statistics of a state.
+"""Token prices: the state that the ticks of a token are folded into, and its statistics.
 
 A tick is one trade: (time in ms since the epoch, order among the trades of one time, price in USD). All results depend
 only on the set of ticks, never on their order of arrival or on repetitions. docs/prices.md defines every figure.

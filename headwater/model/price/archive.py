@@ -46,7 +46,10 @@ ArchiveKey: TypeAlias = tuple[bytes, TimeBucket]
 
 @dataclass(frozen=True, slots=True)
 class ArchivedTicks:
-    """The archived ticks of one bucket. Its methods raise PriceStateUnreadable when the data is truncated."""
+    """The archived ticks of one bucket.
+
+    Its methods raise PriceStateUnreadable when the data is truncated.
+    """
 
     bucket: TimeBucket
     data: bytes
@@ -71,7 +74,10 @@ class ArchivedTicks:
 
 
 def encode(bucket: TimeBucket, ticks: Iterable[Tick]) -> bytes:
-    """Encode ticks, given in any order. Of several ticks with the same time and band, only the last is kept."""
+    """Encode ticks, given in any order.
+
+    Of several ticks with the same time and band, only the last is kept.
+    """
     last: dict[tuple[int, int], Tick] = {}
     for tick in ticks:
         time_and_band = tick[0], band_of(tick[2])

@@ -1,4 +1,4 @@
-"""The ticks of one token whose prices lie within a factor of two: [2^(b-1), 2^b) for the band b."""
+"""The ticks of one token with prices in [2^(b-1), 2^b), which is the band b."""
 
 from array import array
 from bisect import bisect_left
@@ -74,7 +74,10 @@ class Band:
         return sum(map(int.bit_count, self.minutes))
 
     def append(self, time: int, order: int, price: float) -> None:
-        """Add a tick that is newer than all others. This is the common case, so the calls in it are inlined."""
+        """Add a tick that is newer than all others.
+
+        This is the common case, so the calls in it are inlined.
+        """
         recent = self.recent
         recent.times.append(time)
         recent.orders.append(order)
@@ -153,14 +156,20 @@ class Band:
         return (self.lows.prices[at], -self.highs.prices[self.highs.count_until(time)]) if at < len(self.lows) else None
 
     def last_until(self, time: int) -> Tick | None:
-        """Return the last tick of the state at or before a time. Later ticks of the same hour may be archived."""
+        """Return the last tick of the state at or before a time.
+
+        Later ticks of the same hour may be archived.
+        """
         for series in (self.recent, self.closes):
             if count := series.count_until(time):
                 return series[count - 1]
         return None
 
     def first_after(self, tick: Tick) -> Tick | None:
-        """Return the first tick of the state after a tick. Earlier ticks, from before `recent`, may be archived."""
+        """Return the first tick of the state after a tick.
+
+        Earlier ticks, from before `recent`, may be archived.
+        """
         found = [first for series in (self.recent, self.closes) if (first := series.first_after(tick))]
         return min(found, default=None)
 
@@ -223,7 +232,10 @@ def _keep_lowest(queue: Series, time: int, order: int, price: float) -> None:
 
 
 def _keep_last(series: Series, time: int, order: int, price: float) -> None:
-    """Insert a tick, unless there is a later one with the same time. It replaces an earlier one with the same time."""
+    """Insert a tick, unless there is a later one with the same time.
+
+    It replaces an earlier one with the same time.
+    """
     at, tick = series.count_before(time), (time, order, price)
     end = series.count_until(time)
     if at == end or series[at] < tick:

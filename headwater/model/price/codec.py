@@ -75,7 +75,10 @@ def encode(state: TokenState) -> bytes:
 
 
 def is_single_band(data: bytes) -> bool:
-    """Whether an encoded state is complete, and has a single band, no minute_hours, no ticks ahead and no address."""
+    """Whether an encoded state is complete and simple enough for fast evaluation.
+
+    It has a single band, no minute_hours, no ticks ahead and no address.
+    """
     if len(data) < len(EMPTY_STATE) or not data.startswith(_SINGLE_BAND_HEAD) or data[_ADDRESS_LENGTH] != b"\0\0":
         return False
     _, *counts = BAND_HEAD.unpack_from(data, len(EMPTY_STATE) - BAND_HEAD.size)
@@ -83,7 +86,10 @@ def is_single_band(data: bytes) -> bool:
 
 
 def columns_size(counts: Sequence[int]) -> int:
-    """Return the size of a band's columns in bytes. `counts` has the lengths in the band's head."""
+    """Return the size of a band's columns in bytes.
+
+    `counts` has the lengths in the band's head.
+    """
     return 24 * sum(counts[:4]) + 16 * counts[4]
 
 
@@ -115,7 +121,10 @@ def decode(data: bytes) -> TokenState:
 
 
 def decode_head(data: bytes) -> Head:
-    """Decode the head of a state, and check that the state is complete. Raises PriceStateUnreadable."""
+    """Decode the head of a state, and check that the state is complete.
+
+    Raises PriceStateUnreadable.
+    """
     if data[:1] != bytes([FORMAT]):
         raise PriceStateUnreadable
     try:

@@ -20,7 +20,10 @@ QUOTE_STALE_MS = HOUR_MS
 
 
 class QuotePrices(NamedTuple):
-    """The prices of a quote token at several times. A price is valid only where `is_known` is true."""
+    """The prices of a quote token at several times.
+
+    A price is valid only where `is_known` is true.
+    """
 
     usd: FloatArray
     is_known: BoolArray
@@ -50,7 +53,7 @@ NO_HISTORY = QuoteHistory(np.array([], np.int64), np.array([]))
 
 
 def history_buckets(state: TokenState, times: Int64Array) -> list[TimeBucket]:
-    """Return the archived buckets that are needed, in addition to the state, for prices at these times."""
+    """Return the archived buckets that prices at these times need in addition to the state."""
     minutes = np.unique(times[times < state.recent_start] // MINUTE_MS).tolist()
     found = (bucket for minute in minutes for bucket in base_buckets(state, minute * MINUTE_MS, state.bands.keys()))
     return [*dict.fromkeys(found)]

@@ -67,7 +67,7 @@ class UnsettledTicks(NamedTuple):
         return PricedTicks(self.mint, self.rows[is_priced], usd[is_priced], quote.is_stale[is_priced])
 
     def split_by_arrival(self, until: int, now: int) -> "tuple[UnsettledTicks, UnsettledTicks]":
-        """Split the ticks into those that arrived until a time and are not in the future, and the others."""
+        """Split the ticks into those that arrived until a time and are not ahead, and the others."""
         is_old: BoolArray = (self.rows["arrival"] <= until) & (self.rows["time"] <= now)
         return self._replace(rows=self.rows[is_old]), self._replace(rows=self.rows[~is_old])
 
@@ -160,9 +160,9 @@ def encode_entries(values: Sequence[bytes], arrival: int) -> bytes:
 
 
 def read_unsettled(entries: bytes) -> list[UnsettledTicks]:
-    """Decode entries, grouped by quote token and mint. A tick that was written twice is returned twice.
+    """Decode entries, grouped by quote token and mint.
 
-    Raises PriceStateUnreadable when the entries are truncated.
+    A tick that was written twice is returned twice. Raises PriceStateUnreadable when the entries are truncated.
     """
     if not entries:
         return []
@@ -183,7 +183,9 @@ def read_unsettled(entries: bytes) -> list[UnsettledTicks]:
 
 
 def settle(known: QuotedState, histories: Mapping[bytes, QuoteHistory], until: int, now: int) -> SettleResult:
-    """Settle the ticks that arrived until a time. Ticks without a quote price are dropped and counted.
+    """Settle the ticks that arrived until a time.
+
+    Ticks without a quote price are dropped and counted.
 
     `histories` has the price histories of all quote tokens of these ticks, by address.
     """

@@ -38,7 +38,7 @@ class Ticks(NamedTuple):
         return Ticks(*(np.where(is_other, theirs, ours) for ours, theirs in zip(self, other, strict=True)))
 
     def is_after(self, other: "Ticks") -> BoolArray:
-        """Return for each token whether the tick is later than the other one, by time, order and price."""
+        """Return whether each tick is later than the other one, by time, order and price."""
         by_price = (self.orders == other.orders) & (self.prices > other.prices)
         by_order = (self.times == other.times) & ((self.orders > other.orders) | by_price)
         is_after: BoolArray = (self.times > other.times) | by_order
@@ -46,7 +46,7 @@ class Ticks(NamedTuple):
 
 
 class _States:
-    """The encoded states of all tokens, concatenated as words of eight bytes. codec.py describes the layout."""
+    """The encoded states of all tokens as words of eight bytes; codec.py has the layout."""
 
     def __init__(self, states: Sequence[bytes]) -> None:
         self.words = np.frombuffer(b"".join(states), np.int64)
@@ -64,9 +64,9 @@ class _States:
         self.has_ticks = self.counts[2] + self.counts[3] > 0
 
     def until(self, *times: int) -> "list[Int64Array]":
-        """Return for each time and each series (lows, highs, recent, closes) the number of ticks at or before the time.
+        """Return for each time the number of ticks at or before it in each series.
 
-        All numbers are found by one binary search.
+        The series are lows, highs, recent and closes. All numbers are found by one binary search.
         """
         shape = (len(times), *self.counts.shape)
         low, high = np.zeros(shape, np.int64), np.broadcast_to(self.counts, shape).copy()
@@ -87,7 +87,7 @@ class _States:
         return np.where(is_there, self.doubles[at], missing)
 
     def last(self, until: Int64Array) -> Ticks:
-        """Return the last tick when only the first `until` ticks of each series count: a recent tick, else a close."""
+        """Return the last of the first `until` ticks of each series: a recent tick, else a close."""
         is_recent = until[2] > 0
         count, start, number = (np.where(is_recent, some[2], some[3]) for some in (self.counts, self.starts, until))
         is_there = number > 0
@@ -116,7 +116,10 @@ class _Tails:
         self._some = self._starts[self.is_there]
 
     def reduced(self, reduce: np.ufunc, column: NDArray[Any], missing: Any) -> NDArray[Any]:
-        """Reduce a column of the ticks to one value for each token; `missing` for a token without ticks."""
+        """Reduce a column of the ticks to one value for each token.
+
+        A token without ticks has the value `missing`.
+        """
         found = np.full(len(self.counts), missing, np.asarray(column).dtype)
         if len(self._some):
             found[self.is_there] = reduce.reduceat(column, self._some)
@@ -156,7 +159,10 @@ class _TokenColumns:
         return self.states.last(self.states.counts).or_later(self.tails.last(now))
 
     def base(self, start: int, until: "Int64Array") -> Ticks:
-        """Return the last ticks at or before a time. `until` has the numbers of the states' ticks at or before it."""
+        """Return the last ticks at or before a time.
+
+        `until` has the numbers of the states' ticks at or before it.
+        """
         base = self.states.last(until).or_later(self.tails.last(start))
         return base.or_later(self._archived) if start == self._day else base
 
@@ -201,7 +207,10 @@ class _TokenColumns:
 
 
 class _Evaluation:
-    """One evaluation of many tokens. `hour` is the start of the hour that contains the moment one day ago."""
+    """One evaluation of many tokens.
+
+    `hour` is the start of the hour that contains the moment one day ago.
+    """
 
     def __init__(self, columns: Sequence[Sequence[TokenParts]], hour: int, now: int) -> None:
         self._day, self._hour, self._now = now - DAY, now - HOUR, now

@@ -75,7 +75,10 @@ class TokenState:
 
     @property
     def horizon(self) -> int:
-        """The start of the period that counts. Ticks before it are ignored, except for the last one."""
+        """The start of the period that counts.
+
+        Ticks before it are ignored, except for the last one.
+        """
         return horizon_of(self.window_start)
 
     def fold(self, tick: PricedTick, now: int) -> None:
@@ -106,7 +109,10 @@ class TokenState:
             band.drop_before(self.horizon)
 
     def fold_all(self, ticks: Iterable[PricedTick], now: int) -> None:
-        """Fold ticks, given in any order. Ticks that are newer than the state are folded together, band by band."""
+        """Fold ticks, given in any order.
+
+        Ticks that are newer than the state are folded together, band by band.
+        """
         ordered = sorted(ticks)
         start = 0 if self.newest is None else bisect_right(ordered, self.newest[0], key=itemgetter(0))
         end = bisect_right(ordered, now, lo=start, key=itemgetter(0))
@@ -150,7 +156,7 @@ class TokenState:
             self._archive_before(recent_start)
 
     def _advance_window(self, window_start: int) -> None:
-        """Advance the recent window: archive the ticks before it, and drop everything before the horizon."""
+        """Advance the recent window: archive earlier ticks, and drop those before the horizon."""
         self.set_window_start(window_start)
         self._archive_before(max(window_start, self.recent_start))
         horizon = self.horizon

@@ -22,7 +22,9 @@ ESTABLISHED_SHARE = 100
 
 
 class Stats(NamedTuple):
-    """The statistics of a token. Prices are in USD, changes in percent; None where there was no price before.
+    """The statistics of a token.
+
+    Prices are in USD, changes in percent; None where there was no price before.
 
     Attributes:
         mint: The address as on chain; empty where that is in lower case.
@@ -65,7 +67,10 @@ class BandFigures(Protocol):
 
 
 class EvaluableState(Protocol):
-    """A state of a token that can be evaluated; see TokenState. StateView in view.py implements it too."""
+    """A state of a token that can be evaluated; see TokenState.
+
+    StateView in view.py implements it too.
+    """
 
     @property
     def newest(self) -> PricedTick | None: ...
@@ -137,7 +142,7 @@ def base_buckets(state: EvaluableState, start: int, band_numbers: Collection[int
 
 
 def _held_buckets(state: EvaluableState, latest: Tick, rejected: Collection[int]) -> Iterator[TimeBucket]:
-    """Yield the buckets that may contain the first tick of a rejected band after the latest accepted tick."""
+    """Yield the buckets that may contain the first rejected tick after the accepted ones."""
     start, minute = TimeBucket.of_minute(latest[0])
     for hour in range(start, state.recent_start, HOUR):
         mask = _minute_mask(state, hour, rejected)
@@ -165,7 +170,9 @@ def _minute_mask(state: EvaluableState, hour: int, band_numbers: Collection[int]
 def evaluate(
     state: EvaluableState, now: int, archived: Collection[ArchivedTicks] = (), *, filter_outliers: bool = True
 ) -> Stats | None:
-    """Return the statistics at a time; None without ticks. A time before the newest tick is replaced by that tick's.
+    """Return the statistics at a time; None without ticks.
+
+    A time before the newest tick is replaced by that tick's.
 
     `archived` has the archived ticks of the needed buckets. With `filter_outliers`, the prices of bands that are not
     accepted are left out.
@@ -203,9 +210,9 @@ def _latest(state: EvaluableState, band_numbers: Iterable[int]) -> Tick:
 def _held_since(
     state: EvaluableState, band_numbers: Collection[int], latest: Tick, archived: Iterable[ArchivedTicks]
 ) -> int | None:
-    """Return the time of the first tick after the latest accepted tick; None when there is none.
+    """Return the time of the first tick after the latest accepted tick.
 
-    Such a tick is always in a rejected band.
+    Returns None when there is none. Such a tick is always in a rejected band.
     """
     rejected = state.bands.keys() - band_numbers
     if max([state.bands[number].last for number in rejected]) < latest:
@@ -226,7 +233,10 @@ def _now(state: EvaluableState, now: int) -> int:
 
 
 def _extremes(bands: Sequence[BandFigures], start: int, latest: float) -> Extremes:
-    """Return the lowest and the highest price after `start`; the latest price when there was no trade."""
+    """Return the lowest and the highest price after `start`.
+
+    Without a trade, both are the latest price.
+    """
     if len(bands) == 1:  # a shortcut: most tokens have a single band
         return bands[0].extremes_after(start) or (latest, latest)
     found = [extremes for band in bands if (extremes := band.extremes_after(start)) is not None]

@@ -1,4 +1,4 @@
-"""The tail of a token: ticks that were appended after the stored state and are folded into it later.
+"""The tail of a token: ticks after the stored state, which are folded into it later.
 
 A tail is a sequence of values of the ticks topic. Each is prefixed by its length in one byte.
 """

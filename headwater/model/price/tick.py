@@ -1,4 +1,4 @@
-"""Converts ticks: from the records of pipelines to the records of the ticks topic, and from these to PricedTick.
+"""Converts ticks: records of pipelines to records of the ticks topic, and to PricedTick.
 
 On the topic, the key is `<chain>:<address in lower case>`, and the partition follows from the key. The value is 25
 bytes (time, order, price, decimals; little-endian), followed by the on-chain address if that is not in lower case.
@@ -67,9 +67,9 @@ _decode = msgspec.json.Decoder(_Record).decode
 
 
 def token_key(chain: str, address: str) -> str:
-    """Return the key of a token: chain and address in lower case, since addresses are matched case-insensitively.
+    """Return the key of a token: chain and address in lower case.
 
-    Chain names contain no colon.
+    Addresses are matched case-insensitively. Chain names contain no colon.
     """
     return f"{chain}:{address}".lower()
 
@@ -85,7 +85,7 @@ def is_quoted(key: bytes) -> bool:
 
 
 def quote_key(key: bytes, quote: bytes) -> bytes:
-    """Return the key of a quote token: the chain of `key`, and the address `quote`, which is in lower case."""
+    """Return the key of a quote token: the chain of `key`, and the lower-case `quote`."""
     return key[: key.index(b":") + 1] + quote
 
 
@@ -175,7 +175,10 @@ def _chain(given: Any) -> str:
 
 
 def _address(member: str, given: Any) -> str:
-    """Return an address as on chain. Hexadecimal addresses, which may be in any case, are converted to lower case."""
+    """Return an address as on chain.
+
+    Hexadecimal addresses, which may be in any case, are converted to lower case.
+    """
     address = _name(member, given)
     return address.lower() if address[:2] in ("0x", "0X") else address
 
@@ -237,10 +240,16 @@ def _time(given: Any, now: int) -> int:
 
 
 def _is_too_short(number: Any) -> bool:
-    """Whether a number is too small for a timestamp: 20260102 is a date rather than a second of 1970."""
+    """Whether a number is too small for a timestamp, as 20260102 is.
+
+    It is a date rather than a second of 1970.
+    """
     return isinstance(number, int | float) and abs(number) < MIN_TIMESTAMP
 
 
 def _is_decimal(text: str) -> bool:
-    """Whether a string is a decimal number: ASCII digits with at most one point, and an optional sign and exponent."""
+    """Whether a string is a decimal number.
+
+    It has ASCII digits, at most one point, and an optional sign and exponent.
+    """
     return _DECIMAL.fullmatch(text) is not None

@@ -232,14 +232,17 @@ def merged(states: Sequence[EvaluableState]) -> EvaluableState:
 
 
 def read_at(data: bytes | None, tail: bytes | None, now: int) -> EvaluableState:
-    """Return the state of a token at a time, from its encoded state and its tail. Raises PriceStateUnreadable."""
+    """Return the state of a token at a time, from its encoded state and its tail.
+
+    Raises PriceStateUnreadable.
+    """
     return view_of(data, unpack(tail) if tail else [], now)
 
 
 def view_of(data: bytes | None, ticks: Iterable[PricedTick], now: int) -> EvaluableState:
-    """Return the state of a token at a time, from its encoded state and later ticks, given in any order.
+    """Return the state of a token at a time, from its encoded state and later ticks.
 
-    Raises PriceStateUnreadable.
+    The ticks may have any order. Raises PriceStateUnreadable.
     """
     ticks = sorted(ticks)
     head = decode_head(data) if data else _NO_HEAD

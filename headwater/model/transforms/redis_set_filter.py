@@ -1,4 +1,7 @@
-"""Configuration of the transform `redis_set_filter`. See transforms/redis_set_filter.py for what it does."""
+"""Configuration of the transform `redis_set_filter`.
+
+See transforms/redis_set_filter.py for what it does.
+"""
 
 from typing import Annotated, Literal
 

@@ -19,5 +19,8 @@ _SUFFIXES: Final = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": 
 
 
 def format_of(path: Path) -> str:
-    """Return the format by the file's suffix, without that of the compression; JSON lines for an unknown suffix."""
+    """Return the format by the file's suffix, without that of the compression.
+
+    An unknown suffix means JSON lines.
+    """
     return next((_SUFFIXES[suffix] for suffix in reversed(path.suffixes) if suffix in _SUFFIXES), "jsonl")

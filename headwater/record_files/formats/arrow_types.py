@@ -1,4 +1,7 @@
-"""Converts values of Arrow types to JSON. The stream's fields decide where JSON has several forms for a value."""
+"""Converts values of Arrow types to JSON.
+
+The stream's fields decide where JSON has several forms for a value.
+"""
 
 import math
 import re
@@ -25,7 +28,7 @@ _UNITS: Final = ((10**11, "s"), (10**14, "ms"), (10**17, "us"))
 
 
 class Member(NamedTuple):
-    """The member to which a column's values are converted: its JSON Schema type and its example value."""
+    """The member to which a column is converted: its JSON Schema type and its example."""
 
     type: str | None
     example: Any
@@ -171,7 +174,10 @@ def _binary(kind: Any, member: Member) -> Convert:
 
 
 def _float(_kind: Any, member: Member) -> Convert:
-    """Convert floats; NaN and infinities become null. Programs without nullable integers write integers as floats."""
+    """Convert floats; NaN and infinities become null.
+
+    Programs without nullable integers write integers as floats.
+    """
     as_text = _epoch_text(member) if member.is_time_text else _float_text
     makers: Mapping[str | None, Convert] = {"integer": _whole, "string": as_text, "boolean": _flag}
     convert = makers.get(member.type, _same)
@@ -214,7 +220,10 @@ def _utc_text(member: Member) -> Callable[[int], str]:
 
 
 def _time_text(nanoseconds: int, digits: int) -> str:
-    """Return ISO 8601 text with as many digits of the second as needed, in groups of three, and at least `digits`."""
+    """Return ISO 8601 text with as many digits of the second as needed.
+
+    The digits are in groups of three, and at least `digits`.
+    """
     seconds, rest = divmod(nanoseconds, 10**9)
     fraction = f"{rest:09}"
     needed = next((n for n in (0, 3, 6) if not fraction[n:].strip("0")), 9)
@@ -264,7 +273,10 @@ def _map(kind: Any, _member: Member) -> Convert:
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object. Raises ValueError for a repeated key, because an object would lose a value."""
+    """Return an object.
+
+    Raises ValueError for a repeated key, because an object would lose a value.
+    """
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]

@@ -27,7 +27,10 @@ DEFAULT_DIALECT = Dialect()
 
 
 class Reader(Protocol):
-    """Reads the records of one file once. Raises OSError, EOFError or ValueError when the file is damaged."""
+    """Reads the records of one file once.
+
+    Raises OSError, EOFError or ValueError when the file is damaged.
+    """
 
     @property
     def number_unit(self) -> str:
@@ -47,7 +50,10 @@ The entity's fields determine the types of columns; without an entity all values
 
 
 def require_known_column(names: list[str], entity: Entity | None) -> None:
-    """Raise ValueError when no column is a member of the stream, because the file or its delimiter is a wrong one."""
+    """Raise ValueError when no column is a member of the stream.
+
+    The file or its delimiter is wrong then.
+    """
     if entity is None or not names or any(name in entity.fields for name in names):
         return
     columns = ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")

@@ -1,4 +1,4 @@
-"""Decompresses gzip, bzip2, xz, Zstandard and LZ4 files, which are recognised by their first bytes."""
+"""Decompresses gzip, bzip2, xz, Zstandard and LZ4 files, recognised by their first bytes."""
 
 import bz2
 import gzip
@@ -101,7 +101,10 @@ class DecompressedFile(io.RawIOBase):
 
 
 def decompressed(file: BufferedReader) -> BinaryIO:
-    """Open the decompressed content of a file. Raises SetupError when pyarrow is needed and not installed."""
+    """Open the decompressed content of a file.
+
+    Raises SetupError when pyarrow is needed and not installed.
+    """
     _skip_frames(file)
     start = file.peek(_LONGEST_MAGIC)
     for magic, unpack in _OPENERS.items():

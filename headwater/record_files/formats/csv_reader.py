@@ -13,7 +13,10 @@ from headwater.record_files.formats.text_columns import ToJson, encode, to_json,
 
 
 class CsvReader:
-    """Implements formats.base.Reader. An empty field is null, and so are the dialect's null texts."""
+    """Implements formats.base.Reader.
+
+    An empty field is null, and so are the dialect's null texts.
+    """
 
     number_unit = "line"
 
@@ -45,7 +48,10 @@ class CsvReader:
                 self._on_bad_record(self._rows.line_num, _reason(error, row, names, converters))
 
     def _header(self) -> list[str]:
-        """Read the names of the columns. Raises ValueError when they don't fit the stream's records."""
+        """Read the names of the columns.
+
+        Raises ValueError when they don't fit the stream's records.
+        """
         names = next(self._rows, [])
         if len(set(names)) < len(names):
             raise ValueError("the header names a column twice")

@@ -40,7 +40,10 @@ def type_of(example: Any) -> str | None:
 
 
 def to_json(type_: str | None) -> ToJson:
-    """Return the converter for a member of this type; None for an unknown type, for which text becomes a string."""
+    """Return the converter for a member of this type.
+
+    Returns None for an unknown type, for which text becomes a string.
+    """
     return encode if type_ is None else _BY_TYPE[type_]
 
 
@@ -72,7 +75,10 @@ def _boolean(text: str) -> bytes:
 
 
 def _list(text: str) -> bytes:
-    """Convert a list: JSON, a PostgreSQL array, or members separated by commas, as ethereum-etl writes `topics`."""
+    """Convert a list: JSON, a PostgreSQL array, or members separated by commas.
+
+    ethereum-etl writes `topics` with commas.
+    """
     if text.startswith("["):
         return _container(text, "[")
     if text.startswith("{"):
@@ -81,7 +87,9 @@ def _list(text: str) -> bytes:
 
 
 def _postgres_array(text: str) -> list[str | None]:
-    """Return the members of a one-dimensional array in PostgreSQL's form: `{a,"b c",NULL}`. Raises ValueError.
+    """Return the members of a one-dimensional array in PostgreSQL's form: `{a,"b c",NULL}`.
+
+    Raises ValueError.
 
     Source: PostgreSQL's documentation, section 8.15.6.
     """

@@ -1,4 +1,4 @@
-"""Computes the reachability of expressions: which objects that survive between records their values may reach."""
+"""Computes which objects that survive between records the values of expressions reach."""
 
 import re
 from typing import Final
@@ -33,7 +33,10 @@ class ReachabilityEvaluator:
         self._memo.clear()
 
     def of(self, node: Node | None, at_load: bool) -> Reachability:
-        """Return the reachability of an expression's value. Raises MayKeepState when the value can't be tracked."""
+        """Return the reachability of an expression's value.
+
+        Raises MayKeepState when the value can't be tracked.
+        """
         if node is None or node.type in PRIMITIVES:
             return NOTHING
         found = self._memo.get(node.id)
@@ -254,7 +257,10 @@ class ReachabilityEvaluator:
         return ANYTHING if owner.deep >= ANYTHING.deep else NOTHING
 
     def _require_no_allocating_call(self, name: str, node: Node, at_load: bool) -> None:
-        """Raise MayKeepState for a call at load time that may create objects, which the analysis does not track."""
+        """Raise MayKeepState for a call at load time that may create objects.
+
+        The analysis does not track these objects.
+        """
         if not at_load or not self.makes_objects:
             return
         named = any(each.type == "identifier" and self._facts.callee(each) for each in self._facts.arguments(node))
@@ -282,13 +288,19 @@ class ReachabilityEvaluator:
         return join((owner, given)).in_surviving_object() if part.deep or given.deep else NOTHING
 
     def _call_unknown(self, callee: Reachability, node: Node, at_load: bool) -> Reachability:
-        """Return the reachability of a call of an unknown function, which may be any function of the script."""
+        """Return the reachability of a call of an unknown function.
+
+        It may be any function of the script.
+        """
         if at_load or self._arguments_reach(node, at_load).deep:
             raise MayKeepState
         return ANYTHING if callee.deep else NOTHING
 
     def _pass_to_callbacks(self, name: str, node: Node, value: Reachability) -> Reachability:
-        """Pass the operand of a built-in function to its callbacks. Returns the reachability of their results."""
+        """Pass the operand of a built-in function to its callbacks.
+
+        Returns the reachability of their results.
+        """
         returned = []
         for number, given in enumerate(self._facts.arguments(node)):
             function = self._facts.callee(given)

@@ -1,4 +1,4 @@
-"""Collects facts about a script: the meaning of its names, the values that they may hold, and function results."""
+"""Collects facts about a script: its names, their possible values, and function results."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -85,7 +85,10 @@ class Facts:
         return [] if arguments is None else [each for each in arguments.named_children if each.type != "comment"]
 
     def callee(self, node: Node) -> Node | None:
-        """Return the function of the script to which an expression refers; None if that is not certain."""
+        """Return the function of the script to which an expression refers.
+
+        Returns None if that is not certain.
+        """
         while node.type == "parenthesized_expression" and node.named_children:
             node = node.named_children[-1]
         if node.type in FUNCTIONS:
@@ -123,7 +126,10 @@ class Facts:
         return frozenset(names)
 
     def _name_of_method(self, name: Node | None) -> str:
-        """Return a name as it is written, or the name of a symbol. Raises MayKeepState for a computed name."""
+        """Return a name as it is written, or the name of a symbol.
+
+        Raises MayKeepState for a computed name.
+        """
         text = "\\" if name is None else self.text_of(name)
         if "\\" in text or (text.startswith("[") and not text[1:].lstrip().startswith("Symbol.")):
             raise MayKeepState
@@ -141,7 +147,7 @@ class Facts:
         return ""
 
     def _may_become_method(self, node: Node) -> bool:
-        """Return whether an array may be an entry for `Object.fromEntries` whose value is a function."""
+        """Return whether an array may be an `Object.fromEntries` entry with a function."""
         if b"fromEntries" not in self._script.source:
             return False
         return any(self._may_be_function(each) for each in node.named_children)

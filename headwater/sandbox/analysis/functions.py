@@ -67,7 +67,10 @@ def _declared(statement: Node) -> Iterator[tuple[str, Node]]:
 
 
 def _assigned(statement: Node) -> Iterator[tuple[str, Node]]:
-    """Yield the names and values of assignments such as `module.exports = f` and `exports.process = f`."""
+    """Yield names and values of assignments such as `module.exports = f`.
+
+    `exports.process = f` is another form.
+    """
     assignment = statement.named_children[0] if statement.named_children else None
     if assignment is None or assignment.type != "assignment_expression":
         return

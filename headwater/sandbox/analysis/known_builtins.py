@@ -1,4 +1,4 @@
-"""Built-in functions and objects, grouped by their effect on arguments and on the object that they belong to."""
+"""Built-in functions and objects, grouped by their effect on arguments and receiver."""
 
 from typing import Final
 

@@ -1,6 +1,7 @@
-"""Converts ES and CommonJS modules to scripts. The remaining source keeps its line and column numbers.
+"""Converts ES and CommonJS modules to scripts.
 
-A generated script begins with an added line, which the harness recognises and does not count.
+The remaining source keeps its line and column numbers. A generated script begins with an added line, which the harness
+recognises and does not count.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,7 +38,7 @@ def is_module(script: Script) -> bool:
 
 
 def from_common_js(script: Script) -> str:
-    """Convert a CommonJS module, which sets `module.exports` or members of `exports`, to a script."""
+    """Convert a CommonJS module, which sets `module.exports` or `exports`, to a script."""
     hash_bangs = [node for node in script.root.children if node.type == "hash_bang_line"]
     text = _edited(script.source, [(node.start_byte, node.end_byte, "") for node in hash_bangs])
     made = f"{_GENERATED_MARKER}'use strict';" if _is_strict(script.root) else _GENERATED_MARKER
@@ -45,7 +46,7 @@ def from_common_js(script: Script) -> str:
 
 
 def _is_strict(root: Node) -> bool:
-    """Return whether a text begins with "use strict", possibly after other directives and comments."""
+    """Return whether a text begins with "use strict", after other directives and comments."""
     for statement in root.children:
         text = text_of(statement).rstrip("; \t\r\n") if statement.type == "expression_statement" else ""
         if text in ('"use strict"', "'use strict'"):
@@ -142,7 +143,7 @@ class Module:
             self._default()
 
     def _erase(self, node: Node) -> None:
-        """Replace a statement by a semicolon, so that the code before and after it stays two statements.
+        """Replace a statement by a semicolon, so that the code around it stays two statements.
 
         Raises ScriptRefused for a statement with syntax errors.
 
@@ -153,7 +154,10 @@ class Module:
         self._edits.append((node.start_byte, node.end_byte, ";"))
 
     def _import(self, statement: Node) -> None:
-        """Erase an import of types, of which the type stripper left empty braces. Raises ScriptRefused for others."""
+        """Erase an import of types, of which the type stripper left empty braces.
+
+        Raises ScriptRefused for others.
+        """
         clauses = [child for child in statement.named_children if child.type == "import_clause"]
         if not clauses or text_of(clauses[0]).strip("{} \t\r\n"):
             raise refusal(self._script, statement, _ONLY_TYPES if clauses else _NO_IMPORT)
@@ -186,7 +190,7 @@ class Module:
         self._erase(statement)
 
     def _export_default(self, statement: Node, value: Node) -> None:
-        """Convert `export default` to a declaration of `process`, unless the module exports that name already."""
+        """Convert `export default` to a declaration of `process`, unless that name is exported."""
         taken = any(name in self._exports for name in ENTRY_NAMES)
         if value.type == "identifier" and (taken or text_of(value) == "process"):
             self._erase(statement)
@@ -208,12 +212,12 @@ class Module:
 
 
 def _has_shorthand(value: Node, name: str) -> bool:
-    """Return whether an object literal such as `{ process }` has a shorthand member of this name."""
+    """Return whether an object literal such as `{ process }` has this shorthand member."""
     return any(one.type == "shorthand_property_identifier" and text_of(one) == name for one in value.named_children)
 
 
 def _edited(source: bytes, edits: list[tuple[int, int, str]]) -> str:
-    """Return the text with the byte range of each edit blanked, and the replacement at the start of the range."""
+    """Return the text with each edited byte range blanked, and its replacement at its start."""
     parts, at = [], 0
     for start, end, replacement in sorted(edits):
         parts += [source[at:start].decode(), _blanked(source[start:end].decode(), replacement)]
@@ -222,7 +226,10 @@ def _edited(source: bytes, edits: list[tuple[int, int, str]]) -> str:
 
 
 def _blanked(source: str, replacement: str) -> str:
-    """Return spaces for the UTF-16 units of a text, with its line breaks; the replacement is in the first line."""
+    """Return spaces for the UTF-16 units of a text, with its line breaks.
+
+    The replacement is in the first line.
+    """
     blank = "".join(char if char in "\n\r\u2028\u2029" else "  " if char > "\uffff" else " " for char in source)
     line = next((i for i, char in enumerate(blank) if char != " "), len(blank))
     if len(replacement) <= line:

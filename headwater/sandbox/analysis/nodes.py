@@ -1,4 +1,7 @@
-"""Helpers for nodes of a syntax tree. All are iterative, because a script may nest deeper than Python's stack."""
+"""Helpers for nodes of a syntax tree.
+
+All are iterative, because a script may nest deeper than Python's stack.
+"""
 
 from collections.abc import Iterator
 
@@ -14,7 +17,7 @@ def text_of(node: Node) -> str:
 
 
 def every_node(root: Node) -> Iterator[Node]:
-    """Yield a node and all nodes below it, parents first, including tree-sitter's anonymous nodes."""
+    """Yield a node and all nodes below it, parents first, with tree-sitter's anonymous nodes."""
     cursor = root.walk()
     while True:
         node = cursor.node

@@ -1,4 +1,7 @@
-"""The lattice of an escape analysis: how far a value is from objects that survive between records."""
+"""The lattice of an escape analysis: how far a value is from objects that survive.
+
+An object survives when it exists from one record to the next.
+"""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple

@@ -75,7 +75,7 @@ class _Scope:
     bindings: dict[str, Binding] = field(default_factory=dict)
 
     def around_function(self) -> "_Scope":
-        """Return the scope in which `var` declares names: that of the enclosing function, or of the program."""
+        """Return the scope in which `var` declares names: the enclosing function or the program."""
         scope = self
         while scope.parent is not None and scope.node.type not in FUNCTIONS:
             scope = scope.parent

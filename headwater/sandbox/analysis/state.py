@@ -1,4 +1,4 @@
-"""Decides whether a script may keep state, that is, data that the processing of a later record can observe.
+"""Decides whether a script may keep state that the processing of a later record observes.
 
 Only scripts that may call `flow.contains` are analysed. A script without state may be called twice for a record, first
 with assumed answers; a stateful script must only get true answers. The analysis is conservative: a script counts as
@@ -90,7 +90,7 @@ class _Analysis:
             raise MayKeepState
 
     def _plan_visits(self) -> None:
-        """Collect the nodes to visit, and the functions that run immediately while the script is loaded."""
+        """Collect the nodes to visit, and the functions that run while the script is loaded."""
         visitors = self._visitors()
         makes = runs_implicitly = False
         for node, function in self._scopes.nodes:
@@ -146,7 +146,7 @@ class _Analysis:
         }
 
     def _runs_immediately(self, function: Node) -> bool:
-        """Return whether a function is the direct argument of a method that calls it at once: `LIST.map((x) => …)`."""
+        """Return whether a function is an argument that is called at once: `LIST.map((x) => …)`."""
         arguments = function.parent
         call = None if arguments is None or arguments.type != "arguments" else arguments.parent
         if call is None or call.type != "call_expression":
@@ -222,7 +222,10 @@ class _Analysis:
             raise MayKeepState
 
     def _field(self, node: Node, _is_load: bool) -> None:
-        """Check a class field. A static field survives like the class; others live as long as the instance."""
+        """Check a class field.
+
+        A static field survives like the class; others live as long as the instance.
+        """
         value = node.child_by_field_name("value")
         if value is not None and self._evaluator.of(value, at_load=node.children[0].type == "static").deep:
             raise MayKeepState
@@ -249,7 +252,10 @@ class _Analysis:
                 raise MayKeepState
 
     def _pattern(self, node: Node, _is_load: bool) -> None:
-        """Check a pattern for forbidden members, because destructuring reads members without a member expression."""
+        """Check a pattern for forbidden members.
+
+        Destructuring reads members without a member expression.
+        """
         for child in node.named_children:
             named = child.child_by_field_name("key" if child.type == "pair_pattern" else "left") or child
             if self._script.text_of(named).strip("\"'") in known_builtins.FORBIDDEN_MEMBERS:
@@ -298,7 +304,10 @@ class _Analysis:
 
 
 def _runs_implicitly(function: Node) -> bool:
-    """Return whether a method may run without a call in the text: an accessor, or one that a built-in may look up."""
+    """Return whether a method may run without a call in the text.
+
+    It is an accessor, or one that a built-in may look up.
+    """
     if function.type != "method_definition" or function.parent is None:
         return False
     words = {child.type for child in function.children}

@@ -14,7 +14,10 @@ _READ_BYTES: Final = 1 << 16
 
 
 class Position(NamedTuple):
-    """A place in a script. Both count from 1; columns count UTF-16 code units, as in V8's messages."""
+    """A place in a script.
+
+    Both count from 1; columns count UTF-16 code units, as in V8's messages.
+    """
 
     line: int
     column: int

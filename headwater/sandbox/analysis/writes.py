@@ -26,14 +26,20 @@ def holder(target: Node) -> Node:
 
 
 def writes_in_functions(script: Script) -> list[Node]:
-    """Return the member expressions to which functions write that run per record, as far as the text shows."""
+    """Return the member expressions to which functions write that run per record.
+
+    The text does not show all of them.
+    """
     walk = _Walk()
     walk.read(script.root)
     return [target for target, functions in walk.writes if not functions & walk.called_at_top_level]
 
 
 def _is_defining(called: Node) -> bool:
-    """Return whether a function writes to its first argument. The text of a long chain of calls is not read."""
+    """Return whether a function writes to its first argument.
+
+    The text of a long chain of calls is not read.
+    """
     is_short = called.end_byte - called.start_byte <= _MAX_DEFINING_BYTES
     return is_short and _DEFINING.fullmatch(text_of(called)) is not None
 
@@ -69,7 +75,10 @@ class _Walk:
                 around.pop()
 
     def _enter(self, node: Node, functions: frozenset[str] | None) -> frozenset[str] | None:
-        """Process a node. Returns the names of the functions that enclose its children; None at the top level."""
+        """Process a node.
+
+        Returns the names of the functions that enclose its children; None at the top level.
+        """
         kind = node.type
         if kind in _FUNCTIONS and node.id not in self._inlined_at_top_level:
             name = node.child_by_field_name("name")

@@ -1,4 +1,4 @@
-"""Restricts its own process (rlimits, Landlock, seccomp) and then executes the JavaScript engine.
+"""Restricts its own process (rlimits, Landlock, seccomp), and executes the engine.
 
 The launcher is a separate program. It runs under `python -I -S` on Linux x86-64, and imports only the standard library.
 The parent imports only the tables in `seccomp` and `syscalls`, and the checks in `landlock`.

@@ -32,12 +32,18 @@ _OWN_MAPS = Path("/proc/self/maps")
 
 
 def version() -> int:
-    """Return the kernel's Landlock version. Raises OSError when Landlock is missing or switched off at boot."""
+    """Return the kernel's Landlock version.
+
+    Raises OSError when Landlock is missing or switched off at boot.
+    """
     return syscall("landlock_create_ruleset", None, 0, _VERSION_QUERY)
 
 
 def libraries() -> list[Path]:
-    """Return the files of the libraries that the engine is linked with. Raises FileNotFoundError for a missing one."""
+    """Return the files of the libraries that the engine is linked with.
+
+    Raises FileNotFoundError for a missing one.
+    """
     return [_find(name) for name in _LIBRARIES]
 
 

@@ -1,4 +1,4 @@
-"""The seccomp filter: the system calls that the engine may make while it starts, and afterwards.
+"""The seccomp filter: the system calls that the engine may make at start, and later.
 
 While the engine starts, each call outside of ALWAYS_ALLOWED is reported to the parent (user notification), which allows
 the calls in ALLOWED_AT_START. After the HELLO frame the parent closes the listener; from then on these calls fail with
@@ -101,7 +101,10 @@ _NOT_PERMITTED = refuse(errno.EPERM)
 
 
 def _only_x86_64() -> list[Instruction]:
-    """Kill the process for a system call of another ABI: the 32-bit and x32 tables have other numbers."""
+    """Kill the process for a system call of another ABI.
+
+    The 32-bit and x32 tables have other numbers.
+    """
     return [
         bpf.load_architecture(),
         *bpf.if_not_equal(_AUDIT_ARCH_X86_64, [return_action(KILL)]),

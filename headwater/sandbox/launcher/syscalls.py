@@ -1,4 +1,4 @@
-"""The numbers of system calls (Linux x86-64), and a function for calls that Python does not wrap."""
+"""The numbers of system calls (Linux x86-64), and calls that Python does not wrap."""
 
 import ctypes
 import os
@@ -89,7 +89,10 @@ _NAMES = {number: name for name, number in NUMBERS.items()}
 
 
 def name_of(number: int) -> str:
-    """Return the call's name, or its number when it is none of ours (`ausyscall` or `man 2 syscalls` has all names)."""
+    """Return the call's name, or the number of a call that Headwater does not use.
+
+    `ausyscall` or `man 2 syscalls` has all names.
+    """
     return _NAMES.get(number, f"number {number}")
 
 

@@ -1,1 +1,1 @@
-"""Validates scripts before they are saved: loads them, runs the example record and collects warnings."""
+"""Validates scripts before they are saved: loads, runs the example, collects warnings."""

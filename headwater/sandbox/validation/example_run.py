@@ -54,7 +54,7 @@ def _members(example: dict[str, Any]) -> str:
 
 
 def _is_error(text: bytes) -> bool:
-    """Return whether an output contains only an error message: `{"error": "Buffer is not defined"}`."""
+    """Return whether an output is only an error, as `{"error": "Buffer is not defined"}`."""
     try:
         output = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):  # such as a lone surrogate in a name

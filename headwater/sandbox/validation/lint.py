@@ -1,4 +1,7 @@
-"""Warnings for the author of a script from static analysis (lint). The API returns them when a script is saved."""
+"""Warnings for the author of a script from static analysis (lint).
+
+The API returns them when a script is saved.
+"""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +29,10 @@ _MENTIONS_WRITE = re.compile(
 
 
 def warnings(script: Script, free: dict[str, list[Node]]) -> list[str]:
-    """Return warnings about a script that can be loaded. `free` has the uses of names that it does not declare."""
+    """Return warnings about a script that can be loaded.
+
+    `free` has the uses of names that it does not declare.
+    """
     found = chain(_undefined(script, free), _process_members(script), _promises(script, free), _frozen(script, free))
     return list(islice(found, MAX_WARNINGS))
 
@@ -39,7 +45,10 @@ def _undefined(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
 
 
 def _process_members(script: Script) -> Iterator[str]:
-    """Yield a warning for each member of Node's object `process`; here `process` is the script's own function."""
+    """Yield a warning for each member of Node's object `process`.
+
+    Here `process` is the script's own function.
+    """
     seen = set()
     if not _MENTIONS_PROCESS_MEMBER.search(script.text):
         return
@@ -59,7 +68,7 @@ def _member_uses(script: Script) -> Iterator[tuple[str, str, Node]]:
 
 
 def _promises(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
-    """Yield at most one warning: the first use of `await`, of a Promise method, or of `Promise`."""
+    """Yield at most one warning: the first use of `await`, `Promise` or its methods."""
     for node in every_node(script.root) if _MENTIONS_PROMISE.search(script.text) else ():
         if node.type == "await_expression" or _is_waiting_loop(node):
             yield (

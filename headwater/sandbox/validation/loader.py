@@ -1,4 +1,4 @@
-"""Loads a user's source text (a script, an ES or CommonJS module, or TypeScript) into a sandbox."""
+"""Loads a user's source text into a sandbox: a script, a module, or TypeScript."""
 
 import re
 from typing import NamedTuple
@@ -42,7 +42,10 @@ class LoadedScript(NamedTuple):
 
 
 def load(sandbox: Sandbox, text: str, lookup: LookupFunction) -> LoadedScript:
-    """Detect whether a text is a script, a module or TypeScript, and load it. Raises ScriptRefused, SandboxFailed."""
+    """Detect whether a text is a script, a module or TypeScript, and load it.
+
+    Raises ScriptRefused, SandboxFailed.
+    """
     loaded = _Loader(sandbox, lookup).load(text)
     tree, free = loaded.tree, {} if loaded.tree.has_errors else free_names(loaded.tree)
     if loaded.javascript is not None:
@@ -119,7 +122,7 @@ class _Loader:
             return self._load_as_common_js(tree, refused)
 
     def _load_as_common_js(self, tree: Script, refused: ScriptRefused) -> LoadedScript:
-        """Load a text as a CommonJS module when it failed because `module` or `exports` is undefined.
+        """Load a text as a CommonJS module when `module` or `exports` was undefined.
 
         Raises the original refusal when it failed for another reason.
         """
@@ -165,7 +168,7 @@ def _other_functions(tree: Script) -> str:
 
 
 def _unreadable_error(text: str, error: ScriptError, refused: ScriptRefused) -> ScriptRefused:
-    """Return the error for a text that does not compile as a script, and whose types can't be stripped either."""
+    """Return the error for a text that neither compiles nor can have its types stripped."""
     if error.error != "SyntaxError":
         return ScriptRefused(f"The script can't be read as JavaScript or TypeScript: {error.message}.")
     if (unsupported := typescript.unsupported(text, error.message)) is not None:

@@ -1,4 +1,4 @@
-"""The global names of every script, and advice for names that users expect but scripts don't have."""
+"""The global names of every script, and advice for names that scripts don't have."""
 
 _GLOBALS = """
     Object Function Array Number parseFloat parseInt Infinity NaN undefined Boolean String Symbol Date Promise
@@ -67,5 +67,8 @@ MEMBERS_OF_PROCESS = {
 
 
 def advice_for(name: str) -> str:
-    """Return the advice for an unavailable global name such as `fetch`; "" for a name without advice."""
+    """Return the advice for an unavailable global name such as `fetch`.
+
+    Returns "" for a name without advice.
+    """
     return _ADVICE.get(name, "")

@@ -1,4 +1,4 @@
-"""Error messages, with position and advice, for TypeScript syntax that can't be erased, such as enums."""
+"""Error messages with position and advice for TypeScript that can't be erased."""
 
 import re
 import unicodedata
@@ -25,7 +25,10 @@ _UNSUPPORTED_SYNTAX = {
 
 
 def unsupported(text: str, message: str) -> ScriptRefused | None:
-    """Convert Deno's message to an error with advice, where there is advice; None for a message without a place."""
+    """Convert Deno's message to an error with advice, where there is advice.
+
+    Returns None for a message without a place.
+    """
     found = _MESSAGE.fullmatch(message)
     if found is None:
         return None

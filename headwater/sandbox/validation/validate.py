@@ -1,4 +1,4 @@
-"""Checks that this machine can run the sandbox, and validates scripts before they are saved."""
+"""Checks that this machine can run the sandbox, and validates scripts before a save."""
 
 import os
 import platform
@@ -23,7 +23,9 @@ _slots = threading.BoundedSemaphore(MAX_CONCURRENT_VALIDATIONS)
 
 @contextmanager
 def validation_sandbox(*, jit: bool = False, validates: bool = False) -> Iterator[Sandbox]:
-    """Open a short-lived sandbox. Blocks while MAX_CONCURRENT_VALIDATIONS others are open. Thread-safe.
+    """Open a short-lived sandbox.
+
+    Blocks while MAX_CONCURRENT_VALIDATIONS others are open. Thread-safe.
 
     With `validates`, the child strips TypeScript types, and refuses a script whose top level reads the time or a random
     number.
@@ -53,7 +55,10 @@ def _empty_lookup(question: MembershipQuery) -> MembershipResult:
 
 
 def check(*, jit: bool = False) -> None:
-    """Start a sandbox and run a script in it. Raises SetupError, with advice, when the sandbox can't be set up."""
+    """Start a sandbox and run a script in it.
+
+    Raises SetupError, with advice, when the sandbox can't be set up.
+    """
     if sys.platform != "linux" or platform.machine() != "x86_64":
         raise SetupError(
             "Scripts run in a sandbox that needs Linux on x86-64; "

@@ -1,4 +1,4 @@
-"""Ready-made price pipelines: configurations that consist of a script and a table of pools or coins.
+"""Ready-made price pipelines: configurations of a script and a table of pools or coins.
 
 Each script begins with its constants CHAIN and POOLS or COINS. docs/prices.md defines the ticks that the scripts
 produce.
@@ -16,7 +16,9 @@ from headwater.model.stream import CATALOG
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A ready-made price pipeline. The stream catalog names the entities that its script can read.
+    """A ready-made price pipeline.
+
+    The stream catalog names the entities that its script can read.
 
     Attributes:
         table: The name of the JavaScript constant that holds the pools or coins.

@@ -1,4 +1,4 @@
-"""Contracts that price recipes trust, by chain: pool factories, stablecoins, and the tokens that pools are quoted in.
+"""The contracts that price recipes trust, by chain: factories, stablecoins, quote tokens.
 
 Anybody can deploy a contract that emits PairCreated, and a token with any symbol, so only addresses are trusted.
 Source: the deployment pages of Uniswap, SushiSwap, QuickSwap, PancakeSwap and BaseSwap for the factories, and those of

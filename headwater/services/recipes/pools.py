@@ -1,4 +1,4 @@
-"""Reads the pools of price recipes from a file, or learns them from the logs of the factories that created them."""
+"""Reads the pools of price recipes from a file, or learns them from factories' logs."""
 
 import csv
 import io
@@ -35,7 +35,11 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class LearnedPools:
-    """Pools that allowed factories created. refused: number of pools that other contracts announced, by contract."""
+    """Pools that allowed factories created.
+
+    Attributes:
+        refused: Number of pools that other contracts announced, by contract.
+    """
 
     pools: Sequence[Pool]
     refused: Counter[str]
@@ -134,9 +138,10 @@ def _created(topics: Sequence[str], data: str) -> Pool:
 def select_pools(
     pools: Iterable[Pool], tokens: Mapping[str, ListedToken], stable: Collection[str], quotes: Sequence[str]
 ) -> PoolSelection:
-    """Select the pools that a script can compute prices from; pools with a stablecoin come first.
+    """Select the pools that a script can compute prices from.
 
-    In other pools, one token must have a price in USD: a token in `quotes`, or a token with a stablecoin pool.
+    Pools with a stablecoin come first. In other pools, one token must have a price in USD: a token in `quotes`, or a
+    token with a stablecoin pool.
 
     tokens: The known tokens, by address.
     stable: The addresses of the stablecoins.

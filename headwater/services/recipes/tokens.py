@@ -1,4 +1,7 @@
-"""Reads tokens and their decimals from Token Lists (tokenlists.org) and from Hyperliquid's list of markets."""
+"""Reads tokens and their decimals from Token Lists and from Hyperliquid's markets.
+
+tokenlists.org defines Token Lists.
+"""
 
 from typing import Annotated, Any
 
@@ -42,7 +45,7 @@ def read_list(text: bytes) -> Tokens:
 
 
 def read_markets(text: bytes) -> dict[str, int]:
-    """Read the decimals of each coin from a response of Hyperliquid's `meta` or `metaAndAssetCtxs`.
+    """Read the decimals of coins from Hyperliquid's `meta` or `metaAndAssetCtxs`.
 
     Raises SetupError.
     """

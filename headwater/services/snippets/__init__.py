@@ -1,4 +1,4 @@
-"""Programs that read a sink's topic, complete and with the credentials in them, as the response of a deploy has them.
+"""Complete programs with credentials that read a sink's topic, for deploy responses.
 
 Each program joins the suggested consumer group, reads committed records only, drops duplicates by the header
 `headwater-src` and prints one record per line. The Python, Node and Java programs end after the number of records in

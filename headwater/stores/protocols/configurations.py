@@ -51,14 +51,14 @@ class FlowStore(Protocol):
         """Return the configurations with these ids that belong to the owner, newest first."""
 
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
-        """Return the owner's configuration with this external_id, as a list of one or no configuration."""
+        """Return the owner's configuration with this external_id, as a list of at most one."""
 
     def delete(self, owner: str, flow_id: str, revision: int | None = None) -> bool:
-        """Mark a configuration as deleted. From then on it is invisible, and its external_id is free.
+        """Mark a configuration as deleted.
 
-        In the same transaction, the desired state of an active deployment becomes ABSENT, with delete_flow set; the
-        controller calls `purge` after the teardown. Return False when no deployment is active: then the row stays
-        until somebody calls `purge`.
+        From then on it is invisible, and its external_id is free. In the same transaction, the desired state of an
+        active deployment becomes ABSENT, with delete_flow set; the controller calls `purge` after the teardown. Return
+        False when no deployment is active: then the row stays until somebody calls `purge`.
 
         Raises NotFound, and ConcurrentUpdate when `revision` is given and is not the newest one.
         """
@@ -72,7 +72,7 @@ class FlowStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RemovedFilter:
-    """A filter that no stored revision contains any more, and whose values are kept for some time."""
+    """A filter that no stored revision contains, and whose values are kept for some time."""
 
     flow_id: str
     owner: str
@@ -81,10 +81,13 @@ class RemovedFilter:
 
 
 class RevisionStore(Protocol):
-    """The stored revisions of configurations, and the filters that only deleted revisions contained."""
+    """The stored revisions of configurations, and the filters of deleted revisions."""
 
     def filters(self, flow_id: str) -> Mapping[int, frozenset[str]]:
-        """Return the uids of the filters in each stored revision, by revision; also of a deleted configuration."""
+        """Return the uids of the filters in each stored revision, by revision.
+
+        The configuration may be deleted.
+        """
 
     def superseded(self, before: datetime) -> Mapping[str, Sequence[int]]:
         """Return by configuration the revisions that can be removed, in order.
@@ -94,17 +97,18 @@ class RevisionStore(Protocol):
         """
 
     def remove(self, flow_id: str, revisions: Collection[int], now: datetime) -> None:
-        """Remove revisions that `superseded` returned, and record the filters that only they had as removed at `now`.
+        """Remove revisions that `superseded` returned.
 
-        Unknown revisions are no error.
+        Filters that only they had are recorded as removed at `now`. Unknown revisions are no error.
         """
 
     def removed_filters(
         self, *, owner: str | None = None, flow_id: str | None = None, before: datetime | None = None
     ) -> Sequence[RemovedFilter]:
-        """Return the removed filters of an owner or of a configuration, or removed before a time, oldest first.
+        """Return the removed filters of an owner or a configuration, oldest first.
 
-        The removed filters of a deleted configuration are kept until `purge`.
+        `before` restricts them to those that were removed earlier. The removed filters of a deleted configuration are
+        kept until `purge`.
         """
 
     def delete_removed_filters(self, flow_id: str, uids: Collection[str]) -> None:

@@ -1,4 +1,7 @@
-"""The protocols of the other stores of the control plane: leases, API keys, quotas, datasets, audit log, requests."""
+"""The protocols of the other stores of the control plane.
+
+They hold leases, API keys, quotas, datasets, the audit log and requests.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,19 +34,20 @@ class UnreadableRow:
 
 
 class Leases(Protocol):
-    """Leases, by which one of several controllers is the leader. Only the database's clock decides when one expires.
+    """Leases, by which one of several controllers is the leader.
 
-    Inside `model.lease.fenced_by`, a write of any store of the control plane raises LeaseLost and changes nothing when
-    the lease has another fencing number. The check and the write are one transaction.
+    Only the database's clock decides when one expires. Inside `model.lease.fenced_by`, a write of any store of the
+    control plane raises LeaseLost and changes nothing when the lease has another fencing number. The check and the
+    write are one transaction.
     """
 
     def acquire(self, name: str, candidate: Candidate, ttl_s: float) -> int | None:
-        """Acquire a lease, or renew it, for `ttl_s` from now. Return None while another live process holds it.
+        """Acquire a lease, or renew it, for `ttl_s` from now.
 
-        Return the fencing number, which rises with each change of the holder. A lease is free when it was released,
-        when it has expired, or when the candidate holds the same host lock as the recorded holder, which proves that
-        this holder has ended. A lease that would expire later than `ttl_s` from now is shortened to that, because it
-        was written before the clock was set back.
+        Return None while another live process holds it. Return the fencing number, which rises with each change of the
+        holder. A lease is free when it was released, when it has expired, or when the candidate holds the same host
+        lock as the recorded holder, which proves that this holder has ended. A lease that would expire later than
+        `ttl_s` from now is shortened to that, because it was written before the clock was set back.
         """
 
     def release(self, name: str, holder: str) -> None:
@@ -76,7 +80,10 @@ class KeyStore(Protocol):
 
 
 class QuotaStore(Protocol):
-    """The limits and the usage of each owner's quotas. The other stores enforce the limits when they write."""
+    """The limits and the usage of each owner's quotas.
+
+    The other stores enforce the limits when they write.
+    """
 
     @property
     def total(self) -> Mapping[QuotaName, int]:
@@ -86,26 +93,35 @@ class QuotaStore(Protocol):
         """Return the limits of an owner."""
 
     def usage(self, owner: str) -> Usage:
-        """Return the usage of an owner, of all quotas except `set_values`, which the set store counts."""
+        """Return the usage of an owner, except `set_values`, which the set store counts."""
 
     def set_limits(self, owner: str, limits: Allowed, reset: Sequence[QuotaName]) -> None:
-        """Set limits of an owner (None: unlimited), and reset the limits in `reset` to the values of the settings."""
+        """Set limits of an owner, and reset the limits in `reset` to those of the settings.
+
+        None means unlimited.
+        """
 
     def overrides(self) -> Mapping[str, Allowed]:
         """Return by owner the limits that differ from the settings because `set_limits` set them."""
 
     def sets(self, owner: str | None = None) -> Sequence[SetId]:
-        """Return the sets of an owner, or of all owners: datasets, and the filters of all stored revisions.
+        """Return the sets of an owner, or of all owners: datasets, and filters of revisions.
 
         Each set is returned once. A removed filter is included while its values are kept.
         """
 
 
 class DatasetStore(Protocol):
-    """The rows of datasets. Their values are in the SetStore, and the names that scripts use are in DatasetNames."""
+    """The rows of datasets.
+
+    Their values are in the SetStore, and the names that scripts use are in DatasetNames.
+    """
 
     def create(self, dataset: Dataset) -> None:
-        """Store a dataset in the state "pending". Raises Conflict when the owner has another dataset of this name."""
+        """Store a dataset in the state "pending".
+
+        Raises Conflict when the owner has another dataset of this name.
+        """
 
     def set_state(self, dataset_id: str, state: Literal["live", "deleting"]) -> None:
         """Change the state of a dataset. Unknown ids are no error."""
@@ -117,23 +133,30 @@ class DatasetStore(Protocol):
         """Return a dataset that is live, or whose removal was interrupted. Raises NotFound."""
 
     def list(self, owner: str, names: Sequence[str] = ()) -> Sequence[Dataset]:
-        """Return the live datasets of an owner, newest first. If names are given, return only datasets with these."""
+        """Return the live datasets of an owner, newest first.
+
+        If names are given, return only datasets with these.
+        """
 
     def remove(self, dataset_id: str) -> None:
         """Remove the row of a dataset."""
 
     def incomplete(self) -> Sequence[Dataset]:
-        """Return the datasets that an interrupted process left in the state "pending" or "deleting"."""
+        """Return the datasets that an interrupted process left as "pending" or "deleting"."""
 
 
 class AuditLog(Protocol):
-    """The log of changes and their actors. The other stores write their changes here, in the same transaction.
+    """The log of changes and their actors.
 
-    The actor of each entry is `model.audit.actor()`.
+    The other stores write their changes here, in the same transaction. The actor of each entry is
+    `model.audit.actor()`.
     """
 
     def begin(self, change: Change) -> int:
-        """Write a pending entry before a change outside of the database; return the id of the entry."""
+        """Write a pending entry before a change outside of the database.
+
+        Returns the id of the entry.
+        """
 
     def close(self, entry_id: int, state: Literal["done", "failed"], after: str = "") -> None:
         """Close a pending entry. Do nothing when it is closed already, or was purged."""
@@ -159,7 +182,10 @@ class IdempotencyStore(Protocol):
         """
 
     def renew(self, request: str, holder: str, until: datetime) -> None:
-        """Extend a claim. `renew`, `finish` and `release` do nothing when `holder` does not hold the claim."""
+        """Extend a claim.
+
+        `renew`, `finish` and `release` do nothing when `holder` does not hold the claim.
+        """
 
     def finish(self, request: str, holder: str, answered: StoredResponse, until: datetime) -> None:
         """Store the response of a request until a time, and end the claim."""
@@ -173,14 +199,17 @@ class IdempotencyStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TokenResult:
-    """The result of taking a token: whether a token was taken, and how many are left in the bucket."""
+    """The result of taking a token from a bucket, and how many tokens are left."""
 
     taken: bool
     tokens: float
 
 
 class TokenBuckets(Protocol):
-    """Token buckets for rate limits, shared by all processes of the API. An unknown bucket is full."""
+    """Token buckets for rate limits, shared by all processes of the API.
+
+    An unknown bucket is full.
+    """
 
     def take(self, name: str, rate: float, size: int) -> TokenResult:
         """Take one token from a bucket that gains `rate` tokens a second and holds at most `size`.
@@ -190,7 +219,10 @@ class TokenBuckets(Protocol):
 
 
 class Reservations(Protocol):
-    """Quota reservations: how many values each write in progress may still add. All API processes share them."""
+    """Quota reservations: how many values each write in progress may still add.
+
+    All API processes share them.
+    """
 
     def put(self, reservation: Reservation) -> None:
         """Write a reservation; it replaces an earlier one with the same id."""

@@ -11,9 +11,10 @@ MAX_LOG_LINES = 1000
 
 
 class DeploymentStore(Protocol):
-    """Desired and observed state of deployments. The API writes the desired state, the controller the observed state.
+    """Desired and observed state of deployments.
 
-    A deployment that this version can't read is returned like any other; its `unreadable` says why.
+    The API writes the desired state, the controller the observed state. A deployment that this version can't read is
+    returned like any other; its `unreadable` says why.
     """
 
     def request_deploy(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
@@ -42,13 +43,16 @@ class DeploymentStore(Protocol):
         """Return the deployment whose phase is not ABSENT, or None."""
 
     def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
-        """Return the progress of the active deployments by configuration id; those without one are left out."""
+        """Return the progress of the active deployments by configuration id.
+
+        Configurations without one are left out.
+        """
 
     def unfinished(self, deployment_ids: Collection[str] | None = None) -> Sequence[Deployment]:
         """Return the deployments whose phase is not ABSENT, or only those with the given ids."""
 
     def versions(self) -> Sequence[DeploymentVersion]:
-        """Return the version of each deployment that `unfinished` returns, without reading its configuration."""
+        """Return the versions of unfinished deployments, without reading configurations."""
 
     def ended_among(self, deployment_ids: Collection[str]) -> Sequence[str]:
         """Return the given ids of deployments that are in phase ABSENT or were recorded as ended.
@@ -57,16 +61,16 @@ class DeploymentStore(Protocol):
         """
 
     def undeployed_among(self, flow_ids: Collection[str]) -> Sequence[str]:
-        """Return the given ids of configurations that had a deployment, or were recorded as ended, and have none now.
+        """Return the ids of configurations that had a deployment and have none now.
 
-        Unknown ids are not returned.
+        Configurations that were recorded as ended are included. Unknown ids are not returned.
         """
 
     def obsolete_topics(self, topics: Mapping[str, Collection[str]]) -> frozenset[str]:
-        """Return those of the given topics that ended deployments wrote, as far as their revisions are stored.
+        """Return those of the topics that ended deployments wrote.
 
-        If a configuration was recorded as ended, all its given topics are returned. If it has an active deployment,
-        none is.
+        Deployments whose revisions are not stored are ignored. If a configuration was recorded as ended, all its given
+        topics are returned. If it has an active deployment, none is.
 
         Args:
             topics: The names of topics by the id of the configuration that they belong to.
@@ -87,20 +91,29 @@ class DeploymentStore(Protocol):
         """
 
     def observe(self, observed: Sequence[Observation]) -> None:
-        """Write the observed states. Phase ABSENT ends a deployment and deletes its secrets and log lines."""
+        """Write the observed states.
+
+        Phase ABSENT ends a deployment and deletes its secrets and log lines.
+        """
 
     def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:
         """Replace the states of the workers, by deployment id."""
 
     def write_logs(self, lines: Mapping[str, Sequence[LogLine]]) -> None:
-        """Add log lines, oldest first, by deployment id. The last MAX_LOG_LINES of each deployment are kept."""
+        """Add log lines, oldest first, by deployment id.
+
+        The last MAX_LOG_LINES of each deployment are kept.
+        """
 
     def read_logs(self, deployment_id: str, limit: int) -> Sequence[LogLine]:
         """Return the last log lines, newest first."""
 
 
 class Doorbell(Protocol):
-    """A counter that every change of a desired state raises. The controller polls it to learn of changes at once."""
+    """A counter that every change of a desired state raises.
+
+    The controller polls it to learn of changes at once.
+    """
 
     def value(self) -> int:
         """Return the present value of the counter."""

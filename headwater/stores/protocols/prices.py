@@ -59,10 +59,10 @@ class PriceStore(Protocol):
     """
 
     def acquire_partitions(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
-        """Make `owner` the only writer of these partitions. Later writes of earlier owners are rejected.
+        """Make `owner` the only writer of these partitions.
 
-        Return by partition the offset that was reached on this topic. A partition is left out when nothing was written
-        to it for this `topic_id`.
+        Later writes of earlier owners are rejected. Return by partition the offset that was reached on this topic. A
+        partition is left out when nothing was written to it for this `topic_id`.
         """
 
     def read(self, partition: int, tokens: Sequence[bytes]) -> list[tuple[bytes | None, bytes | None]]:
@@ -82,9 +82,10 @@ class PriceStore(Protocol):
         """
 
     def unsettled(self, partition: int) -> Collection[bytes]:
-        """Return the keys that have unsettled ticks: quoted ticks for which late ticks may still change the USD price.
+        """Return the keys that have unsettled ticks.
 
-        After an interrupted write, some of the returned keys may have none.
+        Late ticks may still change the USD price of these quoted ticks. After an interrupted write, some of the
+        returned keys may have none.
         """
 
     def note_chains(self, chains: Collection[str]) -> None:
@@ -94,7 +95,9 @@ class PriceStore(Protocol):
         """Return the chains that were recorded."""
 
     def look_up(self, tokens: Sequence[bytes], hour: int) -> list[StoredToken]:
-        """Return the stored data of each token, with the archived ticks of one hour. The API reads this.
+        """Return the stored data of each token, with the archived ticks of one hour.
+
+        The API reads this.
 
         Args:
             tokens: Keys of tokens, not of quoted ticks.

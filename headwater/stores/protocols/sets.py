@@ -39,23 +39,23 @@ class ValuePage:
 
 
 class SetLookup(Protocol):
-    """The part of a set store that workers use. Callers pass normalised values (model/value_sets.py).
+    """The part of a set store that workers use.
 
-    An unknown set counts as empty.
+    Callers pass normalised values (model/value_sets.py). An unknown set counts as empty.
     """
 
     def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
-        """Return for each value whether it is a member of the set. Workers call this once per batch.
+        """Return for each value whether it is a member of the set.
 
-        All answers are from one version of the set, which is at least as new as the start of the call. Values may
-        repeat.
+        Workers call this once per batch. All answers are from one version of the set, which is at least as new as the
+        start of the call. Values may repeat.
         """
 
 
 class SetStore(SetLookup, Protocol):
-    """Sets of strings, up to 100 million values each. Callers pass normalised values (model/value_sets.py).
+    """Sets of strings, up to 100 million values each.
 
-    An unknown set counts as empty.
+    Callers pass normalised values (model/value_sets.py). An unknown set counts as empty.
     """
 
     def add(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
@@ -72,19 +72,26 @@ class SetStore(SetLookup, Protocol):
         """
 
     def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
-        """Return the first `count` values after `cursor` (0 to 2^53 − 1), in a fixed pseudo-random order.
+        """Return the first `count` values after `cursor`, in a fixed pseudo-random order.
 
-        A value that is present during the whole listing is on exactly one page, whatever is written in the meantime.
+        `cursor` is 0 to 2^53 − 1. A value that is present during the whole listing is on exactly one page, whatever is
+        written in the meantime.
         """
 
     def count(self, target: SetId) -> tuple[int, int]:
         """Return the number of values and the version."""
 
     def drop(self, target: SetId) -> None:
-        """Remove the set with all its keys. The caller must ensure that nobody writes to the set any more."""
+        """Remove the set with all its keys.
+
+        The caller must ensure that nobody writes to the set any more.
+        """
 
     def sweep(self) -> None:
-        """Remove the leftovers of replacements that were interrupted at least an hour ago. Called periodically."""
+        """Remove the leftovers of replacements that were interrupted at least an hour ago.
+
+        Called periodically.
+        """
 
 
 class SetCounts(Protocol):
@@ -104,7 +111,10 @@ class UnsavedSets(Protocol):
         """List sets, before the first value is written to them."""
 
     def end(self, targets: Iterable[SetId]) -> None:
-        """Delete sets from the list, after they are dropped or their revision is saved. Unknown sets are no error."""
+        """Delete sets from the list, after they are dropped or their revision is saved.
+
+        Unknown sets are no error.
+        """
 
     def begun_before(self, time: datetime) -> Sequence[SetId]:
         """Return the sets that are listed since before a time (to the second)."""

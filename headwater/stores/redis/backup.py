@@ -131,7 +131,10 @@ class Loaded:
 
 
 def load(client: Client, entries: Iterable[Entry]) -> Loaded:
-    """Restore a dump into a server that has no data of Headwater. Raises SetStoreUnavailable and SetupError."""
+    """Restore a dump into a server that has no data of Headwater.
+
+    Raises SetStoreUnavailable and SetupError.
+    """
     loaded, store = Loaded(), RedisSetStore(client)
     for entry in entries:
         if "key" in entry:

@@ -68,7 +68,7 @@ _UNAVAILABLE_CLASSES = (
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A Lua script of this package, and the SHA-1 by which a server that has loaded the script knows it."""
+    """A Lua script of this package, and the SHA-1 by which a server knows it."""
 
     text: str
     sha: str
@@ -97,14 +97,17 @@ class Client:
             return self._node(command[1] if len(command) > 1 else "").execute_command(*command)
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        """Send several commands in one round trip and return their replies. All keys must share one hash tag.
+        """Send several commands in one round trip and return their replies.
 
-        This does not use the pipeline of redis-py, which takes twice the time.
+        All keys must share one hash tag. This does not use the pipeline of redis-py, which takes twice the time.
         """
         return self._send(commands[0][1], commands)
 
     def pipelines(self, groups: Sequence[Sequence[Command]]) -> list[list[Any]]:
-        """Send several pipelines in one round trip per server. The keys of each pipeline share one hash tag."""
+        """Send several pipelines in one round trip per server.
+
+        The keys of each pipeline share one hash tag.
+        """
         together: dict[Any, list[int]] = {}
         with _translated_errors():
             for number, commands in enumerate(groups):
@@ -205,7 +208,10 @@ class ClusterClient(Client):
         return answers
 
     def _following_moved(self, send: Callable[[], Any]) -> Any:
-        """Send commands, and once more after a MOVED error: the server that replied MOVED did not execute them."""
+        """Send commands, and once more after a MOVED error.
+
+        The server that replied MOVED did not execute them.
+        """
         try:
             return send()
         except SetStoreUnavailable as error:
@@ -251,11 +257,11 @@ _BAD_URL = (
 
 
 def connect(url: str, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> Client:
-    """Return a client of the server or cluster at a URL. The client connects when it is first used.
+    """Return a client of the server or cluster at a URL.
 
-    The URL of one server is `redis://…`, `rediss://…` (TLS) or `unix://…`. The URL of a cluster is `redis-cluster://…`
-    or `rediss-cluster://…` with some of its servers: `[user:password@]host:port,host:port[?ssl_ca_certs=FILE]`.
-    Raises SetupError when the URL has another form.
+    The client connects when it is first used. The URL of one server is `redis://…`, `rediss://…` (TLS) or `unix://…`.
+    The URL of a cluster is `redis-cluster://…` or `rediss-cluster://…` with some of its servers:
+    `[user:password@]host:port,host:port[?ssl_ca_certs=FILE]`. Raises SetupError when the URL has another form.
     """
     options = {
         "protocol": 2,
@@ -298,7 +304,10 @@ def _translated_errors() -> Iterator[None]:
 
 
 def _message(error: Exception) -> str | None:
-    """Return the error message for the user; None when the server is healthy and the command was wrong."""
+    """Return the error message for the user.
+
+    Returns None when the server is healthy and the command was wrong.
+    """
     for kind, code in _CODES_BY_CLASS.items():
         if isinstance(error, kind):
             return _MESSAGES[code]

@@ -74,7 +74,10 @@ class Connection:
             raise redis.ConnectionError("the connection broke") from error
 
     def read(self, count: int) -> list[Any]:
-        """Return the replies to `count` commands. Raises the first error among them, after all are read."""
+        """Return the replies to `count` commands.
+
+        Raises the first error among them, after all are read.
+        """
         replies = [*islice(iter(self._reader.gets, _NOTHING_YET), count)]
         while len(replies) < count:
             self._reader.feed(self._receive())
@@ -102,7 +105,10 @@ class IdleConnections:
 
     @contextmanager
     def connection(self, pool: redis.ConnectionPool) -> Iterator[Connection]:
-        """Lend the block a connection to the server of a pool of redis-py. An error in the block closes it."""
+        """Lend the block a connection to the server of a pool of redis-py.
+
+        An error in the block closes it.
+        """
         with self._lock:
             idle = self._idle.setdefault(pool, deque())
         connection = _pop_alive(idle) or Connection(pool)

@@ -1,4 +1,4 @@
-"""The names of datasets in Valkey or Redis: one hash per owner, which maps names to dataset ids."""
+"""The names of datasets in Valkey or Redis: a hash per owner from names to ids."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,7 @@
-"""Refuses a server that may evict keys: lookups in an evicted part of a set would silently return "not a member"."""
+"""Refuses a server that may evict keys.
+
+Lookups in an evicted part of a set would silently return "not a member".
+"""
 
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +22,11 @@ EvictionRisk = Literal["keeps", "may evict what expires", "may evict anything", 
 
 
 def eviction_risk(memory: Mapping[str, Any]) -> EvictionRisk:
-    """Return which keys a server may evict when its memory is full. memory: The reply to `INFO memory`."""
+    """Return which keys a server may evict when its memory is full.
+
+    Args:
+        memory: The reply to `INFO memory`.
+    """
     policy = str(memory.get("maxmemory_policy", ""))
     if policy.startswith("allkeys"):
         return "may evict anything"
@@ -29,7 +36,10 @@ def eviction_risk(memory: Mapping[str, Any]) -> EvictionRisk:
 
 
 class EvictionGuard:
-    """Checks the maxmemory-policy of a server before a command, at most once per CHECK_INTERVAL_S. Thread-safe."""
+    """Checks the maxmemory-policy of a server before a command. Thread-safe.
+
+    It checks at most once per CHECK_INTERVAL_S.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -37,7 +47,10 @@ class EvictionGuard:
         self._last: EvictionRisk = "keeps"
 
     def check(self, server: Any) -> None:
-        """Raise SetStoreEvicts if the server may evict any key. Raises errors of redis-py when it is unavailable."""
+        """Raise SetStoreEvicts if the server may evict any key.
+
+        Raises errors of redis-py when it is unavailable.
+        """
         now = self._clock()
         if now - self._checked_at.get(server, float("-inf")) < CHECK_INTERVAL_S:
             return

@@ -1,4 +1,6 @@
-"""Metrics in Valkey or Redis. All keys of a deployment share one hash tag, so that one script can write all of them.
+"""Metrics in Valkey or Redis.
+
+All keys of a deployment share one hash tag, so that one script can write all of them.
 
 {dm:ID}:who          hash    ownership: `GROUP/PARTITION:owner` is the worker that counts a partition,
                              `GROUP/PARTITION:mark` is the offset up to which records are counted, and `at` is the time
@@ -34,7 +36,10 @@ _ACQUIRE, _WRITE = Script.load("acquire_metric_partitions"), Script.load("write_
 
 
 class RedisMetrics:
-    """MetricStore on one server, replica group or cluster. Thread-safe. now: seconds since the epoch."""
+    """MetricStore on one server, replica group or cluster.
+
+    Thread-safe. now: seconds since the epoch.
+    """
 
     def __init__(self, client: Client, now: Callable[[], float] = time.time) -> None:
         self._client = client
@@ -69,7 +74,10 @@ class RedisMetrics:
         return None if at is None else float(at)
 
     def drop(self, deployment_id: str) -> None:
-        """See MetricStore. Intervals that were written late, after an outage, may be left until they expire."""
+        """See MetricStore.
+
+        Intervals that were written late, after an outage, may be left until they expire.
+        """
         now_s = self._now()
         intervals = (_key(deployment_id, one, start) for one in TIME_RANGES for start in _kept(one, now_s))
         self._client.call("UNLINK", _ownership_key(deployment_id), *intervals)

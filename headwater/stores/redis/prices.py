@@ -1,4 +1,6 @@
-"""Prices in Valkey or Redis. All keys of a partition share one hash tag, so that one script can write several.
+"""Prices in Valkey or Redis.
+
+All keys of a partition share one hash tag, so that one script can write several.
 
 {px:P}:who       hash    ownership: `owner` is the worker that writes partition P, and `end` is the position that the
                          states reach: the id of the ticks topic, a colon, and the offset
@@ -166,7 +168,10 @@ def _chunks(entries: Iterable[tuple[_K, bytes]]) -> Iterator[list[tuple[_K, byte
 
 
 def _unsettled_arguments(keys: Collection[bytes], *, settled: bool) -> Iterator[tuple[list[Word], list[Word]]]:
-    """Yield the keys and arguments of scripts that add keys to the unsettled keys, or remove them when settled."""
+    """Yield keys and arguments of scripts that update the unsettled keys.
+
+    The scripts add keys, or remove them when they are settled.
+    """
     rest = iter(keys)
     while some := [*islice(rest, ENTRIES_PER_SCRIPT)]:
         counts = (0, len(some)) if settled else (len(some), 0)
@@ -200,7 +205,10 @@ def _pairs(data: Sequence[bytes | None]) -> list[tuple[bytes | None, bytes | Non
 
 
 def _archive_field(token: bytes, bucket: TimeBucket) -> bytes:
-    """Return the hash field of archived ticks. It is a short digest, because an active token has one in every hour."""
+    """Return the hash field of archived ticks.
+
+    It is a short digest, because an active token has one in every hour.
+    """
     digest = blake2b(token, digest_size=12).digest()
     return digest if bucket.minute == WHOLE_HOUR else digest + bytes([bucket.minute])
 

@@ -9,7 +9,10 @@ import redis
 
 
 def open_socket(settings: Any) -> socket.socket:
-    """Connect to a server. settings: A connection of redis-py that is not connected. Raises OSError."""
+    """Connect to a server. settings: A connection of redis-py that is not connected.
+
+    Raises OSError.
+    """
     with ExitStack() as on_error:
         opened = on_error.enter_context(_connect(settings))
         opened.settimeout(settings.socket_timeout)

@@ -1,1 +1,4 @@
-"""Configurations, deployments, keys and the names of datasets in SQLite or PostgreSQL; see database.py."""
+"""Configurations, deployments, keys and dataset names in SQLite or PostgreSQL.
+
+database.py combines the stores.
+"""

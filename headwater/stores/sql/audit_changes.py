@@ -33,7 +33,10 @@ def deleted(flow: Flow) -> Change:
 
 
 def _content(flow: Flow, revision: int) -> str:
-    """Return the revision, and the SHA-256 of what the user sent, as JSON with sorted keys and without spaces."""
+    """Return the revision, and the SHA-256 of the request as canonical JSON.
+
+    The JSON has sorted keys and no spaces.
+    """
     content = {
         "name": flow.name,
         "description": flow.description,
@@ -76,7 +79,10 @@ def _deployment(deployment: Deployment) -> str:
 
 
 def recorded_as_ended(recorded_id: str) -> Change:
-    """Return the change for an unknown deployment or configuration that an operator recorded as ended."""
+    """Return the change for an unknown object that an operator recorded as ended.
+
+    The object is a deployment or a configuration.
+    """
     return Change("remains.give_up", "", recorded_id)
 
 

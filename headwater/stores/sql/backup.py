@@ -1,7 +1,7 @@
-"""Backs up all rows of a database, and restores them into another one. Both may be SQLite or PostgreSQL.
+"""Backs up all rows of a database, and restores them into another one.
 
-A backup contains the revision of its schema. The rows are restored into tables of that revision; the next start of
-Headwater migrates them.
+Both may be SQLite or PostgreSQL. A backup contains the revision of its schema. The rows are restored into tables of
+that revision; the next start of Headwater migrates them.
 """
 
 import base64
@@ -51,7 +51,10 @@ class Snapshot:
 
 @contextmanager
 def snapshot(url: str) -> Iterator[Snapshot]:
-    """Read a consistent snapshot of a database, which may be in use. Raises SetupError and StoreUnavailable."""
+    """Read a consistent snapshot of a database, which may be in use.
+
+    Raises SetupError and StoreUnavailable.
+    """
     engine = make_engine(url)
     connections = Connections(engine)
     try:
@@ -66,7 +69,10 @@ def snapshot(url: str) -> Iterator[Snapshot]:
 
 @contextmanager
 def _repeatable_read(connection: Connection) -> Iterator[None]:
-    """Read in a repeatable-read transaction, so that all statements see the same rows, as on SQLite."""
+    """Read in a repeatable-read transaction, so that all statements see the same rows.
+
+    SQLite does so anyway.
+    """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
     yield
@@ -80,7 +86,10 @@ def _rows(connection: Connection) -> Iterator[Row]:
 
 
 def _tables(connection: Connection) -> list[Table]:
-    """Return Headwater's tables as they are in the database, whose schema may be older than that of this version."""
+    """Return Headwater's tables as they are in the database.
+
+    Their schema may be older than that of this version.
+    """
     known = set(metadata.tables)
     found = MetaData()
     found.reflect(connection, only=lambda name, _: name in known)
@@ -88,11 +97,11 @@ def _tables(connection: Connection) -> list[Table]:
 
 
 def load(url: str, revision: str, rows: Iterable[Row], fencing: int = 0) -> Counter[str]:
-    """Replace all data of a database by rows of a snapshot, in one transaction; return the row counts by table.
+    """Replace all data of a database by rows of a snapshot, in one transaction.
 
-    Afterwards all leases are free. The next holder of a lease gets a fencing number above those in the database, those
-    in the snapshot, and `fencing`. Raises StoreUnavailable, and SetupError when the rows are from a newer version of
-    Headwater, or when other processes use the database.
+    Returns the row counts by table. Afterwards all leases are free. The next holder of a lease gets a fencing number
+    above those in the database, those in the snapshot, and `fencing`. Raises StoreUnavailable, and SetupError when the
+    rows are from a newer version of Headwater, or when other processes use the database.
     """
     engine = make_engine(url)
     connections = Connections(engine)
@@ -120,13 +129,19 @@ def require_known(revision: str) -> None:
 
 
 def is_empty(url: str) -> bool:
-    """Return whether a database contains no Headwater schema. Raises SetupError and StoreUnavailable."""
+    """Return whether a database contains no Headwater schema.
+
+    Raises SetupError and StoreUnavailable.
+    """
     with _reading(url) as connection:
         return not inspect(connection).has_table(_VERSION_TABLE)
 
 
 def fencing(url: str) -> int:
-    """Return the highest fencing number of the leases in a database. Raises SetupError and StoreUnavailable."""
+    """Return the highest fencing number of the leases in a database.
+
+    Raises SetupError and StoreUnavailable.
+    """
     with _reading(url) as connection:
         return _fencing(connection)
 

@@ -1,4 +1,4 @@
-"""Connections to SQLite or PostgreSQL, with transactions that read and transactions that write.
+"""Connections to SQLite or PostgreSQL, with transactions that read or write.
 
 SQLite uses WAL, so that readers never wait. A write transaction starts with BEGIN IMMEDIATE: it waits for the write
 lock at its start, and can't fail later with SQLITE_BUSY because another process wrote after it read.
@@ -45,7 +45,10 @@ _WRITES = "headwater_writes"
 
 
 def make_engine(url: str) -> Engine:
-    """Return an engine for `sqlite:///PATH` or `postgresql://…`, without connecting. Raises SetupError."""
+    """Return an engine for `sqlite:///PATH` or `postgresql://…`, without connecting.
+
+    Raises SetupError.
+    """
     parsed = _parse(url)
     if parsed.get_backend_name() == "sqlite":
         return _sqlite(parsed)
@@ -160,13 +163,16 @@ class Connections:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Begin a transaction that only reads; on SQLite it reads one snapshot. Raises StoreUnavailable."""
+        """Begin a transaction that only reads; on SQLite it reads one snapshot.
+
+        Raises StoreUnavailable.
+        """
         with _translated(), self._reader.begin() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Begin a transaction that is committed at the end of the block, or rolled back when the block raises.
+        """Begin a transaction that the end of the block commits, or an exception rolls back.
 
         It waits up to WRITE_LOCK_TIMEOUT_S for SQLite's write lock, or LOCK_TIMEOUT_S for a lock of PostgreSQL. Raises
         StoreUnavailable, and LeaseLost inside `model.lease.fenced_by`. Callers translate an IntegrityError themselves.
@@ -200,7 +206,10 @@ _SQLSTATES_OF_BAD_SETUP = ("42501", "42P01")
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Translate errors of the database to StoreUnavailable, except violated constraints and our programming errors."""
+    """Translate database errors to StoreUnavailable.
+
+    Violated constraints and programming errors are not translated.
+    """
     try:
         yield
     except (exc.DBAPIError, exc.TimeoutError) as error:

@@ -94,7 +94,10 @@ class CredentialRows:
         return RotationResult(encrypted, unreadable)
 
     def _encrypt_row(self, connection: Connection, row: Row[Any]) -> bool:
-        """Encrypt the passwords of a row with the new key. Return False when they can't be decrypted."""
+        """Encrypt the passwords of a row with the new key.
+
+        Return False when they can't be decrypted.
+        """
         try:
             passwords = self.decrypt(row, row.deployment_id)
         except DecryptionFailed:

@@ -137,7 +137,10 @@ class DeploymentMapper:
         return [RequestedRevision(*row) for row in connection.execute(found)]
 
     def written_topics(self, connection: Connection, flow_ids: Sequence[str]) -> set[str]:
-        """Return the topics that deployments of these configurations write, as far as their revisions are stored."""
+        """Return the topics that deployments of these configurations write.
+
+        Revisions that are not stored are ignored.
+        """
         rows = connection.execute(_SELECT_STORED_REVISIONS.where(deployments.c.flow_id.in_(flow_ids)))
         configs = {(row.flow_id, row.config) for row in rows}
         found = {dead_letter_topic(flow_id) for flow_id, _ in configs}
@@ -183,7 +186,10 @@ class DeploymentMapper:
             logs.erase(connection, changed.id)
 
     def delete_ended(self, connection: Connection, before: datetime, kept: Collection[str]) -> int:
-        """Delete the rows of deployments that ended before a time; return how many. See DeploymentStore."""
+        """Delete the rows of deployments that ended before a time; return how many.
+
+        See DeploymentStore.
+        """
         ended = func.coalesce(deployments.c.ended_at, deployments.c.created_at)
         rows = connection.execute(select(deployments.c.id, deployments.c.flow_id).where(~ACTIVE, ended < before))
         old = [row.id for row in rows if row.id not in kept and row.flow_id not in kept]
@@ -230,7 +236,7 @@ def read_workers(stored: str | None) -> tuple[WorkerStatus, ...] | None:
 
 
 def _previous_revisions(connection: Connection, *where: ColumnElement[bool]) -> dict[str, list[Revision]]:
-    """Return the previous revisions that may still have resources, by deployment id, newest first."""
+    """Return the previous revisions that may have resources, by deployment, newest first."""
     found: dict[str, list[Revision]] = {}
     for row in connection.execute(_SELECT_PREVIOUS_REVISIONS.where(ACTIVE, *where)):
         config = read_config(row.config)

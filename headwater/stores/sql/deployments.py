@@ -153,7 +153,7 @@ def _chunks(ids: Collection[str]) -> list[list[str]]:
 
 
 def _known_ids(connection: Connection, column: Column[Any], ids: Collection[str]) -> set[str]:
-    """Return the given ids that are in this column of the table of deployments, or that were recorded as ended."""
+    """Return the given ids in this column of the deployments, or recorded as ended."""
     found = _recorded_as_ended(connection, ids)
     for some in _chunks(ids):
         found.update(connection.scalars(select(column).where(column.in_(some)).distinct()))

@@ -33,13 +33,19 @@ class Sealer:
         self._ciphers = {_number(one): AESGCM(one) for one in (key, *old_keys)}
 
     def seal(self, text: str, deployment_id: str, field: str) -> bytes:
-        """Encrypt a text. The result is the number of the key, a random nonce, the ciphertext and the tag."""
+        """Encrypt a text.
+
+        The result is the number of the key, a random nonce, the ciphertext and the tag.
+        """
         nonce = secrets.token_bytes(NONCE_BYTES)
         encrypted = self._ciphers[self._number].encrypt(nonce, text.encode(), _associated_data(deployment_id, field))
         return self._number + nonce + encrypted
 
     def open(self, sealed: bytes | None, deployment_id: str, field: str) -> str:
-        """Decrypt a text. Raises DecryptionFailed when it was encrypted with another key, or for another field."""
+        """Decrypt a text.
+
+        Raises DecryptionFailed when it was encrypted with another key, or for another field.
+        """
         for number, cipher in self._ciphers.items():
             content = (sealed or b"").removeprefix(number)
             nonce, ciphertext = content[:NONCE_BYTES], content[NONCE_BYTES:]
@@ -63,9 +69,10 @@ def _associated_data(deployment_id: str, field: str) -> bytes:
 
 
 def load_or_create_secret_key(path: Path) -> bytes:
-    """Return the key in the file `path` (base64, mode 0600), which is created at the first use. Raises SetupError.
+    """Return the key in the file `path` (base64, mode 0600), which is created at the first use.
 
-    If several processes create the key at once, exactly one file is kept, and all processes return its key.
+    Raises SetupError. If several processes create the key at once, exactly one file is kept, and all processes return
+    its key.
     """
     try:
         if not path.exists():
@@ -79,7 +86,10 @@ def load_or_create_secret_key(path: Path) -> bytes:
 
 
 def decode_secret_key(text: str, source: str) -> bytes:
-    """Decode a key in base64. source: Where the text is from, for the error message. Raises SetupError."""
+    """Decode a key in base64. source: Where the text is from, for the error message.
+
+    Raises SetupError.
+    """
     try:
         key = base64.b64decode(text, validate=True)
     except ValueError:

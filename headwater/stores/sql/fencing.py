@@ -1,4 +1,4 @@
-"""Checks the fencing number of a leader inside of the transaction in which the leader writes."""
+"""Checks the fencing number of a leader in the transaction in which the leader writes."""
 
 from sqlalchemy import Connection, select
 
@@ -8,7 +8,10 @@ from headwater.stores.sql.tables import leases
 
 
 def check(connection: Connection, fence: Fence) -> None:
-    """Raise LeaseLost when the lease has another number. Nobody can acquire the lease until the transaction ends."""
+    """Raise LeaseLost when the lease has another number.
+
+    Nobody can acquire the lease until the transaction ends.
+    """
     this = select(leases.c.fencing).where(leases.c.name == fence.lease)
     if connection.execute(this.with_for_update(read=True)).scalar_one_or_none() != fence.number:
         raise LeaseLost(fence.lease)

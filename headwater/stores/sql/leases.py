@@ -65,7 +65,10 @@ def _acquire(connection: Connection, name: str, candidate: Candidate, ttl_s: flo
 
 
 def _now(connection: Connection) -> datetime:
-    """Return the time of the database's server, or with SQLite of the machine, on which all its processes run."""
+    """Return the time of the database's server, or with SQLite of the machine.
+
+    All processes run on that machine.
+    """
     if connection.dialect.name == "sqlite":
         clock = func.strftime("%Y-%m-%d %H:%M:%f000", "now", type_=UtcDateTime)
     else:

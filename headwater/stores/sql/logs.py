@@ -1,4 +1,4 @@
-"""Reads and writes the last log lines of the workers of a deployment, inside of a caller's transaction."""
+"""Reads and writes the last log lines of a deployment, in a caller's transaction."""
 
 from collections.abc import Sequence
 

@@ -18,9 +18,10 @@ _LOCK_TIMEOUT = text("SET LOCAL lock_timeout = '60s'")
 
 
 def migrate(engine: Engine) -> None:
-    """Create or upgrade the tables in one transaction. If several processes try, the first one does it.
+    """Create or upgrade the tables in one transaction.
 
-    Raises SetupError when the schema is of a newer version of Headwater, and StoreUnavailable.
+    If several processes try, the first one does it. Raises SetupError when the schema is of a newer version of
+    Headwater, and StoreUnavailable.
     """
     config = Config()
     config.set_main_option("script_location", SCRIPTS)
@@ -36,7 +37,10 @@ def migrate(engine: Engine) -> None:
 
 
 def _revision(connection: Connection, scripts: ScriptDirectory) -> str | None:
-    """Return the schema revision of the database; None for an empty database. Raises SetupError."""
+    """Return the schema revision of the database; None for an empty database.
+
+    Raises SetupError.
+    """
     revision = MigrationContext.configure(connection).get_current_revision()
     if revision is not None and revision not in {script.revision for script in scripts.walk_revisions()}:
         raise SetupError(

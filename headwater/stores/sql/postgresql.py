@@ -18,10 +18,10 @@ _NO_TIME_LIMITS: Final = text("SET LOCAL statement_timeout = 0; SET LOCAL idle_i
 
 
 class TimedConnection(psycopg.Connection[Any]):
-    """A connection that is closed when the server does not answer within `answer_timeout_s`; None: no timeout.
+    """A connection that is closed when the server does not answer in `answer_timeout_s`.
 
-    When the processes of the server hang, its own timeouts do not fire. Its kernel still acknowledges packets, so the
-    timeouts of TCP do not fire either. Only a timeout in the client helps.
+    None means no timeout. When the processes of the server hang, its own timeouts do not fire. Its kernel still
+    acknowledges packets, so the timeouts of TCP do not fire either. Only a timeout in the client helps.
     """
 
     answer_timeout_s: float | None = ANSWER_TIMEOUT_S

@@ -1,4 +1,4 @@
-"""Quotas in SQL: the limits and the usage of owners, and the check inside of the transaction of a change."""
+"""Quotas in SQL: limits, usage, and the check in the transaction of a change."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,10 +35,10 @@ class QuotaChecker:
 
     @contextmanager
     def enforced(self, connection: Connection, owner: str, *names: QuotaName) -> Iterator[None]:
-        """Compare the usage before and after the block. Raises QuotaExceeded, which rolls the transaction back.
+        """Compare the usage before and after the block.
 
-        The block must be the whole rest of the transaction, because on PostgreSQL the lock that serialises changes has
-        to be the first one of the transaction.
+        Raises QuotaExceeded, which rolls the transaction back. The block must be the whole rest of the transaction,
+        because on PostgreSQL the lock that serialises changes has to be the first one of the transaction.
         """
         allowed = self.allowed(connection, owner)
         own = [name for name in names if allowed[name] is not None]
@@ -107,7 +107,7 @@ class SqlQuotas:
 
 
 def usage_of(connection: Connection, names: Iterable[QuotaName], owner: str | None = None) -> Usage:
-    """Return the usage of the given quotas that are counted in SQL, of an owner or of all owners together."""
+    """Return the usage of the quotas that SQL counts, of an owner or of all owners."""
     return {name: int(connection.scalar(_COUNTS[name](owner)) or 0) for name in names if name in _COUNTS}
 
 

@@ -19,7 +19,10 @@ def unreadable_state(column: str, value: str) -> str:
 
 
 def flow_not_found(flow_id: str) -> NotFound:
-    """Return the error for an unknown id, or for the id of another owner, whose existence it must not reveal."""
+    """Return the error for an unknown id, or for the id of another owner.
+
+    It does not reveal whether the id exists.
+    """
     return NotFound(f"There is no pipeline {flow_id}. GET /api/v1/flow lists yours.")
 
 
@@ -32,7 +35,7 @@ def external_id_taken(external_id: str | None) -> Conflict:
 
 
 def concurrent_update(flow_id: str) -> ConcurrentUpdate:
-    """Return the error for a change that is based on a revision that is not the newest one any more."""
+    """Return the error for a change that is not based on the newest revision."""
     return ConcurrentUpdate(
         f"Pipeline {flow_id} was saved by another request meanwhile. Read it and send your change again."
     )
@@ -62,7 +65,10 @@ def key_exists(key_id: str) -> Conflict:
 
 
 def dataset_not_found(dataset_id: str) -> NotFound:
-    """Return the error for an unknown id. It is the same for a dataset of another owner, or one that is not live."""
+    """Return the error for an unknown id.
+
+    It is the same for a dataset of another owner, or one that is not live.
+    """
     return NotFound(f"There is no dataset {dataset_id}. GET /api/v1/flow/datasets lists yours.")
 
 

@@ -31,7 +31,10 @@ from sqlalchemy import (
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """Stores aware datetimes, and reads them as aware datetimes in UTC. SQLite stores them as text in UTC."""
+    """Stores aware datetimes, and reads them as aware datetimes in UTC.
+
+    SQLite stores them as text in UTC.
+    """
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -58,7 +61,10 @@ The column `filter_uids` is used too; it holds the uids of the revision's filter
 
 
 class StoredJson(TypeDecorator[Any]):
-    """JSON whose text may be damaged. Reading such a value returns the text, so that other rows can still be read."""
+    """JSON whose text may be damaged.
+
+    Reading such a value returns the text, so that other rows can still be read.
+    """
 
     impl = JSON
     cache_ok = True

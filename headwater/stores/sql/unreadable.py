@@ -1,4 +1,7 @@
-"""Finds stored rows that can't be read, for `headwater doctor`. The stores read such rows without raising."""
+"""Finds stored rows that can't be read, for `headwater doctor`.
+
+The stores read such rows without raising.
+"""
 
 from collections.abc import Iterator
 from itertools import groupby

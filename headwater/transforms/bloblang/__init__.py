@@ -1,1 +1,1 @@
-"""The part of Bloblang that filter expressions are written in: from text to syntax tree to function."""
+"""The subset of Bloblang for filter expressions: from text to syntax tree to function."""

@@ -54,7 +54,7 @@ def path_of_record(part: Node | Step) -> Path | None:
 
 
 def single_member(node: Node) -> tuple[bytes | None, bool]:
-    """Return the name of the member of the record that an expression selects, and whether only strings may match.
+    """Return the record's member that an expression selects, and if only strings match.
 
     The name is None for an expression that is not a single member. Only strings may match when `.lowercase()` follows.
     """
@@ -172,7 +172,11 @@ def _with_steps(source: CompiledQuery, steps: Sequence[CompiledStep]) -> Compile
 
 
 def _array(items: Sequence[CompiledQuery], may_be_non_json: bool) -> CompiledQuery:
-    """Compile an array literal. may_be_non_json: Whether an item may be `deleted()` or an error."""
+    """Compile an array literal.
+
+    Args:
+        may_be_non_json: Whether an item may be `deleted()` or an error.
+    """
     if not may_be_non_json:
         return lambda scope: [item(scope) for item in items]
 
@@ -184,7 +188,7 @@ def _array(items: Sequence[CompiledQuery], may_be_non_json: bool) -> CompiledQue
 
 
 def _without_deleted(values: list[Value]) -> Value:
-    """Return the elements of an array without deleted ones, or FAILED when an element is an error."""
+    """Return the elements of an array without deleted ones, or FAILED after an error."""
     return FAILED if FAILED in values else [value for value in values if value is not DELETED]
 
 
@@ -210,7 +214,9 @@ def _method(apply: Callable[[Value], Value]) -> CompiledStep:
 
 
 def _each(query: CompiledQuery, work: int) -> CompiledStep:
-    """Compile `.map_each( )`. In an object, the elements are objects with the members `key` and `value`.
+    """Compile `.map_each( )`.
+
+    In an object, the elements are objects with the members `key` and `value`.
 
     Args:
         query: The query of an element.

@@ -1,4 +1,4 @@
-"""The error messages of the parser: what is wrong with an expression, and what to write instead."""
+"""The error messages of the parser: what is wrong, and what to write instead."""
 
 import re
 
@@ -133,12 +133,18 @@ _RESERVED = re.compile(r"(?:true|false|null|[0-9]).*|this|root|if|match", re.ASC
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether a bare name has another meaning: Bloblang reads `true`, `null` or a digit as a literal."""
+    """Return whether a bare name has another meaning.
+
+    Bloblang reads `true`, `null` or a digit as a literal.
+    """
     return _RESERVED.fullmatch(name) is not None
 
 
 def statement_error(text: str, at: int) -> str:
-    """Return the error message for an expression that does not begin with `root`; "" if its beginning may be valid."""
+    """Return the error message for an expression that does not begin with `root`.
+
+    Returns "" if its beginning may be valid.
+    """
     word = _word(text, at)
     if found := _ASSIGNMENT.match(text, at):
         return f"Expected `root`, found `{found[1]}`: the value is assigned to root as a whole, with {FORM}."
@@ -211,7 +217,10 @@ def trailing_error(text: str, end: int, at: int) -> str:
 
 
 def symbol_error(text: str, at: int) -> str:
-    """Return the error message for an operator or another sign that is not supported; "" for any other text."""
+    """Return the error message for an operator or another sign that is not supported.
+
+    Returns "" for any other text.
+    """
     return next((message for signs, message in _SYMBOLS if text.startswith(signs, at)), "")
 
 

@@ -70,7 +70,10 @@ def consume_budget(size: int) -> bool:
 
 
 def consume_budget_for(value: Value) -> bool:
-    """Consume the work of processing a decoded value, if it is large; return whether the budget was sufficient."""
+    """Consume the work of processing a decoded value, if it is large.
+
+    Returns whether the budget was sufficient.
+    """
     if not isinstance(value, str | list | dict) or len(value) <= SMALL_BYTES:
         return True
     return consume_budget(len(value) if isinstance(value, str) else COST_PER_ELEMENT * len(value))
@@ -99,7 +102,7 @@ def is_null_or_error(value: Value) -> bool:
 
 
 def to_string(value: Value) -> Value:
-    """Return a string as it is, and any other value as JSON text without spaces and with sorted names."""
+    """Return a string unchanged, and any other value as compact JSON with sorted names."""
     match value := decode_one_level(value):
         case NonJson.FAILED:
             return FAILED
@@ -122,7 +125,10 @@ def _json(value: Value) -> Value:
 
 
 def _consume_budget_for_all_of(value: Value) -> bool:
-    """Consume the work of processing a value and all values in it; return whether the budget was sufficient."""
+    """Consume the work of processing a value and all values in it.
+
+    Returns whether the budget was sufficient.
+    """
     todo = [value]
     while todo:
         value = todo.pop()
@@ -174,7 +180,10 @@ def _first_value(text: str) -> Value:
 
 
 def _has_incomplete_number(text: str, end: int) -> bool:
-    """Return whether an incomplete fraction or exponent follows the number that ends at `end`, as in `1.` or `1e`."""
+    """Return whether the number ends in an incomplete fraction or exponent: `1.` or `1e`.
+
+    The number ends at `end`.
+    """
     if text[0] not in "-0123456789" or end == len(text):
         return False
     is_whole = text[:end].lstrip("-").isdigit()

@@ -61,7 +61,10 @@ def lowercase() -> CompiledMethod:
 
 
 def uppercase() -> CompiledMethod:
-    """Convert a string to upper case, letter by letter. A letter like `ß`, which would become two, is kept."""
+    """Convert a string to upper case, letter by letter.
+
+    A letter like `ß`, which would become two, is kept.
+    """
     return of_string(lambda text: text.upper() if text.isascii() else "".join(map(_upper_letter, text)))
 
 
@@ -88,7 +91,10 @@ def trim_suffix(suffix: str) -> CompiledMethod:
 
 
 def slice_(low: int, high: int | None = None) -> CompiledMethod:
-    """Return elements of an array, or bytes of a string, from `low` to before `high`; negatives count from the end."""
+    """Return elements of an array, or bytes of a string, from `low` to before `high`.
+
+    Negative bounds count from the end.
+    """
 
     def bounds(length: int) -> slice | None:
         end = length if high is None else high + length if high < 0 else high

@@ -49,7 +49,10 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """`[ ]`: an element of an array or a byte of a string. A negative position counts from the end."""
+    """`[ ]`: an element of an array or a byte of a string.
+
+    A negative position counts from the end.
+    """
 
     position: int
 

@@ -1,4 +1,6 @@
-r"""The parser of filter expressions, which are a subset of Bloblang, with this grammar:
+r"""The parser of filter expressions, which are a subset of Bloblang.
+
+The grammar is:
 
     mapping  = [ "root" "=" ] query
     query    = term { "|" term }                    the first term that is neither null nor an error
@@ -71,7 +73,9 @@ _LARGEST_NUMBER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """The meaning of names in a query. Scopes are numbered as in Variable: 0 is that of the record.
+    """The meaning of names in a query.
+
+    Scopes are numbered as in Variable: 0 is that of the record.
 
     Attributes:
         depth: The number of the innermost scope.
@@ -90,11 +94,17 @@ class _Scope:
         return replace(self, depth=self.depth + 1, this=self.depth + 1, allows_bare_names=True)
 
     def named(self, name: str) -> "_Scope":
-        """Return the scope of an inner query, in which the current value has a name and `this` keeps its meaning."""
+        """Return the scope of an inner query, in which a name means the current value.
+
+        `this` keeps its meaning.
+        """
         return replace(self, depth=self.depth + 1, names={**self.names, name: self.depth + 1})
 
     def of_error(self) -> "_Scope":
-        """Return the scope of the query in `catch( )`, where `this` would be the message of the error in Bloblang."""
+        """Return the scope of the query in `catch( )`.
+
+        In Bloblang, `this` would be the message of the error there.
+        """
         return replace(self, this=None, allows_bare_names=False)
 
 
@@ -186,7 +196,10 @@ class _Parser:
         return source
 
     def _resolve_name(self, word: str, scope: _Scope) -> tuple[Node, list[Step]] | None:
-        """Return the source and the steps that a bare word means; None for a word that is unknown in this scope."""
+        """Return the source and the steps that a bare word means.
+
+        Returns None for a word that is unknown in this scope.
+        """
         if word in scope.names:
             return Variable(scope.names[word]), []
         if scope.this is None:
@@ -198,7 +211,10 @@ class _Parser:
         return None
 
     def _map_of_variable(self, source: Node, steps: list[Step], scope: _Scope) -> Node | None:
-        """Parse the query of `this.( )`, in which `this` keeps its meaning; return None when something else follows."""
+        """Parse the query of `this.( )`, in which `this` keeps its meaning.
+
+        Returns None when something else follows.
+        """
         if not isinstance(source, Variable) or steps or not self._text.startswith("(", self._at):
             return None
         with self._brackets(")", error_messages.NO_CLOSING):
@@ -220,7 +236,10 @@ class _Parser:
             return Element(self._whole_number(error_messages.NO_ELEMENT))
 
     def _step(self, steps: list[Step], scope: _Scope, is_record: bool) -> None:
-        """Parse what follows a dot: a method, a query in brackets, or a member, which extends a path before it."""
+        """Parse what follows a dot: a method, a query in brackets, or a member.
+
+        A member extends a path before it.
+        """
         if self._text.startswith("(", self._at):
             with self._brackets(")", error_messages.NO_CLOSING):
                 steps.append(MapQuery(self._query(scope.of_value())))

@@ -1,4 +1,4 @@
-"""The consumer that docs/delivery.md shows."""
+"""The consumer that docs/consuming.md shows."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.outputs import OutputBatch
 from tests.support.kafka import KafkaServer
 
-PAGE = Path(__file__).parents[3] / "docs" / "delivery.md"
+PAGE = Path(__file__).parents[3] / "docs" / "consuming.md"
 MOST_LINES = 14
 
 

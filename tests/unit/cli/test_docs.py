@@ -116,11 +116,20 @@ class TestWritten:
             assert limit in text
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 class TestAll:
-    @pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: path.name)
+    @pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda path: path.name)
     def test_links_lead_somewhere(self, path: Path) -> None:
-        for link in re.findall(r"\]\(([^)#]+)\)", path.read_text("utf-8")):
-            assert (path.parent / link).exists(), link
+        for link, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", path.read_text("utf-8")):
+            if "://" not in link:
+                page = path.parent / link if link else path
+                assert page.exists(), link
+                assert not anchor or anchor in anchors(page), f"{link}#{anchor}"
 
     @pytest.mark.parametrize("path", sorted(COMMITTED.iterdir()), ids=lambda path: path.name)
     def test_no_paths_of_a_machine_and_no_outside_addresses(self, path: Path) -> None:

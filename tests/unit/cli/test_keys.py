@@ -36,7 +36,7 @@ def test_help_explains_the_scopes() -> None:
 
 
 def test_every_scope_is_explained() -> None:
-    page = (Path(__file__).parents[3] / "docs/operations.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/multi_tenancy.md").read_text()
     assert all(f"| `{scope}` |" in page for scope in SCOPES)
 
 

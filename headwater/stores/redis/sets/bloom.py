@@ -1,7 +1,7 @@
-"""A blocked, scalable Bloom filter over 64-bit hashes. Negative answers are certain; others must be verified.
+"""A blocked, scalable Bloom filter over 64-bit hashes.
 
-All bits of a value are in one 64-bit word, so that a test reads memory once. With 16 bits per value the false positive
-rate is 0.42 %.
+Negative answers are certain; others must be verified. All bits of a value are in one 64-bit word, so that a test reads
+memory once. With 16 bits per value the false positive rate is 0.42 %.
 
 A filter grows by layers (Almeida et al., "Scalable Bloom Filters", 2007). When a layer is full, a new one, which is at
 least as large as all earlier layers together, takes further values. So a growing set need not be read again. The false
@@ -51,7 +51,10 @@ class Bloom:
 
     @property
     def is_over_capacity(self) -> bool:
-        """Whether the last layer holds more than twice the hashes that it is made for, because there was no room."""
+        """Whether the last layer holds more than twice the hashes that it is made for.
+
+        This happens when there was no room.
+        """
         return self._layers[-1].remaining < -self._layers[-1].capacity
 
     def add(self, hashes: Uint64Array) -> None:
@@ -81,7 +84,10 @@ class Bloom:
 
 
 class _Layer:
-    """A layer of a filter. remaining: For how many more hashes it is made; negative when it is over its capacity."""
+    """A layer of a filter.
+
+    remaining: For how many more hashes it is made; negative when it is over its capacity.
+    """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity

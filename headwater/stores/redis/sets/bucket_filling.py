@@ -1,4 +1,7 @@
-"""Encodes the commands (RESP) that fill the buckets of a staged generation, for many values at once with NumPy."""
+"""Encodes the commands (RESP) that fill the buckets of a staged generation.
+
+NumPy encodes many values at once.
+"""
 
 from collections.abc import Iterator
 from itertools import pairwise

@@ -1,7 +1,8 @@
-"""Encodes, hashes and decodes many values at once, as NumPy arrays with a value per row. See value_encoding.py.
+"""Encodes, hashes and decodes many values at once, as NumPy arrays with a value per row.
 
-Values of one length are handled together. Encoded values of 17 to 64 bytes (such as addresses, hashes and base58 keys)
-are hashed by native code, a whole array at a time; others are hashed one by one by the xxhash library.
+See value_encoding.py. Values of one length are handled together. Encoded values of 17 to 64 bytes (such as addresses,
+hashes and base58 keys) are hashed by native code, a whole array at a time; others are hashed one by one by the xxhash
+library.
 """
 
 from collections import defaultdict
@@ -113,7 +114,10 @@ def _encode_of_one_length(values: Sequence[str], rows: Rows) -> Iterator[Encoded
 
 
 def _encode_hex(values: Sequence[str]) -> Uint8Array | None:
-    """Encode values that are all lower-case hex of one length; return None when one of them is not."""
+    """Encode values that are all lower-case hex of one length.
+
+    Returns None when one of them is not.
+    """
     lines, length, count = "\n".join(values), len(values[0]), len(values)
     prefix = _PREFIX.get(length)
     if prefix is None or len(lines) != (length + 1) * count - 1 or not lines.isascii():

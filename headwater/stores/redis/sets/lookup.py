@@ -1,9 +1,10 @@
-"""Lookups of workers. A Bloom filter in memory rules out most values; the server looks up the others, the candidates.
+"""Lookups of workers.
 
-One round trip per batch looks up the candidates, and returns the version of the set and the values that were added
-since the version of the filter. After these are added to the filter, its negative answers hold for the returned version
-too. So all answers are from one version of the set, and each batch sees every write that was acknowledged before it.
-Without a filter that can be updated, the server looks up all values.
+A Bloom filter in memory rules out most values; the server looks up the others, the candidates. One round trip per batch
+looks up the candidates, and returns the version of the set and the values that were added since the version of the
+filter. After these are added to the filter, its negative answers hold for the returned version too. So all answers are
+from one version of the set, and each batch sees every write that was acknowledged before it. Without a filter that can
+be updated, the server looks up all values.
 
 A filter is built when a worker has looked up a tenth as many values as the set has, because reading a value costs the
 server about a tenth of a lookup. So sets that are looked up rarely, large ones above all, have no filter.
@@ -54,7 +55,9 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _Filter:
-    """The Bloom filter of one generation of a set. It contains every value that the set had at (version, stamp).
+    """The Bloom filter of one generation of a set.
+
+    It contains every value that the set had at (version, stamp).
 
     Attributes:
         at_rest: Whether the set did not change between the last two lookups.
@@ -130,12 +133,18 @@ class _SetState:
     build: "Future[None] | None" = None
 
     def drop_filter(self) -> None:
-        """Drop a filter that can't be updated. The next lookup builds another one, because the set is used enough."""
+        """Drop a filter that can't be updated.
+
+        The next lookup builds another one, because the set is used enough.
+        """
         self.filter, self.lookups = None, float("inf")
 
 
 class RedisSetLookup:
-    """A SetLookup on one server, replica group or cluster, with a thread that builds filters. Thread-safe."""
+    """A SetLookup on one server, replica group or cluster, with a thread that builds filters.
+
+    Thread-safe.
+    """
 
     def __init__(
         self,
@@ -164,7 +173,10 @@ class RedisSetLookup:
                 state.build.result()
 
     def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
-        """See SetLookup. With a filter this takes one round trip, which looks up only the candidates."""
+        """See SetLookup.
+
+        With a filter this takes one round trip, which looks up only the candidates.
+        """
         if not values:
             return []
         state = self._state_of(target)
@@ -225,7 +237,10 @@ class RedisSetLookup:
         encoded: Sequence[bytes],
         hashes: Uint64Array,
     ) -> _Reply | None:
-        """Look up values on the server; return None when the filter's generation is not the current one any more."""
+        """Look up values on the server.
+
+        Returns None when the filter's generation is no longer the current one.
+        """
         keys, generation = Keys.of(target), current.generation
         buckets = generation.bucket_keys(hashes)
         if current.at_rest:
@@ -246,10 +261,10 @@ class RedisSetLookup:
         buckets: Sequence[str],
         encoded: Sequence[bytes],
     ) -> bytes | None:
-        """Look up values in a set that has not changed since `position`; return None when it has changed.
+        """Look up values in a set that has not changed since `position`.
 
-        This costs the server a fraction of the script. Versions only increase: if the version is `position` after the
-        lookups, the set did not change during the lookups.
+        Returns None when it has changed. This costs the server a fraction of the script. Versions only increase: if the
+        version is `position` after the lookups, the set did not change during the lookups.
         """
         command = generation.contains_command
         lookups = [(command, bucket, value) for bucket, value in zip(buckets, encoded, strict=True)]
@@ -278,7 +293,10 @@ class RedisSetLookup:
             self._submit(state, lambda: self._build(target, state))
 
     def _submit(self, state: _SetState, work: Callable[[], None]) -> None:
-        """Submit a build or update, unless one runs for this set. Raises the unexpected error of the last one."""
+        """Submit a build or update, unless one runs for this set.
+
+        Raises the unexpected error of the last one.
+        """
         with self._lock:
             if self._closed.is_set() or (state.build is not None and not state.build.done()):
                 return
@@ -319,7 +337,10 @@ class RedisSetLookup:
             state.filter, state.lookups = built, 0
 
     def _make_room(self, target: SetId, capacity: int) -> bool:
-        """Drop the least recently used filters until there is room; return whether there is room for the new filter."""
+        """Drop the least recently used filters until there is room.
+
+        Returns whether there is room for the new filter.
+        """
         free = self._max_filter_bytes - size_bytes(capacity)
         with self._lock:
             for other, state in reversed(self._sets.items()):
@@ -335,9 +356,10 @@ class RedisSetLookup:
         return sum(one.bloom.size_bytes for one in filters) + by_bytes <= self._max_filter_bytes
 
     def _read_all(self, keys: Keys, generation: SetGeneration, bloom: Bloom, count: int, pause_factor: float) -> bool:
-        """Add the values of all buckets to a filter. Return False when the generation was replaced, or after `close`.
+        """Add the values of all buckets to a filter.
 
-        After each read it pauses for `pause_factor` times the duration of the read.
+        Return False when the generation was replaced, or after `close`. After each read it pauses for `pause_factor`
+        times the duration of the read.
         """
         numbers = generation.nonempty(self._client.call("GET", generation.nonempty_bitmap) or b"", 0)
         per_read = max(1, int(VALUES_PER_READ / max(1.0, count / (1 << generation.bits))))
@@ -359,7 +381,10 @@ class RedisSetLookup:
             state.drop_filter()
 
     def _read_log_to_end(self, target: SetId, current: _Filter) -> bool:
-        """Add the values that were added since the filter's version. Return False when the log is not complete."""
+        """Add the values that were added since the filter's version.
+
+        Return False when the log is not complete.
+        """
         while True:
             reply = self._look_up(target, current, current.position, (), _NO_HASHES)
             if reply is None or not reply.log_is_complete or self._closed.is_set():
@@ -396,7 +421,7 @@ def _chosen(groups: Sequence[EncodedValues], mask: Any) -> tuple[Any, list[bytes
 
 
 def _distinct(encoded: Sequence[bytes]) -> tuple[list[bytes], Any, Any]:
-    """Return the distinct values, the index where each occurs first, and for each value its number among them."""
+    """Return the distinct values, their first indexes, and the number of each value."""
     numbers: dict[bytes, int] = {}
     numbered = np.array([numbers.setdefault(value, len(numbers)) for value in encoded], np.intp)
     return list(numbers), np.unique(numbered, return_index=True)[1], numbered

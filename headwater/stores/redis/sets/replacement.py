@@ -1,4 +1,4 @@
-"""Replaces all values of a set: fills a new generation next to the current one, then activates it with one script.
+"""Replaces all values of a set: fills a new generation, and activates it with one script.
 
 Nobody reads a generation that is being filled, so plain pipelined writes are sufficient. Its bitmap is written before
 its buckets, and its number is in `staging`. So after an interruption the next replacement, drop or sweep finds and
@@ -126,7 +126,11 @@ class Replacement:
 
 
 def drop(client: Client, keys: Keys, now: float) -> None:
-    """Remove a set, and abort replacements of it that are in progress. now: Seconds since the epoch."""
+    """Remove a set, and abort replacements of it that are in progress.
+
+    Args:
+        now: Seconds since the epoch.
+    """
     began = int(now)
     client.call("ZADD", REPLACED, began, keys.member)
     client.run(_DROP, [keys.metadata, keys.log, keys.staging], [])
@@ -135,7 +139,10 @@ def drop(client: Client, keys: Keys, now: float) -> None:
 
 
 def sweep_all(client: Client, seen_before: float) -> None:
-    """Sweep every set whose last replacement or drop began before `seen_before`, in seconds since the epoch."""
+    """Sweep every set whose last replacement or drop began before `seen_before`.
+
+    `seen_before` is in seconds since the epoch.
+    """
     replaced = iter(client.call("ZRANGE", REPLACED, "-inf", int(seen_before), "BYSCORE", "WITHSCORES"))
     for member, began in zip(replaced, replaced, strict=True):
         keys = Keys(member.decode())
@@ -144,13 +151,16 @@ def sweep_all(client: Client, seen_before: float) -> None:
 
 
 def _delete_replaced(client: Client, keys: Keys, began: Word) -> None:
-    """Remove a set from the list of replaced sets, unless it has leftovers or another replacement has begun."""
+    """Remove a set without leftovers from the list of replaced sets.
+
+    It stays when another replacement has begun.
+    """
     if not client.call("EXISTS", keys.staging):
         client.run(_DELETE_REPLACED, [REPLACED], [keys.member, began])
 
 
 def sweep(client: Client, keys: Keys, seen_before: float) -> None:
-    """Delete the generations that are not current and whose writers sent no heartbeat since `seen_before`.
+    """Delete generations that are not current and had no heartbeat since `seen_before`.
 
     Args:
         client: The client of the server.
@@ -163,7 +173,7 @@ def sweep(client: Client, keys: Keys, seen_before: float) -> None:
 
 
 def _remove_all(client: Client, keys: Keys, dead: SetGeneration) -> None:
-    """Delete the buckets that are in the bitmap of a generation, the bitmap, and its entry in `staging`."""
+    """Delete the buckets in the bitmap of a generation, the bitmap, and its `staging` entry."""
     bitmap = client.call("GET", dead.nonempty_bitmap) or b""
     _remove(client, keys, dead, list(dead.nonempty(bitmap, 0)))
 

@@ -98,7 +98,10 @@ class RedisSetStore:
         return [False] * len(values)
 
     def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
-        """See SetStore. A page has more than `count` values only if values share a position (2^-53 for each pair)."""
+        """See SetStore.
+
+        A page has more than `count` values only if values share a position (2^-53 for each pair).
+        """
         low = 0 if cursor is None else cursor + 1
         while (generation := self._generation(target)) is not None:
             page = self._page(generation, Keys.of(target), low, count)
@@ -118,7 +121,10 @@ class RedisSetStore:
         return [int(count or 0) for [count] in asked]
 
     def drop(self, target: SetId) -> None:
-        """See SetStore. After an interruption, another call completes the removal. Concurrent calls are safe."""
+        """See SetStore.
+
+        After an interruption, another call completes the removal. Concurrent calls are safe.
+        """
         keys = Keys.of(target)
         if self._client.call("EXISTS", keys.metadata, keys.staging):
             drop(self._client, keys, self._clock())
@@ -186,10 +192,10 @@ class RedisSetStore:
         return reply
 
     def _contains(self, generation: SetGeneration, keys: Keys, encoded: list[bytes]) -> list[bool] | None:
-        """Look up values in one version of the set; return None when the generation is not the current one any more.
+        """Look up values in one version of the set.
 
-        Many values are looked up by several scripts. If the version changes in between, they are looked up again, and
-        the third time by a single script.
+        Returns None when the generation is no longer the current one. Many values are looked up by several scripts. If
+        the version changes in between, they are looked up again, and the third time by a single script.
         """
         for size in (VALUES_PER_LOOKUP, VALUES_PER_LOOKUP, max(len(encoded), 1)):
             replies = []
@@ -203,13 +209,19 @@ class RedisSetStore:
         return [answer == ord("1") for _, answers in replies for answer in answers]
 
     def _lookup(self, generation: SetGeneration, keys: Keys, encoded: list[bytes]) -> tuple[bytes, bytes] | None:
-        """Return the version of the set and a digit per value, 1 for members; None as in `_contains`."""
+        """Return the version of the set and a digit per value, 1 for members.
+
+        Returns None as in `_contains`.
+        """
         buckets = generation.bucket_keys(encoded_values.hashes(encoded, generation.hash_key))
         reply = self._client.run(_CONTAINS, [keys.metadata, *buckets], [generation.number, generation.kind, *encoded])
         return (reply[0], reply[1]) if reply is not None else None
 
     def _page(self, generation: SetGeneration, keys: Keys, low: int, count: int) -> ValuePage | None:
-        """Return a page from position `low` on; None when the generation is not the current one any more."""
+        """Return a page from position `low` on.
+
+        Returns None when the generation is no longer the current one.
+        """
         first = low >> (POSITION_BITS - generation.bits)
         (gen, total), bitmap = self._client.pipeline(
             [("HMGET", keys.metadata, "gen", "count"), ("GETRANGE", generation.nonempty_bitmap, first >> 3, -1)]
@@ -254,14 +266,17 @@ def _write_arguments(
 
 
 def _buckets_to_read(generation: SetGeneration, total: int, count: int) -> int:
-    """Return how many buckets that are not empty hold about `count` + 1 values, within the limits of one read."""
+    """Return how many non-empty buckets hold about `count` + 1 values, within one read."""
     per_bucket = max(1.0, total / (1 << generation.bits))
     wanted = ceil((count + 1) / per_bucket * 1.1) + 1
     return min(wanted, BUCKETS_PER_READ, ceil(VALUES_PER_READ / per_bucket))
 
 
 def _page_of(found: SortedValues, count: int, total: int) -> ValuePage:
-    """Return the first `count` of the values that were found. Values that share a position are on the same page."""
+    """Return the first `count` of the values that were found.
+
+    Values that share a position are on the same page.
+    """
     end = min(count, len(found))
     positions = _positions(found)
     while 0 < end < len(found) and positions[end] == positions[end - 1]:

@@ -1,4 +1,4 @@
-"""Filter sets whose revision is not saved yet: one sorted set, whose scores are the times of the first writes."""
+"""Filter sets whose revision is not saved yet: a sorted set by the time of the first write."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime

@@ -18,7 +18,10 @@ TAGS = {42: _ADDRESS, 66: _HASH_0X, 64: _HASH}
 
 
 def encode(value: str) -> bytes:
-    """Encode a normalised value: a tag and, for lower-case hex of 20 or 32 bytes, the bytes, else the text in UTF-8."""
+    """Encode a normalised value: a tag, and the bytes of hex or the text in UTF-8.
+
+    Lower-case hex of 20 or 32 bytes is stored as bytes.
+    """
     tag = TAGS.get(len(value))
     if tag is not None:
         digits = value if tag is _HASH else value[2:] if value.startswith("0x") else ""
@@ -41,7 +44,10 @@ def decode(encoded: bytes) -> str:
 
 
 def hash_of(encoded: bytes, hash_key: int) -> int:
-    """Return the 64-bit keyed hash. Each set has a secret key, so that nobody can direct values at one bucket."""
+    """Return the 64-bit keyed hash.
+
+    Each set has a secret key, so that nobody can direct values at one bucket.
+    """
     return xxhash.xxh3_64_intdigest(encoded, hash_key)
 
 

@@ -1,4 +1,7 @@
-"""Runs migrations on the connection of `migrate`, or, for developers, on the database in alembic.ini."""
+"""Runs migrations on the connection of `migrate`, or on the database in alembic.ini.
+
+The latter is for developers.
+"""
 
 from typing import Literal
 
@@ -11,7 +14,10 @@ from headwater.stores.sql.tables import UtcDateTime, metadata
 
 
 def _render(_kind: str, item: object, _context: AutogenContext) -> str | Literal[False]:
-    """Write SQLAlchemy's type for ours, so that a migration never depends on the code of a later version."""
+    """Write SQLAlchemy's type for Headwater's.
+
+    A migration then never depends on the code of a later version.
+    """
     return "sa.DateTime(timezone=True)" if isinstance(item, UtcDateTime) else False
 
 

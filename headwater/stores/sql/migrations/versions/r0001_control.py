@@ -1,4 +1,4 @@
-"""Adds the tables of configurations, deployments, the doorbell, leases, API keys and datasets."""
+"""Adds tables: configurations, deployments, doorbell, leases, API keys and datasets."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Adds stable revisions, retired revisions, rotated credentials, and the log lines of workers."""
+"""Adds stable and retired revisions, rotated credentials, and log lines of workers."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Adds the quotas of owners, and the columns of revisions from which their usage is computed."""
+"""Adds the quotas of owners, and the columns of revisions that their usage needs."""
 
 import json
 from typing import Any
@@ -31,7 +31,10 @@ def upgrade() -> None:
 
 
 def _count_stored_revisions() -> None:
-    """Fill the new columns. Revisions are read one by one, because each may contain megabytes of scripts."""
+    """Fill the new columns.
+
+    Revisions are read one by one, because each may contain megabytes of scripts.
+    """
     connection = op.get_bind()
     table = sa.table(
         "flow_revisions",
@@ -46,7 +49,10 @@ def _count_stored_revisions() -> None:
 
 
 def _content(config: str) -> dict[str, Any]:
-    """Return the new columns of a revision. A configuration that can't be read counts by its size alone."""
+    """Return the new columns of a revision.
+
+    A configuration that can't be read counts by its size alone.
+    """
     content = {"stored_bytes": len(config.encode()), "script_bytes": 0, "workers": 1, "filter_uids": ""}
     try:
         read = json.loads(config)

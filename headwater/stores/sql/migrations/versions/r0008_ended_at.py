@@ -1,4 +1,4 @@
-"""Adds the time at which a deployment ended, so that its row can be deleted some time later."""
+"""Adds the time at which a deployment ended, so that its row can be deleted later."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,10 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Bring the tables to this revision. The column stays NULL for deployments that ended before."""
+    """Bring the tables to this revision.
+
+    The column stays NULL for deployments that ended before.
+    """
     op.add_column("deployments", sa.Column("ended_at", sa.DateTime(timezone=True)))
 
 

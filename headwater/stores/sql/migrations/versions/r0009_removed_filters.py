@@ -1,4 +1,4 @@
-"""Adds the removed filters, whose values are kept for some time, and the proof of the secret key."""
+"""Adds removed filters, whose values are kept for some time, and the secret key's proof."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""The scripts of the page about scripts from elsewhere do with the streams' examples what the page says."""
+"""The scripts of docs/migrating_scripts.md turn the streams' examples into what the page says."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from headwater.model.stream import find_chain
 from headwater.sandbox import Sandbox, validate
 from tests.support.sandbox import lines, run
 
-PAGE = Path(__file__).parents[3] / "docs" / "scripts_from_elsewhere.md"
+PAGE = Path(__file__).parents[3] / "docs" / "migrating_scripts.md"
 EXAMPLE = re.compile(
     r"On the stream `(\w+)` `(\w+)`:\n\n```(?:js|ts)\n(.*?)```\n\nThe stream's example record becomes:\n\n"
     r"```json\n(.*?)```",
