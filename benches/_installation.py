@@ -1,4 +1,4 @@
-"""A whole installation, for the benchmarks of what a user notices."""
+"""Starts a complete installation for the end-to-end benchmarks."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from tests.acceptance.stack import Stack
 
 @contextmanager
 def installation(flags: Sequence[str] = ()) -> Iterator[Stack]:
-    """It runs during the block, in a directory of its own. flags: those of `headwater up`."""
+    """Runs `headwater up` with these flags in a temporary directory, for as long as the block lasts."""
     with tempfile.TemporaryDirectory() as folder:
         stack = Stack(Path(folder) / "data", flags=tuple(flags))
         stack.start()

@@ -1,8 +1,8 @@
-"""What pipelines cost that have nothing to do: `python -m benches.idle`.
+"""The memory and CPU of idle pipelines: `python -m benches.idle`.
 
-Thirty pipelines with a script, deployed, warmed up with one record each, then left alone. Memory is resident memory of
-the worker and its V8 processes, what they share counted for each; CPU is that of all workers and children together.
-Reference of the same run: the bare Python interpreter's memory, and what Kafka's process takes meanwhile.
+Thirty pipelines with a script are deployed, process one record each, and are then idle. Memory is the resident memory
+of a worker and its V8 processes; shared pages count for each process. CPU is the sum over all workers and their child
+processes. The references of the same run are the memory of a bare Python interpreter and the CPU of Kafka's process.
 """
 
 import statistics
@@ -21,49 +21,51 @@ from tests.acceptance.stack import Deployed, Stack, deploy, pipeline, reading
 ENTITY = "log"
 SCRIPT = {"type": "v8", "script": "function process(r) { r.seen = true; return r; }"}
 SETTLE_S = 30.0
-"""Longer than workers keep memory that was needed for a while."""
+"""This is longer than workers keep freed memory before they return it."""
 
 
 def deploy_all(client: httpx.Client, stack: Stack, count: int) -> list[Deployed]:
-    """Pipelines that have processed a record."""
-    made = [deploy(client, pipeline(ENTITY, name=f"idle {number}", transforms=[SCRIPT])) for number in range(count)]
+    """Deploys `count` pipelines, and returns when each has processed one record."""
+    deployments = [
+        deploy(client, pipeline(ENTITY, name=f"idle {number}", transforms=[SCRIPT])) for number in range(count)
+    ]
     stack.feed("base", ENTITY, [{"n": 1, "log_index": 1}])
-    for one in made:
-        with reading(one.sink) as reader:
+    for deployment in deployments:
+        with reading(deployment.sink) as reader:
             reader.read(1)
-    return made
+    return deployments
 
 
 def bare_interpreter_mb() -> float:
-    """Resident memory of Python alone."""
+    """Returns the resident memory of a Python interpreter that has imported nothing."""
     with subprocess.Popen([sys.executable, "-c", "print(1, flush=True); input()"], stdin=-1, stdout=-1) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        found = resident_mb(process.pid)
+        memory_mb = resident_mb(process.pid)
         process.terminate()
-    return found
+    return memory_mb
 
 
 def share_of_a_core(pids: Sequence[int], seconds: float) -> float:
-    """CPU time per second."""
-    before, began = sum(map(cpu_seconds, pids)), time.monotonic()
+    """Returns the CPU seconds per second that these processes use."""
+    before, started = sum(map(cpu_seconds, pids)), time.monotonic()
     time.sleep(seconds)
-    return (sum(map(cpu_seconds, pids)) - before) / (time.monotonic() - began)
+    return (sum(map(cpu_seconds, pids)) - before) / (time.monotonic() - started)
 
 
 def measure(stack: Stack, count: int, seconds: float) -> None:
-    """Deploy, wait, measure, tell."""
+    """Deploys the pipelines, waits until they are idle, and prints their memory and CPU."""
     with stack.client() as client:
-        made = deploy_all(client, stack, count)
+        deployments = deploy_all(client, stack, count)
     time.sleep(SETTLE_S)
-    families = [tree(pid) for one in made for pid in stack.workers_of(one)]
+    families = [tree(pid) for deployment in deployments for pid in stack.workers_of(deployment)]
     assert len(families) == count
     memory = [sum(map(resident_mb, family)) for family in families]
     parts = [statistics.median(resident_mb(family[at]) for family in families) for at in (0, 1)]
     share = share_of_a_core([pid for family in families for pid in family], seconds)
     kafka = share_of_a_core(stack.below("kafka.Kafka"), seconds)
     typer.echo(
-        f"{count} idle pipelines: {statistics.median(memory):.0f} MB each (most {max(memory):.0f}), worker and child "
+        f"{count} idle pipelines: {statistics.median(memory):.0f} MB each (max {max(memory):.0f}), worker and child "
         f"{parts[0]:.0f} + {parts[1]:.0f}; {100 * share:.1f} % of a core together; "
         f"{statistics.median(map(len, families)):.0f} processes each"
     )
@@ -71,7 +73,7 @@ def measure(stack: Stack, count: int, seconds: float) -> None:
 
 
 def main(pipelines: int = 30, seconds: float = 30) -> None:
-    """Run on an installation of its own."""
+    """Runs the benchmark on a new installation."""
     with installation() as stack:
         measure(stack, pipelines, seconds)
 
