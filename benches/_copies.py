@@ -38,7 +38,7 @@ MANUAL_COMMIT = {"enable.auto.commit": False, "auto.offset.reset": "error"}
 
 
 def copy(access: KafkaAccess, source: str, target: str, partitions: list[int], kind: str) -> None:
-    """Copies records from source to target until the process is killed."""
+    """Copy records from source to target until the process is killed."""
     errors = ClientErrors(access)
     group = f"copies-{target}"
     bare = admin_settings(access, errors) | CONSUMER | MANUAL_COMMIT | {"group.id": group}
@@ -63,7 +63,7 @@ def copy(access: KafkaAccess, source: str, target: str, partitions: list[int], k
 
 
 def fields_of_worker_record(message: Message, source: str) -> dict[str, Any]:
-    """Returns the arguments of `produce` for a record that carries all that a worker writes."""
+    """Return the arguments of `produce` for a record that carries all that a worker writes."""
     origin = f"{source}/{message.partition()}/{message.offset()}/0".encode()
     return {
         "value": message.value(),
@@ -75,7 +75,7 @@ def fields_of_worker_record(message: Message, source: str) -> dict[str, Any]:
 
 
 def command(access: KafkaAccess, source: str, target: str, partitions: list[int], kind: str) -> list[str]:
-    """Returns the command line of one copying process."""
+    """Return the command line of one copying process."""
     numbers = ",".join(map(str, partitions))
     return [sys.executable, "-m", "benches._copies", access.model_dump_json(), source, target, numbers, kind]
 

@@ -10,7 +10,7 @@ from tests.acceptance.stack import Stack
 
 @contextmanager
 def installation(flags: Sequence[str] = ()) -> Iterator[Stack]:
-    """Runs `headwater up` with these flags in a temporary directory, for as long as the block lasts."""
+    """Run `headwater up` with these flags in a temporary directory, for as long as the block lasts."""
     with tempfile.TemporaryDirectory() as folder:
         stack = Stack(Path(folder) / "data", flags=tuple(flags))
         stack.start()

@@ -16,7 +16,7 @@ from ethereumetl.service.token_transfer_extractor import EthTokenTransferExtract
 
 
 def main() -> None:
-    """Maps all receipts once per round and prints the result of the fastest round."""
+    """Map all receipts once per round and print the result of the fastest round."""
     encoded_blocks = [json.dumps(receipts) for receipts in json.loads(Path(sys.argv[1]).read_text())]
     receipt_mapper, log_mapper = EthReceiptMapper(), EthReceiptLogMapper()
     extractor, transfer_mapper = EthTokenTransferExtractor(), EthTokenTransferMapper()

@@ -37,7 +37,7 @@ class Work:
         self.redis: Any = redis.Redis.from_url(job["redis_url"])
 
     def outputs(self, values: list[bytes]) -> list[bytes]:
-        """Returns the values to write. One command looks up the whole batch."""
+        """Return the values to write. One command looks up the whole batch."""
         records = list(map(self.loads, values))
         if self.filters and records:
             hits = self.redis.smismember(self.set, [record["to_address"] for record in records])
@@ -51,7 +51,7 @@ def _compact(record: dict[str, Any]) -> bytes:
 
 
 def run(job: dict[str, Any]) -> None:
-    """Processes records until the process is killed."""
+    """Process records until the process is killed."""
     consumer, producer, work = Consumer(job["consumer"]), Producer(job["producer"]), Work(job)
     consumer.assign([TopicPartition(job["source"], partition, 0) for partition in job["partitions"]])
     next_commit = time.monotonic() + COMMIT_EVERY_S
@@ -66,7 +66,7 @@ def run(job: dict[str, Any]) -> None:
 
 
 def send(producer: Producer, target: str, value: bytes) -> None:
-    """Produces one value; waits while the producer's queue is full."""
+    """Produce one value; wait while the producer's queue is full."""
     while True:
         try:
             producer.produce(target, value)

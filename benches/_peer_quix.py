@@ -21,7 +21,7 @@ def process(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(job: dict[str, Any]) -> None:
-    """Runs the application until a signal ends it."""
+    """Run the application until a signal ends it."""
     app = Application(
         broker_address=ConnectionConfig(**job["connection"]),
         consumer_group=job["group"],

@@ -84,7 +84,7 @@ class Peer:
 
 
 def available(works: Sequence[str]) -> dict[str, Peer]:
-    """Returns the peers for these works that run on this machine, by name. Prints which others are missing."""
+    """Return the peers for these works that run on this machine, by name. Print which others are missing."""
     found: dict[str, Peer] = {}
     for name, family in {"python": _python, "streams": _streams, "quix": _quix, "bento": _bento}.items():
         try:
@@ -95,7 +95,7 @@ def available(works: Sequence[str]) -> dict[str, Peer]:
 
 
 def prepare(folder: Path, redis_url: str) -> None:
-    """Writes the members and the script to files, and the members to a plain Redis set."""
+    """Write the members and the script to files, and the members to a plain Redis set."""
     values = members()
     (folder / MEMBERS_FILE).write_text("\n".join(values))
     (folder / SCRIPT_FILE).write_text(SCRIPT)
@@ -162,7 +162,7 @@ def _quix_commands(python: Path, job: Job) -> list[list[str]]:
 
 
 def environment(name: str, requirements: Sequence[str]) -> Path:
-    """Returns the Python interpreter of a cached virtual environment with these packages."""
+    """Return the Python interpreter of a cached virtual environment with these packages."""
     tag = hashlib.sha256(" ".join([sys.version, *requirements]).encode()).hexdigest()[:12]
     folder = CACHE_DIR.expanduser() / f"peer-{name}-{tag}"
     return cache.ensure(folder, partial(_install, requirements)) / "bin" / "python"
@@ -250,7 +250,7 @@ def _bento() -> Family:
 
 
 def _lint(binary: str) -> None:
-    """Raises MissingError if this version of Bento does not know the settings."""
+    """Raise MissingError if this version of Bento does not know the settings."""
     with tempfile.TemporaryDirectory() as name:
         job = Job(KafkaAccess(bootstrap_servers="127.0.0.1:9"), "in", "out", "redis://127.0.0.1:9", Path(name))
         for work in BENTO_WORKS:
@@ -286,7 +286,7 @@ def _bento_config(work: str, job: Job) -> dict[str, Any]:
 
 
 def _bento_processors(work: str, redis_url: str) -> list[dict[str, Any]]:
-    """Returns Bento's processors. The first message of a batch looks up the values of the whole batch."""
+    """Return Bento's processors. The first message of a batch looks up the values of the whole batch."""
     processors: list[dict[str, Any]] = []
     if "filter" in work:
         arguments = f'root = ["{PLAIN_SET}"].concat(this)'
@@ -301,7 +301,7 @@ def _bento_processors(work: str, redis_url: str) -> list[dict[str, Any]]:
 
 
 def _fetch(command: Sequence[str]) -> None:
-    """Runs a command that prepares a peer. Raises MissingError with the end of the output if the command fails."""
+    """Run a command that prepares a peer. Raise MissingError with the end of the output if the command fails."""
     result = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
     if result.returncode != 0:
         output = result.stdout + result.stderr

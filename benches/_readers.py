@@ -42,7 +42,7 @@ class Listener:
 
 
 def worker(access: KafkaAccess, topic: str, group: str) -> Callable[[], int]:
-    """Returns a function that polls a worker's source, in a process whose memory is tuned like a worker's."""
+    """Return a function that polls a worker's source, in a process whose memory is tuned like a worker's."""
     source = KafkaSource(access, topic, group)
     source.join(Listener())
     tune_worker_memory()
@@ -50,7 +50,7 @@ def worker(access: KafkaAccess, topic: str, group: str) -> Callable[[], int]:
 
 
 def loop(access: KafkaAccess, topic: str, group: str) -> Callable[[], int]:
-    """Returns a function that reads every field of a batch of confluent-kafka's messages."""
+    """Return a function that reads every field of a batch of confluent-kafka's messages."""
     consumer = Consumer(settings(access, group))
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
 
@@ -69,7 +69,7 @@ def loop(access: KafkaAccess, topic: str, group: str) -> Callable[[], int]:
 
 
 def settings(access: KafkaAccess, group: str) -> dict[str, Any]:
-    """Returns the consumer settings of a worker."""
+    """Return the consumer settings of a worker."""
     return consumer_settings(access, ClientErrors(access), group) | {"enable.partition.eof": True}
 
 
@@ -77,13 +77,13 @@ KINDS: Mapping[str, Callable[[KafkaAccess, str, str], Callable[[], int]]] = {"wo
 
 
 def cpu_seconds() -> float:
-    """Returns the user and system time of all threads of this process."""
+    """Return the user and system time of all threads of this process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def measure(read: Callable[[], int], count: int) -> tuple[int, float]:
-    """Reads `count` records. Returns how many came after the first batch, and the CPU seconds for these."""
+    """Read `count` records. Return how many came after the first batch, and the CPU seconds for these."""
     first = 0
     while not first:
         first = read()
@@ -94,12 +94,12 @@ def measure(read: Callable[[], int], count: int) -> tuple[int, float]:
 
 
 def command(kind: str, access: KafkaAccess, topic: str, count: int, group: str) -> list[str]:
-    """Returns the command line of a process that reads a topic in Python."""
+    """Return the command line of a process that reads a topic in Python."""
     return [sys.executable, "-m", "benches._readers", kind, access.model_dump_json(), topic, str(count), group]
 
 
 def compile_reader(folder: Path) -> Path:
-    """Compiles the C program into a directory, linked to the librdkafka that workers use. Returns its path."""
+    """Compile the C program into a directory, linked to the librdkafka that workers use. Return its path."""
     library, program = Path(librdkafka_path()), folder / "reader"
     compiler = [sys.executable, "-m", "ziglang", "cc", "-O3", "-Wall", "-Wextra", "-Werror", "-target"]
     linked = [str(library), f"-Wl,-rpath,{library.parent}", "-Wl,--allow-shlib-undefined"]
@@ -109,7 +109,7 @@ def compile_reader(folder: Path) -> Path:
 
 
 def compiled_command(program: Path, access: KafkaAccess, topic: str, count: int, group: str) -> list[str]:
-    """Returns the command line of the C program."""
+    """Return the command line of the C program."""
     strings = {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in settings(access, group).items()
@@ -125,7 +125,7 @@ def compiled_command(program: Path, access: KafkaAccess, topic: str, count: int,
 
 
 def main(kind: str, access_json: str, topic: str, count: int, group: str) -> None:
-    """Reads all records once and prints the figures."""
+    """Read all records once and print the figures."""
     access = KafkaAccess.model_validate_json(access_json)
     start_at_the_beginning(access, group, topic)
     records, cpu_s = measure(KINDS[kind](access, topic, group), count)

@@ -27,7 +27,7 @@ _NO_LEADER_ERRORS = {
 
 @contextmanager
 def broker(folder: Path) -> Iterator[KafkaAccess]:
-    """Runs an embedded broker for the block. Yields the administrator's access."""
+    """Run an embedded broker for the block. Yield the administrator's access."""
     embedded = EmbeddedKafka(folder, CACHE_DIR)
     embedded.prepare()
     child = embedded.start()
@@ -39,13 +39,13 @@ def broker(folder: Path) -> Iterator[KafkaAccess]:
 
 
 def admin_of(access: KafkaAccess) -> AdminClient:
-    """Returns an admin client with the administrator's credentials."""
+    """Return an admin client with the administrator's credentials."""
     return AdminClient(admin_settings(access, ClientErrors(access)))
 
 
 @contextmanager
 def topic(access: KafkaAccess, name: str) -> Iterator[str]:
-    """Creates a topic with log append time; deletes the topic after the block."""
+    """Create a topic with log append time; delete the topic after the block."""
     admin = admin_of(access)
     config = {"message.timestamp.type": "LogAppendTime"}
     admin.create_topics([NewTopic(name, PARTITIONS, 1, config=config)])[name].result(WAIT_S)
@@ -56,7 +56,7 @@ def topic(access: KafkaAccess, name: str) -> Iterator[str]:
 
 
 def _has_leaders(admin: AdminClient, name: str) -> bool:
-    """Returns whether every partition has a leader. A new topic may have no partitions in the metadata yet."""
+    """Return whether every partition has a leader. A new topic may have no partitions in the metadata yet."""
     partitions = admin.list_topics(name, timeout=WAIT_S).topics[name].partitions.values()
     return len(partitions) == PARTITIONS and all(partition.leader >= 0 for partition in partitions)
 
@@ -67,7 +67,7 @@ LARGE_BATCHES: dict[str, Any] = {"queue.buffering.max.messages": 200_000, "batch
 def fill(
     access: KafkaAccess, name: str, values: Sequence[bytes], count: int, settings: Mapping[str, Any] = LARGE_BATCHES
 ) -> None:
-    """Writes `count` records: record i has the value `values[i % len(values)]` and goes to partition i % PARTITIONS.
+    """Write `count` records: record i has the value `values[i % len(values)]` and goes to partition i % PARTITIONS.
 
     Its offset in that partition is i // PARTITIONS. `settings` are added to the settings of every producer.
     """
@@ -83,14 +83,14 @@ def fill(
 
 
 def start_at_the_beginning(access: KafkaAccess, group: str, source: str) -> None:
-    """Commits offset 0 for all partitions: a worker starts only from committed offsets."""
+    """Commit offset 0 for all partitions: a worker starts only from committed offsets."""
     consumer = Consumer(consumer_settings(access, ClientErrors(access), group))
     consumer.commit(offsets=[TopicPartition(source, p, 0) for p in range(PARTITIONS)], asynchronous=False)
     consumer.close()
 
 
 def wait_for_records(access: KafkaAccess, name: str, count: int) -> None:
-    """Waits until a topic has `count` records. Fails if none arrive for WAIT_S.
+    """Wait until a topic has `count` records. Fail if none arrive for WAIT_S.
 
     The function polls the end offsets only: reading the records would take CPU from the pipeline.
     """
@@ -105,7 +105,7 @@ def wait_for_records(access: KafkaAccess, name: str, count: int) -> None:
 
 
 def records_in(consumer: Consumer, name: str) -> int:
-    """Returns how many records a topic has: 0 while a new partition has no leader."""
+    """Return how many records a topic has: 0 while a new partition has no leader."""
     try:
         marks = [consumer.get_watermark_offsets(TopicPartition(name, p), WAIT_S) for p in range(PARTITIONS)]
     except KafkaException as error:

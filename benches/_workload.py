@@ -40,12 +40,12 @@ TRANSFORMS: dict[str, list[Transform]] = {
 
 
 def address(number: int) -> str:
-    """Returns a random-looking address for a number. The addresses of 0 … MEMBERS − 1 are in the sets."""
+    """Return a random-looking address for a number. The addresses of 0 … MEMBERS − 1 are in the sets."""
     return f"0x{number * _SCATTER % (1 << 160):040x}"
 
 
 def members() -> list[str]:
-    """Returns the values of the filter and of the dataset."""
+    """Return the values of the filter and of the dataset."""
     return [address(number) for number in range(MEMBERS)]
 
 
@@ -59,15 +59,15 @@ class Workload:
 
     @cached_property
     def values(self) -> list[bytes]:
-        """Returns the records as JSON."""
+        """Return the records as JSON."""
         return [json.dumps(record, separators=(",", ":")).encode() for record in self.records]
 
     def passes(self, work: str) -> Callable[[int], bool]:
-        """Returns a predicate: whether the pipeline of this name passes the record with a given number."""
+        """Return a predicate: whether the pipeline of this name passes the record with a given number."""
         return self.is_member.__getitem__ if work.startswith("filter") else lambda _: True
 
     def is_correct(self, work: str, number: int, output: bytes, *, exact: bool = True) -> bool:
-        """Returns whether `output` is the pipeline's correct output for the record with this number.
+        """Return whether `output` is the pipeline's correct output for the record with this number.
 
         If `exact`, integers keep all digits and a copy keeps its bytes. Otherwise integers beyond 2^53 may be rounded
         to doubles, and a copy may be formatted differently.
@@ -101,7 +101,7 @@ class Tally:
         self._counts = [0] * DISTINCT
 
     def add(self, output: bytes) -> None:
-        """Checks and counts one output."""
+        """Check and count one output."""
         number = self._numbers.get(output)
         if number is None:
             number = self._numbers[output] = self._checked(output)
@@ -113,13 +113,13 @@ class Tally:
         return number
 
     def is_complete(self, times: int) -> bool:
-        """Returns whether every record that passes was output exactly `times` times, and no other record was."""
+        """Return whether every record that passes was output exactly `times` times, and no other record was."""
         passes = self._workload.passes(self._work)
         return self._counts == [times if passes(number) else 0 for number in range(DISTINCT)]
 
 
 def _rounded(record: dict[str, Any]) -> dict[str, Any]:
-    """Returns the record with integers beyond 2^53 converted to doubles."""
+    """Return the record with integers beyond 2^53 converted to doubles."""
     return {
         name: float(field) if isinstance(field, int) and abs(field) > 1 << 53 else field
         for name, field in record.items()

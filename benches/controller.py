@@ -54,7 +54,7 @@ class Clock:
 
 
 def controller_of(database: Database, clock: Clock) -> Controller:
-    """Returns a controller whose broker, sets and workers are in memory."""
+    """Return a controller whose broker, sets and workers are in memory."""
     broker, orchestrator, locks = MemoryClusterAdmin(), MemoryOrchestrator(), FlowLocks()
     broker.ensure(DeploymentResources((TopicSpec("stream.base.log", 4),), (), (), ()))
     sources = Sources(Bindings(), broker, database.deployments.unfinished)
@@ -86,7 +86,7 @@ def controller_of(database: Database, clock: Clock) -> Controller:
 
 
 def fill(database: Database, count: int, script_bytes: int) -> None:
-    """Creates `count` configurations and requests their deployment."""
+    """Create `count` configurations and request their deployment."""
     script = f"function process(record) {{ return record }} // {'x' * script_bytes}"
     body = flow().pipeline_config.model_dump(mode="json") | {
         "transforms": [{"uid": "t1", "type": "v8", "script": script}]
@@ -100,7 +100,7 @@ def fill(database: Database, count: int, script_bytes: int) -> None:
 
 
 def pass_time(controller: Controller, clock: Clock, seconds: float) -> None:
-    """Runs the ticks of so many seconds, and waits for the work that each tick starts."""
+    """Run the ticks of so many seconds, and wait for the work that each tick starts."""
     for _ in range(round(seconds / TICK_S)):
         controller.tick()
         for work in controller._managed.values():
@@ -110,14 +110,14 @@ def pass_time(controller: Controller, clock: Clock, seconds: float) -> None:
 
 
 def cpu_ms(work: Callable[[], object]) -> float:
-    """Returns the CPU time of `work` over all threads of this process, in ms."""
+    """Return the CPU time of `work` over all threads of this process, in ms."""
     started = time.process_time()
     work()
     return 1000 * (time.process_time() - started)
 
 
 def measure(controller: Controller, clock: Clock) -> tuple[float, float]:
-    """Returns the CPU time, in ms, of the most expensive tick of one resync period, and of all its ticks."""
+    """Return the CPU time, in ms, of the most expensive tick of one resync period, and of all its ticks."""
     ticks = []
     for _ in range(TICKS):
         ticks.append(cpu_ms(controller.tick))
@@ -126,7 +126,7 @@ def measure(controller: Controller, clock: Clock) -> tuple[float, float]:
 
 
 def main(deployments: int = 1000, script_bytes: int = 30_000, rounds: int = 10) -> None:
-    """Fills a database, waits until all deployments are stable, and measures resync periods."""
+    """Fill a database, wait until all deployments are stable, and measure resync periods."""
     with tempfile.TemporaryDirectory() as folder:
         database = open_database(f"sqlite:///{Path(folder) / 'headwater.db'}", Sealer(bytes(32)))
         fill(database, deployments, script_bytes)

@@ -54,12 +54,12 @@ EXPRESSIONS: dict[str, Callable[[int], list[str]]] = {
 
 
 def address(number: int) -> str:
-    """Returns an address that is unique to a number."""
+    """Return an address that is unique to a number."""
     return f"0x{number:040x}"
 
 
 def records(count: int) -> list[bytes]:
-    """Returns `count` transfers of 850 bytes each."""
+    """Return `count` transfers of 850 bytes each."""
     encoded = []
     for number in range(count):
         token = address(number)
@@ -84,12 +84,12 @@ def records(count: int) -> list[bytes]:
 
 
 def select_all(select: Callable[[bytes], list[str]], values: list[bytes]) -> list[list[str]]:
-    """Selects the values of every record."""
+    """Select the values of every record."""
     return [select(value) for value in values]
 
 
 def measure(name: str, work: Callable[[], object], count: int, reference_us: float | None = None) -> float:
-    """Prints and returns the median time per record in µs, and prints its ratio to a reference."""
+    """Print and return the median time per record in µs, and print its ratio to a reference."""
     durations: list[float] = []
     for _ in range(ROUNDS):
         before = time.perf_counter()
@@ -102,7 +102,7 @@ def measure(name: str, work: Callable[[], object], count: int, reference_us: flo
 
 
 def main(count: int = 5_000) -> None:
-    """Measures every expression, then the whole transform."""
+    """Measure every expression, then the whole transform."""
     values = records(count)
     assert {len(value) for value in values} == {RECORD_BYTES}
     reference_us = measure("json.loads", lambda: [json.loads(value) for value in values], count)

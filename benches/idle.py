@@ -25,7 +25,7 @@ SETTLE_S = 30.0
 
 
 def deploy_all(client: httpx.Client, stack: Stack, count: int) -> list[Deployed]:
-    """Deploys `count` pipelines, and returns when each has processed one record."""
+    """Deploy `count` pipelines, and return when each has processed one record."""
     deployments = [
         deploy(client, pipeline(ENTITY, name=f"idle {number}", transforms=[SCRIPT])) for number in range(count)
     ]
@@ -37,7 +37,7 @@ def deploy_all(client: httpx.Client, stack: Stack, count: int) -> list[Deployed]
 
 
 def bare_interpreter_mb() -> float:
-    """Returns the resident memory of a Python interpreter that has imported nothing."""
+    """Return the resident memory of a Python interpreter that has imported nothing."""
     with subprocess.Popen([sys.executable, "-c", "print(1, flush=True); input()"], stdin=-1, stdout=-1) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -47,14 +47,14 @@ def bare_interpreter_mb() -> float:
 
 
 def share_of_a_core(pids: Sequence[int], seconds: float) -> float:
-    """Returns the CPU seconds per second that these processes use."""
+    """Return the CPU seconds per second that these processes use."""
     before, started = sum(map(cpu_seconds, pids)), time.monotonic()
     time.sleep(seconds)
     return (sum(map(cpu_seconds, pids)) - before) / (time.monotonic() - started)
 
 
 def measure(stack: Stack, count: int, seconds: float) -> None:
-    """Deploys the pipelines, waits until they are idle, and prints their memory and CPU."""
+    """Deploy the pipelines, wait until they are idle, and print their memory and CPU."""
     with stack.client() as client:
         deployments = deploy_all(client, stack, count)
     time.sleep(SETTLE_S)
@@ -73,7 +73,7 @@ def measure(stack: Stack, count: int, seconds: float) -> None:
 
 
 def main(pipelines: int = 30, seconds: float = 30) -> None:
-    """Runs the benchmark on a new installation."""
+    """Run the benchmark on a new installation."""
     with installation() as stack:
         measure(stack, pipelines, seconds)
 

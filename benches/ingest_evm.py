@@ -55,7 +55,7 @@ Blocks = list[tuple[bytes, bytes]]
 
 
 def generate_blocks(run_number: int) -> Blocks:
-    """Returns BLOCKS blocks that are generated from a seed."""
+    """Return BLOCKS blocks that are generated from a seed."""
     rng = random.Random(run_number)
     contracts = [f"0x{rng.getrandbits(160):040x}" for _ in range(3000)]
     return [_block(rng, number, contracts) for number in range(BLOCKS)]
@@ -88,7 +88,7 @@ def _block(rng: random.Random, number: int, contracts: list[str]) -> tuple[bytes
 
 
 def convert_all(blocks: Blocks, converter: Converter, counts: Counter[str]) -> list[EncodedRecord]:
-    """Returns the records of all blocks, and counts logs that cannot be decoded in `counts`."""
+    """Return the records of all blocks, and count logs that cannot be decoded in `counts`."""
     records: list[EncodedRecord] = []
     for header, receipts in blocks:
         block = from_receipts(_HEADER.decode(header), _RECEIPTS.decode(receipts))
@@ -102,7 +102,7 @@ _RECEIPTS = msgspec.json.Decoder(list[Receipt])
 
 
 def best_s(work: Callable[[], Any]) -> float:
-    """Returns the CPU seconds of the fastest round."""
+    """Return the CPU seconds of the fastest round."""
     times = []
     for _ in range(ROUNDS):
         started = time.process_time()
@@ -112,7 +112,7 @@ def best_s(work: Callable[[], Any]) -> float:
 
 
 def transfers_of(records: list[EncodedRecord]) -> list[list[Any]]:
-    """Returns of each ERC-20 and ERC-721 transfer what ethereum-etl returns: token, parties, amount, log index."""
+    """Return of each ERC-20 and ERC-721 transfer what ethereum-etl returns: token, parties, amount, log index."""
     transfers = []
     for each in records:
         if each.entity in ("erc20_token_transfer", "erc721_token_transfer"):
@@ -124,7 +124,7 @@ def transfers_of(records: list[EncodedRecord]) -> list[list[Any]]:
 
 
 def check(records: list[EncodedRecord], counts: Counter[str], expected: Counter[str], *, decoded: bool) -> None:
-    """Asserts that each log and each transfer has a record, and if `decoded` each log with a known ABI another one."""
+    """Assert that each log and each transfer has a record, and if `decoded` each log with a known ABI another one."""
     entities = Counter(each.entity for each in records)
     total = BLOCKS * TRANSACTIONS * LOGS
     assert entities["log"] == total
@@ -136,7 +136,7 @@ def check(records: list[EncodedRecord], counts: Counter[str], expected: Counter[
 
 
 def peer_s(blocks: Blocks, expected: list[list[Any]]) -> float:
-    """Returns the CPU seconds of ethereum-etl's fastest round. Raises MissingError if it cannot run here."""
+    """Return the CPU seconds of ethereum-etl's fastest round. Raise MissingError if it cannot run here."""
     python = environment("ethereum-etl", [PEER])
     with TemporaryDirectory() as name:
         path = Path(name) / "receipts.json"
@@ -155,7 +155,7 @@ def main(
     run_number: Annotated[int, typer.Option(help="Seed of the generated logs.")] = 1,
     peers: Annotated[bool, typer.Option(help="Run ethereum-etl too.")] = False,
 ) -> None:
-    """Prints logs per second, and each figure's ratio to Python's own JSON parser on the same receipts."""
+    """Print logs per second, and each figure's ratio to Python's own JSON parser on the same receipts."""
     blocks = generate_blocks(run_number)
     total = BLOCKS * TRANSACTIONS * LOGS
     expected = Counter(

@@ -25,12 +25,12 @@ TIME_MS = 1_777_582_003_304
 
 
 def user(number: int) -> str:
-    """Returns an address that is unique to a number."""
+    """Return an address that is unique to a number."""
     return f"0x{number:040x}"
 
 
 def fill(block: int, number: int) -> list[Any]:
-    """Returns one of the two fills of a trade: numbers 2n and 2n + 1 are the same trade."""
+    """Return one of the two fills of a trade: numbers 2n and 2n + 1 are the same trade."""
     trade, side = divmod(number, 2)
     return [user(number), {
         "coin": "km:USTECH", "px": "589.32", "sz": "3.5", "side": "AB"[side], "time": TIME_MS + block,
@@ -41,7 +41,7 @@ def fill(block: int, number: int) -> list[Any]:
 
 
 def order(block: int, number: int) -> dict[str, Any]:
-    """Returns an order status. The order was rejected, like most recorded orders."""
+    """Return an order status. The order was rejected, like most recorded orders."""
     return {
         "time": TIME, "user": user(number), "hash": None, "builder": None, "status": "badAloPxRejected",
         "order": {
@@ -54,7 +54,7 @@ def order(block: int, number: int) -> dict[str, Any]:
 
 
 def misc(block: int, number: int) -> dict[str, Any]:
-    """Returns a misc event: a transfer between two users."""
+    """Return a misc event: a transfer between two users."""
     delta = {"type": "send", "user": user(number), "destination": user(block), "token": "USDC", "amount": "500.008953"}
     return {"time": TIME, "hash": f"0x{number:064x}", "inner": {"LedgerUpdate": {"users": [], "delta": delta}}}
 
@@ -69,7 +69,7 @@ CASES: dict[str, tuple[str, tuple[Entity, ...], EventFactory]] = {
 
 
 def write(folder: Path, make: EventFactory, events: int) -> Path:
-    """Writes a file of blocks in the node's format, and returns its path."""
+    """Write a file of blocks in the node's format, and return its path."""
     folder.mkdir(parents=True)
     with (folder / "20").open("w") as file:
         for number in range(events // EVENTS_PER_BLOCK):
@@ -80,7 +80,7 @@ def write(folder: Path, make: EventFactory, events: int) -> Path:
 
 
 def reference(path: Path) -> Iterator[str]:
-    """Yields each event with its block number, converted by Python's own JSON."""
+    """Yield each event with its block number, converted by Python's own JSON."""
     with path.open("rb") as file:
         for line in file:
             block = json.loads(line)
@@ -90,7 +90,7 @@ def reference(path: Path) -> Iterator[str]:
 
 
 def ingest(root: Path, entities: tuple[Entity, ...]) -> list[bytes]:
-    """Returns the records that the feed reads for the first entity in a node's directory."""
+    """Return the records that the feed reads for the first entity in a node's directory."""
     options = HyperliquidOptions(name="bench", node_data=root, entities=entities, from_start=True)
     values: list[bytes] = []
     for step in NodeFeed(options, idle_yield_s=0.0).steps(None):
@@ -101,7 +101,7 @@ def ingest(root: Path, entities: tuple[Entity, ...]) -> list[bytes]:
 
 
 def check(path: Path, actual: list[bytes]) -> None:
-    """Asserts that the feed gives the reference's events. The feed adds an id to misc events."""
+    """Assert that the feed gives the reference's events. The feed adds an id to misc events."""
     expected = list(reference(path))
     assert len(actual) == len(expected)
     for value, expected_value in zip(actual, expected, strict=True):
@@ -111,7 +111,7 @@ def check(path: Path, actual: list[bytes]) -> None:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Returns the median CPU time over ROUNDS runs, in seconds."""
+    """Return the median CPU time over ROUNDS runs, in seconds."""
     durations = []
     for _ in range(ROUNDS):
         before = time.process_time()
@@ -121,7 +121,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def main(events: int = 100_000) -> None:
-    """Measures every case."""
+    """Measure every case."""
     for name, (folder, entities, make) in CASES.items():
         with tempfile.TemporaryDirectory() as directory:
             path = write(Path(directory) / folder / "hourly/20260430", make, events)

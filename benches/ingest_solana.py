@@ -21,7 +21,7 @@ FILE, SLOT = "block_332254855.getBlock.json.gz", 332254855
 
 
 def convert(response: bytes) -> list[StreamRecord]:
-    """Converts a node's response to the records for Kafka, with an empty base58 cache."""
+    """Convert a node's response to the records for Kafka, with an empty base58 cache."""
     base58.decode.cache_clear()
     block = BLOCK.decode(response)
     assert block is not None
@@ -29,19 +29,19 @@ def convert(response: bytes) -> list[StreamRecord]:
 
 
 def through_json(response: bytes) -> str:
-    """Decodes and encodes the response; this is the reference."""
+    """Decode and encode the response; this is the reference."""
     return json.dumps(json.loads(response))
 
 
 def cpu_s(work: Callable[[bytes], object], response: bytes) -> float:
-    """Returns the CPU seconds of one run."""
+    """Return the CPU seconds of one run."""
     before = time.process_time()
     work(response)
     return time.process_time() - before
 
 
 def main(rounds: int = 15) -> None:
-    """Runs both encodings and the reference in turn, and prints the medians."""
+    """Run both encodings and the reference in turn, and print the medians."""
     if not FOLDER.exists():
         typer.echo("skipped: HEADWATER_TEST_DATA does not name a directory with recorded data")
         return

@@ -62,21 +62,21 @@ class Arrivals(threading.Thread):
         self.received.append((message.value() or b"", now_ms - message.timestamp()[1]))
 
     def wait_for(self, count: int) -> None:
-        """Waits until `count` records have arrived."""
+        """Wait until `count` records have arrived."""
         deadline = time.monotonic() + WAIT_S
         while len(self.received) < count:
             assert time.monotonic() < deadline, f"{len(self.received)} of {count} records arrived"
             time.sleep(0.05)
 
     def finish(self) -> None:
-        """Stops consuming and waits for the thread."""
+        """Stop consuming and wait for the thread."""
         self._ended.set()
         self.join()
 
 
 @contextmanager
 def arriving(*readers: Arrivals) -> Iterator[None]:
-    """Runs the readers' threads for the block."""
+    """Run the readers' threads for the block."""
     for reader in readers:
         reader.start()
     try:
@@ -87,7 +87,7 @@ def arriving(*readers: Arrivals) -> Iterator[None]:
 
 
 def feed(config: dict[str, Any], values: list[bytes], rate: int) -> None:
-    """Writes records at the given rate per second, each with the current time as its timestamp."""
+    """Write records at the given rate per second, each with the current time as its timestamp."""
     producer = Producer({**config, "linger.ms": 0, "enable.idempotence": True})
     started = time.time()
     for number, value in enumerate(values):
@@ -99,7 +99,7 @@ def feed(config: dict[str, Any], values: list[bytes], rate: int) -> None:
 
 
 def check(workload: Workload, fed: int, outputs: list[bytes]) -> None:
-    """Asserts that every expected record was output correctly and exactly once."""
+    """Assert that every expected record was output correctly and exactly once."""
     expected = [number for number in range(fed) if workload.passes(WORK)(number)]
     left = {workload.records[number]["unique_id"]: number for number in expected}
     assert len(left) == len(outputs) == len(expected), (len(left), len(outputs))
@@ -112,7 +112,7 @@ def unique_id(output: bytes) -> str:
 
 
 def print_percentiles(name: str, latencies: list[float]) -> float:
-    """Prints the percentiles and returns the median."""
+    """Print the percentiles and return the median."""
     percentiles = statistics.quantiles(latencies, n=100)
     typer.echo(
         f"{name:24} {len(latencies):6,} records: p50 {percentiles[49]:5.1f} ms  p90 {percentiles[89]:5.1f} ms  "
@@ -122,7 +122,7 @@ def print_percentiles(name: str, latencies: list[float]) -> float:
 
 
 def measure(stack: Stack, rate: int, seconds: float) -> None:
-    """Deploys the pipeline, feeds it, checks its outputs, and prints the latencies."""
+    """Deploy the pipeline, feed it, check its outputs, and print the latencies."""
     workload, fed = Workload(), int(rate * seconds)
     members = [workload.records[n]["to_address"] for n in range(DISTINCT) if workload.is_member[n]]
     assert fed <= DISTINCT
@@ -155,7 +155,7 @@ def report(source: Arrivals, sink: Arrivals) -> None:
 
 
 def main(rate: int = 1_000, seconds: float = 30) -> None:
-    """Runs the benchmark on a new installation."""
+    """Run the benchmark on a new installation."""
     with installation() as stack:
         measure(stack, rate, seconds)
 

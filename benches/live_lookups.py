@@ -37,7 +37,7 @@ HISTOGRAM = "headwater_pipeline_lookup_latency_seconds"
 
 
 def feed(config: dict[str, Any], sent: "Synchronized[int]", fed: "Synchronized[int]", stop: Event) -> None:
-    """Writes records at a steady rate. Every MEMBER_EVERY-th record has a value that a completed request has added.
+    """Write records at a steady rate. Every MEMBER_EVERY-th record has a value that a completed request has added.
 
     `sent` is the number of values that are known to be in the set; `fed` counts the records with such a value.
     """
@@ -64,7 +64,7 @@ def feed(config: dict[str, Any], sent: "Synchronized[int]", fed: "Synchronized[i
 
 
 def upload(client: httpx.Client, url: str, values: int, sent: "Synchronized[int]") -> None:
-    """Adds all values. `sent` is set to the number of leading values whose requests have completed."""
+    """Add all values. `sent` is set to the number of leading values whose requests have completed."""
     done: set[int] = set()
 
     def post(first: int) -> None:
@@ -97,7 +97,7 @@ class Latencies:
         return buckets
 
     def since(self) -> str:
-        """Returns a line with the median and the p99 of the batches since the last call."""
+        """Return a line with the median and the p99 of the batches since the last call."""
         now = self._buckets()
         counts = {bound: value - self._before.get(bound, 0) for bound, value in sorted(now.items())}
         self._before = now
@@ -105,7 +105,7 @@ class Latencies:
 
 
 def quantile(counts: dict[float, float], share: float) -> str:
-    """Formats a quantile as Prometheus computes it, linearly within its bucket, and the bucket's bounds.
+    """Format a quantile as Prometheus computes it, linearly within its bucket, and the bucket's bounds.
 
     `counts` has the cumulative count for each upper bound, in seconds.
     """
@@ -131,7 +131,7 @@ def feeding(stack: Stack, sent: "Synchronized[int]", fed: "Synchronized[int]") -
 
 
 def received(client: httpx.Client, deployment: Deployed) -> int:
-    """Returns how many records the workers have read in the last hour, from the API's metrics."""
+    """Return how many records the workers have read in the last hour, from the API's metrics."""
     response = client.get(
         f"/api/v1/flow/{deployment.id}/deploy/metrics", params={"metrics": "messages_received"}
     ).json()
@@ -139,14 +139,14 @@ def received(client: httpx.Client, deployment: Deployed) -> int:
 
 
 def check(reader: Reader, members: int) -> None:
-    """Asserts that exactly the records with a member's value were output, each once."""
+    """Assert that exactly the records with a member's value were output, each once."""
     found = [record.json() for record in reader.read(members, 120)]
     assert all(record["member"] for record in found)
     assert len({record["n"] for record in found}) == len(found) == members
 
 
 def measure_while(name: str, client: httpx.Client, deployment: Deployed, latencies: Latencies, work: Any) -> None:
-    """Prints the workers' rate and latencies while `work` runs."""
+    """Print the workers' rate and latencies while `work` runs."""
     before, started = received(client, deployment), time.monotonic()
     work()
     rate = (received(client, deployment) - before) / (time.monotonic() - started)
@@ -154,7 +154,7 @@ def measure_while(name: str, client: httpx.Client, deployment: Deployed, latenci
 
 
 def main(values: int = 10_000_000) -> None:
-    """Runs the benchmark on a new installation."""
+    """Run the benchmark on a new installation."""
     context = get_context("spawn")
     sent, fed = context.Value("q", 0), context.Value("q", 0)
     transforms = [{"type": "redis_set_filter", "filter_expr": "root = this.to_address"}]

@@ -43,7 +43,7 @@ from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.sets.set_store import RedisSetStore
-from tests.support.fencing import fencings, telling_broker
+from tests.support.fencing import count_fencings, logged_fencing
 
 SOURCE, DEAD, OWNER, CONFIG = "stream", "dlq", "bench", "config"
 COPIES = ("bare", "tuned", "headers")
@@ -120,7 +120,7 @@ class Usage:
 
 
 def tree(pid: int) -> list[int]:
-    """Returns the ids of a process and of all its descendants."""
+    """Return the ids of a process and of all its descendants."""
     try:
         children = [p for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
     except OSError:
@@ -129,7 +129,7 @@ def tree(pid: int) -> list[int]:
 
 
 def cpu_seconds(pid: int, part: str = "") -> float:
-    """Returns the user and system time of a process, or of one thread if `part` is `task/<id>/`."""
+    """Return the user and system time of a process, or of one thread if `part` is `task/<id>/`."""
     try:
         stat = Path(f"/proc/{pid}/{part}stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -138,7 +138,7 @@ def cpu_seconds(pid: int, part: str = "") -> float:
 
 
 def resident_mb(pid: int) -> float:
-    """Returns the resident memory of a process."""
+    """Return the resident memory of a process."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, IndexError):
@@ -175,7 +175,7 @@ class Bench:
     _number: Iterator[int] = field(default_factory=itertools.count)
 
     def run(self, work: str) -> Result:
-        """Runs a pipeline, a copy or a peer over the whole stream, checks its outputs, and returns its figures."""
+        """Run a pipeline, a copy or a peer over the whole stream, check its outputs, and return its figures."""
         task = self.peers[work].work if work in self.peers else work
         expected = sum(map(self.workload.passes(task), (n % DISTINCT for n in range(self.count))))
         with topic(self.access, f"out-{next(self._number)}") as target:
@@ -265,7 +265,7 @@ class Bench:
 
 
 def origin(message: Message) -> tuple[int, int]:
-    """Returns the partition and offset of an output's source record."""
+    """Return the partition and offset of an output's source record."""
     header: Any = dict(message.headers() or [])["headwater-src"]
     _, partition, offset, _ = header.split(b"/")
     return int(partition), int(offset)
@@ -273,7 +273,7 @@ def origin(message: Message) -> tuple[int, int]:
 
 @contextmanager
 def running(commands: Sequence[list[str]]) -> Iterator[Usage]:
-    """Runs processes for the block and samples their CPU and memory."""
+    """Run processes for the block and sample their CPU and memory."""
     processes = [subprocess.Popen(command) for command in commands]
     usage, stop = Usage([process.pid for process in processes]), threading.Event()
     sampler = threading.Thread(target=usage.sample, args=(stop,))
@@ -291,7 +291,7 @@ def running(commands: Sequence[list[str]]) -> Iterator[Usage]:
 
 @contextmanager
 def sets(folder: Path) -> Iterator[str]:
-    """Runs a set store with the filter's and the dataset's values for the block. Yields its URL."""
+    """Run a set store with the filter's and the dataset's values for the block. Yield its URL."""
     embedded = EmbeddedValkey(folder)
     child = embedded.start()
     embedded.wait_ready(child, timeout_s=30.0)
@@ -308,7 +308,7 @@ def sets(folder: Path) -> Iterator[str]:
 
 
 def in_turns(works: Sequence[str], rounds: int, run: Callable[[str], Result]) -> dict[str, list[Result]]:
-    """Runs everything once per round, and prints every result."""
+    """Run everything once per round, and print every result."""
     results: dict[str, list[Result]] = {work: [] for work in works}
     for _ in range(rounds):
         for work in works:
@@ -338,14 +338,14 @@ def main(
     workers: int = 1,
     peers: bool = False,
 ) -> None:
-    """Runs everything in turn and prints the medians and their ratios."""
+    """Run everything in turn and print the medians and their ratios."""
     available_peers = _peers.available(only.split(";")) if peers else {}
     works = [*COPIES, *only.split(";"), *available_peers]
     assert count % DISTINCT == 0
     mode: DeliveryMode = "exactly_once" if delivery == "exactly_once" else "at_least_once"
     with (
         tempfile.TemporaryDirectory() as name,
-        telling_broker(),
+        logged_fencing(),
         broker(Path(name) / "kafka") as access,
         sets(Path(name) / "valkey") as url,
         topic(access, SOURCE),
@@ -357,7 +357,7 @@ def main(
             _peers.prepare(Path(name), url)
         bench = Bench(access, Path(name), url, workload, count, mode, jit, workers, available_peers)
         medians = {work: median(results) for work, results in in_turns(works, rounds, bench.run).items()}
-        fenced = fencings(Path(name) / "kafka" / "logs")
+        fenced = count_fencings(Path(name) / "kafka" / "logs")
     for work, result in medians.items():
         ratios = (f"{compared(result, medians[copy])} the {copy} copy" for copy in COPIES)
         rounds_off = (
@@ -370,7 +370,7 @@ def main(
 
 
 def goal(work: str) -> str:
-    """Returns the goal of a pipeline as the end of its line."""
+    """Return the goal of a pipeline as the end of its line."""
     if work not in REFERENCES:
         return ""
     headers = f", CPU {HEADERS_CPU} x the headers copy" if work == "copy" else ""

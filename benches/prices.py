@@ -60,7 +60,7 @@ TICK_PARTITIONS = [partition_of(key) for key in KEYS]
 
 
 def traded(count: int, start: int, end: int, seed: int) -> Ticks:
-    """Generates trades by Zipf's law between two times in ms; 5 % of them are up to 30 s late."""
+    """Generate trades by Zipf's law between two times in ms; 5 % of them are up to 30 s late."""
     draw = np.random.default_rng(seed)
     weights = 1 / np.arange(1, TOKENS + 1)
     tokens = draw.choice(TOKENS, count, p=weights / weights.sum())
@@ -80,7 +80,7 @@ class Topic:
         self._number = 0
 
     def write(self, ticks: Ticks, quote: str = "") -> int:
-        """Writes all ticks and returns their number. Prices are in the token with address `quote`, or in US dollars."""
+        """Write all ticks and return their number. Prices are in the token with address `quote`, or in US dollars."""
         before, suffix = self._number, quote.encode() + SEPARATOR if quote else b""
         for token, at, price in ticks:
             self._number += 1
@@ -96,7 +96,7 @@ class Topic:
         return self._number - before
 
     def ends(self) -> dict[int, int]:
-        """Returns the end offset of each partition."""
+        """Return the end offset of each partition."""
         with closing(self._consumer()) as consumer:
             return {p: consumer.get_watermark_offsets(TopicPartition(TICKS_TOPIC, p))[1] for p in range(PARTITIONS)}
 
@@ -104,7 +104,7 @@ class Topic:
         return Consumer(self._config | {"group.id": "bench", "fetch.wait.max.ms": 10})
 
     def read(self, starts: dict[int, int], count: int) -> float:
-        """Returns the CPU seconds of this process for reading and unpacking `count` ticks."""
+        """Return the CPU seconds of this process for reading and unpacking `count` ticks."""
         with closing(self._consumer()) as consumer:
             consumer.assign([TopicPartition(TICKS_TOPIC, p, start) for p, start in starts.items()])
             before = time.process_time()
@@ -115,13 +115,13 @@ class Topic:
 
 
 def positions(client: Client) -> dict[int, int]:
-    """Returns the offset up to which the stored prices include ticks, by partition."""
+    """Return the offset up to which the stored prices include ticks, by partition."""
     ends = {p: client.call("HGET", f"{{px:{p}}}:who", "end") or b"0" for p in range(PARTITIONS)}
     return {p: int(end.rpartition(b":")[2]) for p, end in ends.items()}
 
 
 def fold_backlog(stack: Stack, client: Client, topic: Topic, ticks: Ticks, label: str, quote: str = "") -> None:
-    """Writes ticks while the worker is paused, lets it fold them, and prints its rates."""
+    """Write ticks while the worker is paused, let it fold them, and print its rates."""
     [worker] = stack.below("prices worker")
     starts = topic.ends()
     os.kill(worker, signal.SIGSTOP)
@@ -142,7 +142,7 @@ def api_processes(stack: Stack) -> list[int]:
 
 
 def requests(stack: Stack, seconds: float, at_once: int, path: str = STATS) -> None:
-    """Requests 200 random tokens repeatedly from `at_once` threads, and prints the latencies. Other paths use GET."""
+    """Request 200 random tokens repeatedly from `at_once` threads, and print the latencies. Other paths use GET."""
     latencies: list[float] = []
     stop = time.monotonic() + seconds
 
@@ -172,7 +172,7 @@ def requests(stack: Stack, seconds: float, at_once: int, path: str = STATS) -> N
 
 
 def memory(client: Client, topic: Topic, tokens: int = 2_000, per_day: int = 200) -> None:
-    """Prints the store's memory per token, for tokens with `per_day` trades at random times of a day."""
+    """Print the store's memory per token, for tokens with `per_day` trades at random times of a day."""
     draw, now = random.Random(5), int(time.time() * 1000)
     ticks = sorted((now - draw.randrange(DAY_MS), TOKENS - 1 - n) for n in range(tokens) for _ in range(per_day))
     before = _used(client)
@@ -187,7 +187,7 @@ def _used(client: Client) -> int:
 
 
 def staleness(stack: Stack, topic: Topic, rate: int) -> None:
-    """Prints the time from writing a tick until HTTP returns it, while other ticks are written at `rate` per second."""
+    """Print the time from writing a tick until HTTP returns it, while other ticks are written at `rate` per second."""
     stop, latencies, others = threading.Event(), list[float](), Topic(stack)
 
     def load() -> None:
@@ -216,13 +216,13 @@ def staleness(stack: Stack, topic: Topic, rate: int) -> None:
 
 
 def latest(http: httpx.Client, token: int) -> float | None:
-    """Returns the token's latest price from the API."""
+    """Return the token's latest price from the API."""
     response = http.post(STATS, json=[{"token_address": address(token), "chain": CHAIN}]).json()
     return response["items"][0]["latest_price"] if response["items"] else None
 
 
 def main(count: int = 2_000_000, seconds: float = 20) -> None:
-    """Runs the benchmark on a new installation."""
+    """Run the benchmark on a new installation."""
     with installation(["--no-price-filter"]) as stack, closing(connect(EmbeddedValkey(stack.data_dir).url)) as client:
         topic, now = Topic(stack), int(time.time() * 1000)
         memory(client, topic)

@@ -27,7 +27,7 @@ def script(mark: int) -> dict[str, str]:
 
 
 def feed(stack: Stack, rate: int, stop: threading.Event, fed: list[int]) -> None:
-    """Feeds records at the given rate. `fed` gets the total number of records after each write."""
+    """Feed records at the given rate. `fed` gets the total number of records after each write."""
     started, number = time.monotonic(), 0
     while not stop.wait(EVERY_S):
         due = int(rate * (time.monotonic() - started))
@@ -57,13 +57,13 @@ class Arrivals(threading.Thread):
         self.join()
 
     def longest_pause(self, began: float, ended: float) -> float:
-        """Returns the longest time without a record in this interval, in seconds."""
+        """Return the longest time without a record in this interval, in seconds."""
         inside = [began, *(t for t in self.times if began <= t <= ended), ended]
         return max(after - before for before, after in pairwise(inside))
 
 
 def main(rate: int = 1_000) -> None:
-    """Runs the benchmark on a new installation."""
+    """Run the benchmark on a new installation."""
     with installation() as stack:
         measure(stack, rate)
 

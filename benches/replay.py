@@ -37,7 +37,7 @@ PLAIN = "plain producer of the lines"
 
 
 def entity() -> Entity:
-    """Returns the entity of the records."""
+    """Return the entity of the records."""
     chain = find_chain(CHAIN)
     found = chain.entity(ENTITY) if chain else None
     assert found is not None
@@ -45,7 +45,7 @@ def entity() -> Entity:
 
 
 def write_files(folder: Path, count: int) -> list[Path]:
-    """Writes the same transfers in each format, and returns the files."""
+    """Write the same transfers in each format, and return the files."""
     lines = list(itertools.islice(TransferStream(wallets=1000).lines(), count))
     plain, packed = folder / "transfers.jsonl", folder / "transfers.jsonl.gz"
     plain.write_bytes(b"\n".join(lines) + b"\n")
@@ -62,7 +62,7 @@ def write_files(folder: Path, count: int) -> list[Path]:
 
 
 def replay(access: KafkaAccess, name: str, path: Path) -> int:
-    """Replays a file into a topic; returns the number of records. This is what is measured."""
+    """Replay a file into a topic; return the number of records. This is what is measured."""
     producer = KafkaProducer(access, [name])
     producer.connect(WAIT_S)
     try:
@@ -73,7 +73,7 @@ def replay(access: KafkaAccess, name: str, path: Path) -> int:
 
 
 def plain(access: KafkaAccess, name: str, path: Path) -> int:
-    """Sends the file's lines with a plain producer; returns their number. This is the reference."""
+    """Send the file's lines with a plain producer; return their number. This is the reference."""
     more = {"batch.num.messages": 10_000, "queue.buffering.max.messages": 100_000}
     producer = Producer(producer_settings(access, ClientErrors(access), 50) | more)
     sent = 0
@@ -90,7 +90,7 @@ def plain(access: KafkaAccess, name: str, path: Path) -> int:
 
 
 def rate(access: KafkaAccess, count: int, work: Callable[[str], int]) -> float:
-    """Returns the records per second of one run into a new topic."""
+    """Return the records per second of one run into a new topic."""
     with topic(access, f"replay-{time.monotonic_ns()}") as name:
         before = time.perf_counter()
         assert work(name) == count
@@ -102,7 +102,7 @@ def rate(access: KafkaAccess, count: int, work: Callable[[str], int]) -> float:
 
 
 def main(count: int = 200_000, rounds: int = 5) -> None:
-    """Runs the reference and all formats in turn, and prints the medians."""
+    """Run the reference and all formats in turn, and print the medians."""
     configure_logging("error")
     rates: defaultdict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:

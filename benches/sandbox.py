@@ -40,7 +40,7 @@ class Case(NamedTuple):
 
 
 def transfers(rng: random.Random) -> list[dict[str, object]]:
-    """Returns one batch of records that resemble an EVM chain's transfers."""
+    """Return one batch of records that resemble an EVM chain's transfers."""
 
     def hexadecimal(digits: int) -> str:
         return f"0x{rng.getrandbits(4 * digits):0{digits}x}"
@@ -94,7 +94,7 @@ def cases(rng: random.Random, records: list[dict[str, object]]) -> list[Case]:
 
 
 def chains(records: list[dict[str, object]]) -> list[tuple[str, list[str], list[bytes]]]:
-    """Returns the name of each chain, its scripts in order, and the expected output for each record."""
+    """Return the name of each chain, its scripts in order, and the expected output for each record."""
     return [
         (
             "two",
@@ -115,7 +115,7 @@ def chains(records: list[dict[str, object]]) -> list[tuple[str, list[str], list[
 def measure_chain(
     name: str, scripts: list[str], expected: list[bytes], batch: RecordBatch, batches: int, *, jit: bool
 ) -> str:
-    """Runs a chain as a worker does, with two batches in flight. Returns a line with figures per source record."""
+    """Run a chain as a worker does, with two batches in flight. Return a line with figures per source record."""
     configs = [V8Transform(uid=f"u{number}", type="v8", script=script) for number, script in enumerate(scripts)]
     with Sandbox(jit=jit) as sandbox:
         sets, names = MemorySetStore(), MemoryDatasetNames()
@@ -133,7 +133,7 @@ def measure_chain(
 
 
 def run_batches(transforms: list[Transform], batch: RecordBatch, batches: int) -> Iterator[RecordBatch]:
-    """Runs the same batch through the transforms `batches` times, two at a time. Yields the outputs."""
+    """Run the same batch through the transforms `batches` times, two at a time. Yield the outputs."""
     in_flight_batches = deque[pipeline.InFlightBatch]()
     for number in range(batches):
         in_flight_batches.append(pipeline.InFlightBatch(batch, transforms, 0.0))
@@ -164,7 +164,7 @@ def measure(case: Case, batch: RecordBatch, batches: int, *, jit: bool) -> str:
 
 
 def in_flight(sandbox: Sandbox, number: int, batch: RecordBatch, batches: int) -> Iterator[ScriptBatch]:
-    """Yields the finished script batches; the next batch is always submitted before the previous one is awaited."""
+    """Yield the finished script batches; the next batch is always submitted before the previous one is awaited."""
     job = sandbox.submit(number, batch)
     for _ in range(batches - 1):
         following = sandbox.submit(number, batch)

@@ -27,14 +27,14 @@ ROUNDS = 100
 
 
 def addresses(count: int, seed: int) -> list[str]:
-    """Returns random addresses."""
+    """Return random addresses."""
     rng = random.Random(seed)
     return [f"0x{rng.getrandbits(160):040x}" for _ in range(count)]
 
 
 @contextmanager
 def valkey() -> Iterator[Client]:
-    """Runs an embedded Valkey for the block."""
+    """Run an embedded Valkey for the block."""
     with tempfile.TemporaryDirectory() as directory:
         embedded = EmbeddedValkey(Path(directory))
         child = embedded.start()
@@ -48,7 +48,7 @@ def valkey() -> Iterator[Client]:
 
 
 def cpu_s(client: Client) -> float:
-    """Returns the CPU seconds that the server has used."""
+    """Return the CPU seconds that the server has used."""
     info = client.call("INFO", "cpu")
     return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
 
@@ -61,7 +61,7 @@ def measure(
     rounds: int = 1,
     before: Callable[[], object] = lambda: None,
 ) -> float:
-    """Runs `work` on `per` values several times. Prints and returns its median time, and prints the server's CPU."""
+    """Run `work` on `per` values several times. Print and return its median time, and print the server's CPU."""
     took: list[float] = []
     cpu_before = cpu_s(client)
     for _ in range(rounds):
@@ -77,7 +77,7 @@ def measure(
 
 
 def fill(client: Client, store: RedisSetStore, values: list[str]) -> None:
-    """Measures adding and replacing values."""
+    """Measure adding and replacing values."""
 
     def add() -> None:
         for at in range(0, len(values), MAX_VALUES_PER_REQUEST):
@@ -96,7 +96,7 @@ def fill(client: Client, store: RedisSetStore, values: list[str]) -> None:
 
 
 def look_up(client: Client, values: Sequence[str]) -> None:
-    """Measures lookups of 1,000 values, with several shares of members, each followed by the reference."""
+    """Measure lookups of 1,000 values, with several shares of members, each followed by the reference."""
     others = addresses(LOOKUP * ROUNDS, seed=2)
     for at in range(0, len(values), 10_000):
         client.call("SADD", PLAIN, *values[at : at + 10_000])
@@ -114,7 +114,7 @@ def look_up(client: Client, values: Sequence[str]) -> None:
 
 
 def in_plain_set(client: Client, values: list[str]) -> list[bool]:
-    """Looks the values up in the plain set; this is the reference."""
+    """Look the values up in the plain set; this is the reference."""
     hits: list[bool] = client.call("SMISMEMBER", PLAIN, *values)
     return hits
 
@@ -126,7 +126,7 @@ def look_up_all(
     batches: list[list[str]],
     expected: list[bool],
 ) -> float:
-    """Looks up every batch. Its strings are new objects each time, like the values that a worker has just decoded."""
+    """Look up every batch. Its strings are new objects each time, like the values that a worker has just decoded."""
     rest = iter(batches)
     batch: list[str] = []
 
@@ -140,19 +140,19 @@ def look_up_all(
 
 
 def mixed(values: Sequence[str], others: Sequence[str], hits: int, number: int) -> list[str]:
-    """Returns batch `number`, whose first `hits` values are members. No two batches share a value."""
+    """Return batch `number`, whose first `hits` values are members. No two batches share a value."""
     return [*values[number * LOOKUP :][:hits], *others[number * LOOKUP : (number + 1) * LOOKUP - hits]]
 
 
 def wait_for_filter(lookup: RedisSetLookup, count: int, others: Sequence[str]) -> None:
-    """Looks values up until the lookup builds its filter, and waits until the filter is ready."""
+    """Look values up until the lookup builds its filter, and wait until the filter is ready."""
     for _ in range(int(count * LOOKUPS_PER_VALUE_BEFORE_BUILD) // len(others) + 2):
         lookup.contains_many(TARGET, others)
         lookup.wait()
 
 
 def list_pages(client: Client, store: RedisSetStore, values: Sequence[str]) -> None:
-    """Measures the first page of 100 values, and a listing of all pages."""
+    """Measure the first page of 100 values, and a listing of all pages."""
 
     def page() -> None:
         assert len(store.page(TARGET, None, 100).values) == min(100, len(values))
@@ -173,7 +173,7 @@ def list_pages(client: Client, store: RedisSetStore, values: Sequence[str]) -> N
 
 
 def main(values: int = 500_000, lookups_only: bool = False) -> None:
-    """Measures everything, or with --lookups-only just the lookups."""
+    """Measure everything, or with --lookups-only just the lookups."""
     chosen = addresses(values, seed=1)
     with valkey() as client:
         store = RedisSetStore(client)

@@ -32,7 +32,7 @@ _HEADER_BYTES, _LENGTH, _RECORDS = 61, slice(8, 12), slice(57, 61)
 
 
 def batches_of(size: int) -> dict[str, Any]:
-    """Returns producer settings with which each batch has exactly `size` records."""
+    """Return producer settings with which each batch has exactly `size` records."""
     return {
         "linger.ms": LINGER_MS,
         "max.in.flight.requests.per.connection": 5,
@@ -42,7 +42,7 @@ def batches_of(size: int) -> dict[str, Any]:
 
 
 def batch_sizes(folder: Path, name: str) -> Counter[int]:
-    """Counts the batches in the broker's log of a topic by their number of records.
+    """Count the batches in the broker's log of a topic by their number of records.
 
     https://kafka.apache.org/documentation/#recordbatch
     """
@@ -58,14 +58,14 @@ def _sizes(log: bytes) -> Iterator[int]:
 
 
 def run(command: list[str]) -> float:
-    """Runs a reader and returns its CPU time per record in µs."""
+    """Run a reader and return its CPU time per record in µs."""
     output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=WAIT_S).stdout
     records, cpu_s = output.split()
     return float(cpu_s) * 1e6 / int(records)
 
 
 def in_turns(access: KafkaAccess, program: Path, name: str, count: int, rounds: int) -> dict[str, float]:
-    """Returns the median CPU time per record of each reader in µs."""
+    """Return the median CPU time per record of each reader in µs."""
     took: dict[str, list[float]] = {C: [], WORKER: [], LOOP: []}
     for number in range(rounds):
         group = f"{name}-{number}"
@@ -76,7 +76,7 @@ def in_turns(access: KafkaAccess, program: Path, name: str, count: int, rounds: 
 
 
 def line(size: int, us: Mapping[str, float]) -> str:
-    """Returns the line of output for one batch size."""
+    """Return the line of output for one batch size."""
     figures = ", ".join(f"{reader} {us[reader]:.2f}" for reader in us)
     return (
         f"batches of {size:4}: {figures} µs per record; the worker takes {us[WORKER] / us[C]:.2f} of C "
@@ -85,7 +85,7 @@ def line(size: int, us: Mapping[str, float]) -> str:
 
 
 def main(count: int = COUNT, rounds: int = 3, only: str = ",".join(map(str, SIZES))) -> None:
-    """Measures every batch size."""
+    """Measure every batch size."""
     with tempfile.TemporaryDirectory() as folder, broker(Path(folder) / "kafka") as access:
         program = _readers.compile_reader(Path(folder))
         values = Workload().values

@@ -29,7 +29,7 @@ def kafka_alone(folder: Path) -> float:
 
 
 def one_round(folder: Path) -> tuple[float, float, list[float]]:
-    """Returns the seconds of a first start, of a second start on the same data, and of each deploy."""
+    """Return the seconds of a first start, of a second start on the same data, and of each deploy."""
     stack = Stack(folder / "data")
     started = time.monotonic()
     stack.start()

@@ -46,7 +46,7 @@ class Api(NamedTuple):
 
 
 def write_body(path: Path, count: int) -> None:
-    """Writes a request body of `count` random addresses to a file."""
+    """Write a request body of `count` random addresses to a file."""
     with path.open("wb") as file:
         file.write(b'{"values":[')
         for at in range(0, count, 10_000):
@@ -58,7 +58,7 @@ def write_body(path: Path, count: int) -> None:
 
 
 def send(api: Api, method: str, path: str, body: Path) -> tuple[float, dict[str, int]]:
-    """Sends a body. Returns the seconds from its first byte to the end of the response, and the response's JSON."""
+    """Send a body. Return the seconds from its first byte to the end of the response, and the response's JSON."""
     connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=600)
     headers = {"X-API-Key": api.key, "Content-Type": "application/json", "Content-Length": str(body.stat().st_size)}
     with body.open("rb") as file:
@@ -73,14 +73,14 @@ def send(api: Api, method: str, path: str, body: Path) -> tuple[float, dict[str,
 
 
 def upload_until(stop: Event, api: Api, path: str, body: Path) -> None:
-    """Uploads one body repeatedly until the event is set."""
+    """Upload one body repeatedly until the event is set."""
     while not stop.is_set():
         send(api, "POST", path, body)
 
 
 @contextmanager
 def continuous_upload(api: Api, path: str, body: Path) -> Iterator[None]:
-    """Uploads a body repeatedly in another process, for the block."""
+    """Upload a body repeatedly in another process, for the block."""
     context = get_context("spawn")
     stop = context.Event()
     process = context.Process(target=upload_until, args=(stop, api, path, body))
@@ -91,7 +91,7 @@ def continuous_upload(api: Api, path: str, body: Path) -> Iterator[None]:
 
 
 def peak_memory(stack: Stack) -> dict[int, int]:
-    """Returns the peak resident memory of each API process since its start, in bytes."""
+    """Return the peak resident memory of each API process since its start, in bytes."""
     peaks = {}
     for pid in stack.below("headwater api"):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
@@ -101,7 +101,7 @@ def peak_memory(stack: Stack) -> dict[int, int]:
 
 
 def percentile(took: list[float], share: float) -> float:
-    """Returns a percentile of times in seconds, in ms."""
+    """Return a percentile of times in seconds, in ms."""
     return sorted(took)[math.ceil(share * len(took)) - 1] * 1e3
 
 
@@ -131,7 +131,7 @@ class Probe:
         self._thread.join()
 
     def report(self, label: str) -> None:
-        """Prints percentiles of the recorded times."""
+        """Print percentiles of the recorded times."""
         for name, took in self.took.items():
             typer.echo(
                 f"  {label}: {name:8} p50 {percentile(took, 0.5):6.1f} ms  p99 {percentile(took, 0.99):6.1f} ms"
@@ -140,7 +140,7 @@ class Probe:
 
 
 def one_put(stack: Stack, api: Api, store: redis.Redis, path: str, body: Path, count: int) -> None:
-    """Measures the big PUT, and then the same PUT again."""
+    """Measure the big PUT, and then the same PUT again."""
     for name in ("PUT of", "the same PUT again:"):
         peaks, used = peak_memory(stack), store.info("memory")["used_memory"]
         took, response = send(api, "PUT", path, body)
@@ -154,7 +154,7 @@ def one_put(stack: Stack, api: Api, store: redis.Redis, path: str, body: Path, c
 
 
 def reference(body: Path, count: int) -> None:
-    """Measures adding the same values to a plain set of another server."""
+    """Measure adding the same values to a plain set of another server."""
     with tempfile.TemporaryDirectory() as folder:
         embedded = EmbeddedValkey(Path(folder))
         child = embedded.start()
@@ -174,7 +174,7 @@ def reference(body: Path, count: int) -> None:
 
 
 def calls(api: Api, path: str) -> None:
-    """Measures single requests on one connection of http.client, which adds less time than other HTTP clients."""
+    """Measure single requests on one connection of http.client, which adds less time than other HTTP clients."""
     connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=60)
     paths = {
         "healthz (reference)": "/healthz",
@@ -195,7 +195,7 @@ def calls(api: Api, path: str) -> None:
 
 
 def parallel(stack: Stack, api: Api, client: httpx.Client, path: str, folder: Path) -> None:
-    """Measures other requests during concurrent uploads, during a continuous upload, and while deploys are waiting."""
+    """Measure other requests during concurrent uploads, during a continuous upload, and while deploys are waiting."""
     bodies = [folder / f"part-{number}.json" for number in range(3 * UPLOADS + 1)]
     for body in bodies:
         write_body(body, MAX_VALUES_PER_REQUEST)
@@ -216,7 +216,7 @@ def parallel(stack: Stack, api: Api, client: httpx.Client, path: str, folder: Pa
 
 @contextmanager
 def waiting_deploys(stack: Stack) -> Iterator[None]:
-    """Keeps deploy requests waiting for the block: the controller is paused by SIGSTOP.
+    """Keep deploy requests waiting for the block: the controller is paused by SIGSTOP.
 
     A request that times out with 503 is repeated, as a user would repeat it.
     """
@@ -243,7 +243,7 @@ def waiting_deploys(stack: Stack) -> Iterator[None]:
 
 
 def at_once(api: Api, path: str, bodies: list[Path]) -> None:
-    """POSTs all bodies concurrently and prints the rate."""
+    """POST all bodies concurrently and print the rate."""
     started = time.perf_counter()
     with get_context("spawn").Pool(len(bodies)) as pool:
         ready = time.perf_counter()
@@ -258,7 +258,7 @@ def at_once(api: Api, path: str, bodies: list[Path]) -> None:
 
 
 def main(values: int = 10_000_000, flags: str = "") -> None:
-    """Runs the benchmark on a new installation."""
+    """Run the benchmark on a new installation."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         body = folder / "body.json"

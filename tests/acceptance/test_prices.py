@@ -15,7 +15,7 @@ import pytest
 
 from tests.acceptance.recorded_prices import BLOCK, Trade, orca_day, uniswap_day
 from tests.acceptance.stack import Stack, deployed, pipeline, until
-from tests.support.prices import DAY, HOUR, Brute, brute_force
+from tests.support.prices import DAY, HOUR, BruteForceStats, brute_force
 
 FOLDER = Path(os.environ.get("HEADWATER_TEST_DATA") or "nowhere")
 STATS = "/api/v1/developer/prices/stats"
@@ -60,17 +60,17 @@ def ask(client: httpx.Client, tokens: Sequence[str]) -> tuple[int, int, list[dic
     return began, ended, items
 
 
-def possible(trades: Sequence[Trade], began: int, ended: int) -> list[Brute | None]:
+def possible(trades: Sequence[Trade], began: int, ended: int) -> list[BruteForceStats | None]:
     """What may be answered between two moments: trades leave the windows meanwhile."""
     leaving = {at + width for at, _, _ in trades for width in (HOUR, DAY) if began < at + width <= ended}
     return [brute_force(trades, now) for now in sorted({began, *leaving})]
 
 
-def figures(item: dict[str, Any]) -> Brute:
+def figures(item: dict[str, Any]) -> BruteForceStats:
     """As brute_force has them."""
     names = ("latest_price", "low_24h", "high_24h", "low_1h", "high_1h", "percent_change_24h", "percent_change_1h")
     held_since = item["held_since"] and milliseconds(item["held_since"])
-    return Brute(*[milliseconds(item["timestamp"]), *(item[name] for name in names), held_since])
+    return BruteForceStats(*[milliseconds(item["timestamp"]), *(item[name] for name in names), held_since])
 
 
 def milliseconds(time: str) -> int:

@@ -209,11 +209,11 @@ def test_a_controller_that_is_killed_in_a_teardown_leaves_no_subscription(
 def test_rounds_of_deploy_and_teardown_leave_nothing_while_the_controller_is_killed(
     bench: Bench, own: Stack, http: httpx.Client, killed: Deployed
 ) -> None:
-    dice = random.Random(7)
+    rng = random.Random(7)
 
     def disturb(stop: threading.Event) -> None:
         for _ in range(4):  # more of them, and the parent waits long before it starts one again
-            if not stop.wait(dice.uniform(4, 8)):
+            if not stop.wait(rng.uniform(4, 8)):
                 kill(own.below("headwater controller"))
 
     def one_round(number: int) -> None:

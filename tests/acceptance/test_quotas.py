@@ -1,4 +1,4 @@
-"""Two owners on one installation: one at all quotas, and one who must not notice it."""
+"""Two owners on one installation: one has reached all quotas, and the other must not be affected."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def bounded(own_stack: Stack) -> Stack:
 
 
 @pytest.mark.long
-def test_one_at_all_quotas_takes_nothing_from_the_other(bounded: Stack) -> None:
+def test_an_owner_at_all_quotas_does_not_affect_another_owner(bounded: Stack) -> None:
     report = measure(bounded, rounds=1, deploys=1, lists=5)
     at_quota = {name: used for name, (used, allowed) in report.used.items() if used == allowed}
     assert set(at_quota) == set(SMALL) - {"stored_bytes"}
@@ -32,9 +32,9 @@ def test_one_at_all_quotas_takes_nothing_from_the_other(bounded: Stack) -> None:
 
 
 @pytest.mark.long
-def test_the_operator_gives_an_owner_more(bounded: Stack) -> None:
+def test_an_operator_raises_the_quota_of_an_owner(bounded: Stack) -> None:
     with bounded.client() as client:
-        Greedy(client).fill()
+        Greedy(client).use_up_quotas()
         refused = client.post("/api/v1/flow", json=pipeline())
         assert refused.status_code == 403
         assert refused.json()["type"] == "urn:headwater:problem:quota"

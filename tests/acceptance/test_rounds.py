@@ -59,13 +59,13 @@ def left_on_the_broker(stack: Stack) -> dict[str, list[str]]:
 
 def rounds(stack: Stack, count: int, kill_every_s: tuple[float, float]) -> list[float]:
     """Seconds of each round, in the order in which they began."""
-    dice, numbers = random.Random(7), itertools.count()
+    rng, numbers = random.Random(7), itertools.count()
     took: dict[int, float] = {}
     kills = 0
 
     def disturb(stop: threading.Event) -> None:
         nonlocal kills
-        while not stop.wait(dice.uniform(*kill_every_s)):
+        while not stop.wait(rng.uniform(*kill_every_s)):
             kill(stack.below("headwater controller"))
             kills += 1
 

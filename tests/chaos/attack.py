@@ -1,4 +1,4 @@
-"""The attack: somebody without a key does his worst beside a user, who must not notice it."""
+"""The attack test: an attacker without an API key floods the API, and the requests of a user must not be affected."""
 
 import itertools
 import json
@@ -28,8 +28,12 @@ STOP_WITHIN_S = 90.0
 
 
 @dataclass
-class Attack:
-    """What a run found. growth_mib: of each process, from the end of the warm-up to its largest during the attack."""
+class AttackReport:
+    """The results of a run.
+
+    Attributes:
+        growth_mib: By process, the growth from the end of the warm-up to the largest size during the attack.
+    """
 
     minutes: float
     calls: int = 0
@@ -53,7 +57,7 @@ class Attack:
 
 
 class User:
-    """A user on 127.0.0.1 who lists, reads, checks and writes at a steady pace."""
+    """A user on 127.0.0.1 who sends list, read, check and write requests at a constant rate."""
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
@@ -67,7 +71,7 @@ class User:
         self._values = f"{self._path}/transforms/{uid}/filter-values"
 
     def run(self, stop: threading.Event) -> None:
-        """Call until `stop`."""
+        """Send requests until `stop` is set."""
         numbers = itertools.count()
         client = self._stack.client()
         while not stop.wait(1 / CALLS_PER_S):
@@ -87,17 +91,17 @@ class User:
         ]
         began = time.perf_counter()
         try:
-            answer = calls[number % len(calls)]()
+            response = calls[number % len(calls)]()
         except httpx.TransportError as error:
             self.failed.append(f"call {number}: {error!r}")
         else:
-            if answer.status_code != 200:
-                self.failed.append(f"call {number}: {answer.status_code} {answer.text[:200]}")
+            if response.status_code != 200:
+                self.failed.append(f"call {number}: {response.status_code} {response.text[:200]}")
         self.took_ms.append((time.perf_counter() - began) * 1000)
 
 
-def attack(directory: Path, minutes: float, scale: float = 1.0, warm_up_s: float = WARM_UP_S) -> Attack:
-    """One run. Raises what starting an installation raises."""
+def attack(directory: Path, minutes: float, scale: float = 1.0, warm_up_s: float = WARM_UP_S) -> AttackReport:
+    """Start an installation and run the attack against it."""
     stack = Stack(directory / "data")
     stack.start()
     try:
@@ -112,15 +116,15 @@ class _Run:
         self._seconds = minutes * 60
         self._scale = scale
         self._warm_up_s = warm_up_s
-        self._report = Attack(minutes)
+        self._report = AttackReport(minutes)
         self._before: dict[str, float] = {}
 
-    def run(self) -> Attack:
+    def run(self) -> AttackReport:
         user = User(self._stack)
         with beside(user.run):
             time.sleep(self._warm_up_s)
             quiet = len(user.took_ms)
-            self._before = {role: found[0] for role, found in self._sample().items()}
+            self._before = {role: measured[0] for role, measured in self._sample().items()}
             self._attack()
         self._report.quiet_p99_ms = _percentile(user.took_ms[:quiet], 99)
         self._judge(user.took_ms[quiet:], user.failed)
@@ -128,17 +132,17 @@ class _Run:
 
     def _attack(self) -> None:
         loads = []
-        with ExitStack() as stack:
-            attackers = [stack.enter_context(self._attacker(kind)) for kind in ("slow", "fast")]
+        with ExitStack() as cleanup:
+            attackers = [cleanup.enter_context(self._attacker(kind)) for kind in ("slow", "fast")]
             deadline = time.monotonic() + self._seconds + STOP_WITHIN_S
-            while any(one.poll() is None for one in attackers) and time.monotonic() < deadline:
+            while any(process.poll() is None for process in attackers) and time.monotonic() < deadline:
                 time.sleep(SAMPLE_S)
                 loads.append(float(Path("/proc/loadavg").read_text().split()[0]))
-                self._note_sample()
-            for one in attackers:
-                one.kill()
-                assert one.stdout is not None
-                self._report.attacker |= json.loads(one.stdout.read() or "{}")
+                self._record_sample()
+            for process in attackers:
+                process.kill()
+                assert process.stdout is not None
+                self._report.attacker |= json.loads(process.stdout.read() or "{}")
         self._report.load = round(statistics.mean(loads), 1)
 
     def _attacker(self, kind: str) -> subprocess.Popen[bytes]:
@@ -146,7 +150,7 @@ class _Run:
         command = [sys.executable, "-m", "tests.chaos.attacker", kind, *numbers]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
 
-    def _note_sample(self) -> None:
+    def _record_sample(self) -> None:
         for role, (mib, descriptors, _) in self._sample().items():
             grown = round(mib - self._before.get(role, mib), 2)
             self._report.growth_mib[role] = max(grown, self._report.growth_mib.get(role, 0.0))
@@ -154,8 +158,8 @@ class _Run:
             self._report.descriptors_max[role] = max(descriptors, most)
 
     def _sample(self) -> dict[str, tuple[float, int, int]]:
-        seen = dict(roles(self._stack, ()))
-        return {role: found for role, pids in seen.items() if (found := measure(pids)) is not None}
+        pids_by_role = roles(self._stack, ())
+        return {role: measured for role, pids in pids_by_role if (measured := measure(pids)) is not None}
 
     def _judge(self, took_ms: list[float], failed: list[str]) -> None:
         report = self._report
@@ -167,7 +171,7 @@ class _Run:
             faults.append(f"the user's p99 is {report.p99_ms} ms")
         faults += [f"{role} grew by {mib} MiB" for role, mib in report.growth_mib.items() if mib > MOST_GROWTH_MIB]
         missing = {"bytes of heads", "slow heads", "keys answered 401"} - set(report.attacker)
-        faults += [f"the attacker did not say how it fared with {what}" for what in sorted(missing)]
+        faults += [f"the attacker did not report {figure!r}" for figure in sorted(missing)]
         report.faults = faults
 
 

@@ -241,20 +241,20 @@ def assert_once(streams: Streams, tokens: Tokens, anvil: Anvil, first: int, last
 @pytest.mark.slow
 @pytest.mark.parametrize("run_number", range(3))
 def test_many_kills_and_reorganisations(fast_streams: Streams, anvil: Anvil, run_number: int) -> None:
-    dice = random.Random(run_number)
+    rng = random.Random(run_number)
     tokens = Tokens(anvil)
     first = anvil.height + 1
-    flags = ("--from-block", str(first), "--confirmations", "6", "--rate", str(dice.choice([80, 200])))
+    flags = ("--from-block", str(first), "--confirmations", "6", "--rate", str(rng.choice([80, 200])))
     process = fast_streams.start(anvil.url, *flags)
     fast_streams.wait_begun()
     orphans: set[str] = set()
     for turn in range(12):
         tokens.all_kinds(10 * turn)
-        anvil.mine(dice.randint(1, 5))
-        if dice.random() < 0.6:
-            orphans |= take_back(tokens, dice)
-        time.sleep(dice.uniform(0, 1.5))
-        if dice.random() < 0.7:
+        anvil.mine(rng.randint(1, 5))
+        if rng.random() < 0.6:
+            orphans |= take_back(tokens, rng)
+        time.sleep(rng.uniform(0, 1.5))
+        if rng.random() < 0.7:
             kill(process)
             process = fast_streams.start(anvil.url, *flags)
     tokens.all_kinds(500)
@@ -271,18 +271,18 @@ def test_many_kills_and_reorganisations(fast_streams: Streams, anvil: Anvil, run
         assert not {value["block_hash"] for value in standing} & orphans
 
 
-def take_back(tokens: Tokens, dice: random.Random) -> set[str]:
+def take_back(tokens: Tokens, rng: random.Random) -> set[str]:
     """Some blocks that come and go again; their hashes."""
     anvil = tokens.anvil
     snapshot, height = anvil.rpc("evm_snapshot"), anvil.height
     stands, birds = list(tokens.made), tokens.birds
-    for number in range(dice.randint(1, 3)):
+    for number in range(rng.randint(1, 3)):
         tokens.all_kinds(1000 + number)
-    time.sleep(dice.uniform(0, 1.0))
+    time.sleep(rng.uniform(0, 1.0))
     gone = {anvil.block(number)["hash"] for number in range(height + 1, anvil.height + 1)}
     anvil.rpc("evm_revert", snapshot)
     tokens.made, tokens.birds = stands, birds
-    tokens.pay(dice.getrandbits(60))
+    tokens.pay(rng.getrandbits(60))
     anvil.mine()
     return gone
 
@@ -295,12 +295,12 @@ class BadDays:
 
     def __call__(self, request: Any) -> Reply | str | None:
         calls = calls_of(request)
-        dice = self._random.random()
-        if dice < 0.1:
+        rng = self._random.random()
+        if rng < 0.1:
             return Reply(429, headers=(("Retry-After", "0"),))
-        if dice < 0.2:
+        if rng < 0.2:
             return CUT
-        if dice < 0.25:
+        if rng < 0.25:
             return Reply(502)
         if len(calls) > 5:
             return error(request, -32600, "batch too large")

@@ -268,13 +268,13 @@ def test_a_block_that_is_never_whole_is_named_and_not_given(method: Method) -> N
 
 
 def test_logs_that_come_twice_and_in_disorder_are_one_each_in_order() -> None:
-    true, dice = chain(), random.Random(2)
+    true, rng = chain(), random.Random(2)
 
     def answer(method: str, params: list[Any]) -> Any:
         found = true.answer(method, params)
         if method == "eth_getLogs":
             found = found * 2
-            dice.shuffle(found)
+            rng.shuffle(found)
         if method == "eth_getBlockReceipts":
             found = [{**receipt, "logs": receipt["logs"][::-1] * 2} for receipt in found[::-1]]
         return found
@@ -493,7 +493,7 @@ def test_a_node_without_filters_is_believed() -> None:
 
 
 def torn(true: FakeChain, other: FakeChain) -> BlockResponse:
-    """Blocks of one fork, logs and receipts of another."""
+    """Block of one fork, logs and receipts of another."""
     return lambda method, params: (true if method == "eth_getBlockByNumber" else other).answer(method, params)
 
 

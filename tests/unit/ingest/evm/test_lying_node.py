@@ -77,12 +77,12 @@ class World:
     """A chain that grows and forks, nodes that lie about it, and an ingest that reads it."""
 
     def __init__(self, seed: int, chain: str, nodes: int) -> None:
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.chain = FakeChain(random.Random(seed + 1), **CHAINS[chain])
         self.chain.mine(FINAL_BLOCKS + 5)
         self.lock = threading.Lock()
         self.liars = [LyingNode(self.chain, random.Random(seed + 2 + n), self.lock) for n in range(nodes)]
-        self.name, self.fetch = chain.split()[0], self.dice.choice(["receipts", "logs"])
+        self.name, self.fetch = chain.split()[0], self.rng.choice(["receipts", "logs"])
         self.store, self.stop, self.meters = Store(), threading.Event(), IngestMetrics()
         self.failure: BaseException | None = None
         self.reorganisations = 0
@@ -110,12 +110,12 @@ class World:
             time.sleep(0.002)
 
     def _happen(self) -> None:
-        self.chain.mine(self.dice.choice([1, 1, 2, 5]))
-        if self.dice.random() < 0.05 or (not self.reorganisations and self.chain.head > 60):
+        self.chain.mine(self.rng.choice([1, 1, 2, 5]))
+        if self.rng.random() < 0.05 or (not self.reorganisations and self.chain.head > 60):
             self.reorganisations += 1
-            self.chain.reorganise(self.dice.randint(1, FINAL_BLOCKS - 3))
-        if len(self.liars) > 1 and self.dice.random() < 0.2:
-            away = self.dice.choice(self.liars)
+            self.chain.reorganise(self.rng.randint(1, FINAL_BLOCKS - 3))
+        if len(self.liars) > 1 and self.rng.random() < 0.2:
+            away = self.rng.choice(self.liars)
             for liar in self.liars:
                 liar.is_away = liar is away
 
@@ -170,8 +170,8 @@ def streams_equal_those_of_an_honest_node(seed: int, chain: str, nodes: int, blo
             server.__exit__()
     assert world.failure is None, world.failure
     assert world.reorganisations
-    told = sum((liar.told for liar in world.liars), start=type(world.liars[0].told)())
-    print(f"{world.fetch} first, reorganisations {world.reorganisations}, waits {world.meters.errors}, {dict(told)}")
+    faults = sum((liar.faults for liar in world.liars), start=type(world.liars[0].faults)())
+    print(f"{world.fetch} first, reorganisations {world.reorganisations}, waits {world.meters.errors}, {dict(faults)}")
     final = world.honest(world.chain.blocks[: world.chain.head - FINAL_BLOCKS + 1])
     assert world.store.first is not None
     fast = world.honest(world.chain.blocks[world.store.first :])
