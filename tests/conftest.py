@@ -23,7 +23,9 @@ pytest_plugins = [
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option --external: `make test TEST_FLAGS="--external tests/acceptance"`."""
-    text = "Run the acceptance tests on an external PostgreSQL, Valkey and Kafka, which Headwater reaches by its settings."
+    text = (
+        "Run the acceptance tests on an external PostgreSQL, Valkey and Kafka, which Headwater reaches by its settings."
+    )
     parser.addoption("--external", action="store_true", help=text)
 
 

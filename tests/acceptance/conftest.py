@@ -1,4 +1,4 @@
-"""One `headwater up` for all acceptance tests that don't need one of their own."""
+"""Fixtures: an installation that acceptance tests share, and installations for single tests."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,31 +7,31 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.acceptance.stack import External, Stack, alive, descendants
+from tests.acceptance.stack import ExternalServers, Stack, alive, descendants
 
 
 @contextlib.contextmanager
-def external_parts(wanted: bool, directory: Path) -> Iterator[External | None]:
-    """Kafka, Valkey and PostgreSQL for one installation, when they are wanted."""
+def external_servers(wanted: bool, directory: Path) -> Iterator[ExternalServers | None]:
+    """Run external Kafka, Valkey and PostgreSQL for the block if they are wanted."""
     if not wanted:
         yield None
         return
-    parts = External(directory / "external")
+    servers = ExternalServers(directory / "external")
     try:
-        yield parts
+        yield servers
     finally:
-        parts.stop()
+        servers.stop()
 
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Stack]:
     directory = tmp_path_factory.mktemp("acceptance")
-    with external_parts(request.config.getoption("--external"), directory) as parts:
-        yield from running(Stack(directory / "data", external=parts))
+    with external_servers(request.config.getoption("--external"), directory) as servers:
+        yield from running(Stack(directory / "data", external=servers))
 
 
 def running(made: Stack) -> Iterator[Stack]:
-    """Start it; at the end it must stop by itself, with all that it started."""
+    """Start an installation, and stop it afterwards. All of its processes must end."""
     made.start()
     assert made.process is not None
     yield made
@@ -42,10 +42,10 @@ def running(made: Stack) -> Iterator[Stack]:
 
 @pytest.fixture
 def own_stack(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Stack]:
-    """An installation that a test may stop and kill; nothing of it is left behind."""
+    """Return an installation that is not started yet, which the test may stop and kill."""
     directory = tmp_path_factory.mktemp("own")
-    with external_parts(request.config.getoption("--external"), directory) as parts:
-        made = Stack(directory / "data", external=parts)
+    with external_servers(request.config.getoption("--external"), directory) as servers:
+        made = Stack(directory / "data", external=servers)
         yield made
         if made.process is not None and made.process.poll() is None:
             made.stop()

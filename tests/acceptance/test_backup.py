@@ -1,4 +1,4 @@
-"""Backup, changes, restore, start: what came after the backup waits for an operator, what was before it runs."""
+"""Restore a backup: deployments from before it run, and resources that were created after it wait for an operator."""
 
 import time
 from pathlib import Path
@@ -35,13 +35,13 @@ def values(client: httpx.Client, made: Deployed) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_whole_way(tmp_path: Path) -> None:
+def test_backup_change_restore_and_start(tmp_path: Path) -> None:
     stack = Stack(tmp_path / "data")
     stack.start()
     file = tmp_path / "backup"
     with stack.client() as client:
         kept = deploy(client, pipeline())
-        again = deploy(client, pipeline())  # the backup knows it as torn down
+        again = deploy(client, pipeline())  # the deployment is torn down in the backup
         body = pipeline(transforms=[{**FILTER, "set_values": ["0xaa", "0xbb"]}])
         filtering = client.post("/api/v1/flow", json=body).json()
         filtered = Deployed(filtering["id"], filtering, {})
@@ -81,7 +81,7 @@ def test_the_whole_way(tmp_path: Path) -> None:
         assert {flow["id"] for flow in client.get("/api/v1/flow").json()} == {kept.id, again.id, filtered.id}
         assert sorted(values(client, filtered)) == ["0xaa", "0xbb"]
         stack.feed("base", "erc20_token_transfer", numbered(500, 1000))
-        with reading(kept.sink) as reader:  # with the credentials from before
+        with reading(kept.sink) as reader:  # with the credentials from before the backup
             assert len(unrepeated(reader.read(1500))) == 1500
         until(lambda: "headwater sweep" in stack.log(), what="the report of what is unknown")
         listed = swept(stack)
@@ -89,7 +89,7 @@ def test_the_whole_way(tmp_path: Path) -> None:
         assert all(each in listed for each in [*unknown, *of(fresh), *of(revived)])
         assert kept.sink["username"] not in listed
 
-        # Sweeps have passed: nothing is gone, and its readers read on.
+        # The sweeper has run: nothing is removed, and consumers continue.
         time.sleep(3 * SWEEP_EVERY_S)
         assert topics(stack) == before
         with reading(fresh.sink) as reader:

@@ -1,4 +1,4 @@
-"""What goes wrong for a newcomer, and the sentence that each gets."""
+"""Mistakes of new users, and the error message for each."""
 
 import os
 import subprocess
@@ -14,14 +14,14 @@ from tests.acceptance.stack import HEADWATER, Stack, free_port, pipeline
 
 
 def up(data_dir: Path, *flags: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """`headwater up` that is expected to end by itself."""
+    """Run `headwater up`, which must fail to start."""
     command = [*HEADWATER, "up", "--data-dir", str(data_dir), *flags]
     environment = {**os.environ, **env}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
 
 
 def refusal(ended: subprocess.CompletedProcess[str]) -> str:
-    """The one sentence of a command that could not start."""
+    """Return the error message of a command that could not start, which must be a single line."""
     assert ended.returncode == 2, ended.stderr
     assert "Traceback" not in ended.stderr
     return ended.stderr
@@ -76,12 +76,12 @@ class TestStarting:
         sentence = refusal(subprocess.run(command, capture_output=True, text=True, timeout=60))
         assert "Linux" in sentence
 
-    def test_a_setting_that_is_not_valid(self, tmp_path: Path) -> None:
+    def test_invalid_setting(self, tmp_path: Path) -> None:
         sentence = refusal(up(tmp_path / "data", HEADWATER_PORT="eighty"))
         assert "HEADWATER_PORT" in sentence
 
     @pytest.mark.long
-    def test_replay_into_nothing(self, tmp_path: Path) -> None:
+    def test_replay_without_an_installation(self, tmp_path: Path) -> None:
         file = tmp_path / "records.jsonl"
         file.write_text("{}\n")
         command = [
@@ -134,7 +134,7 @@ class TestCalling:
         assert fault["pointer"] == "/pipeline_config/source/chain"
         assert all(chain in fault["detail"] for chain in ("polygon", "base", "solana", "hyperliquid"))
 
-    def test_expression_with_a_fault(self, stack: Stack, client: httpx.Client) -> None:
+    def test_invalid_expression(self, stack: Stack, client: httpx.Client) -> None:
         problem = self.post(client, transforms=[{"type": "redis_set_filter", "filter_expr": "root = this."}])
         (fault,) = problem["errors"]
         assert fault["pointer"] == "/pipeline_config/transforms/0/filter_expr"
@@ -147,7 +147,7 @@ class TestCalling:
 
 
 class TestDocs:
-    def test_the_page_needs_no_outside_address(self, stack: Stack) -> None:
+    def test_the_page_loads_nothing_from_other_hosts(self, stack: Stack) -> None:
         page = httpx.get(f"{stack.url}/docs")
         assert page.status_code == 200
         for quote in ('"', "'"):

@@ -1,4 +1,4 @@
-"""Many users at once: creates and deploys side by side while the command line writes to the same database."""
+"""Concurrent create and deploy requests of many users, while the command line writes to the same database."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ _ALL = pytest.param(MOST, marks=[pytest.mark.slow, pytest.mark.timeout(300)])
 class TestManyAtOnce:
     @pytest.mark.parametrize("parallel", [pytest.param(12, marks=pytest.mark.slow), _ALL])
     @pytest.mark.proves("3/configuration, not deployed: Deploy")
-    def test_no_call_fails(self, stack: Stack, parallel: int) -> None:
+    def test_no_request_fails(self, stack: Stack, parallel: int) -> None:
         commands: list[int] = []
 
         def busy_command_line(stop: threading.Event) -> None:
@@ -53,7 +53,7 @@ class TestManyAtOnce:
 
 
 def deployed(client: httpx.Client, config_id: str) -> httpx.Response:
-    """The answer of a deploy; as long as it says that it goes on, what the same request says later."""
+    """Return the response of a deploy. Repeat the request while the response says that the deployment is in progress."""
     while (answer := client.post(f"/api/v1/flow/{config_id}/deploy")).status_code == httpx.codes.SERVICE_UNAVAILABLE:
         time.sleep(int(answer.headers["Retry-After"]))
     return answer

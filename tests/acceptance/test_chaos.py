@@ -45,7 +45,11 @@ def test_pipelines_wait_while_the_set_store_hangs(stack: Stack, away_s: float) -
 
     def disturb(environment: Environment, report: RunReport) -> None:
         interrupt_set_store(
-            environment, report, away_s, partial(send_signal, valkey, signal.SIGSTOP), partial(send_signal, valkey, signal.SIGCONT)
+            environment,
+            report,
+            away_s,
+            partial(send_signal, valkey, signal.SIGSTOP),
+            partial(send_signal, valkey, signal.SIGCONT),
         )
 
     stream = ("polygon", "erc20_token_transfer" if away_s == 10.0 else "erc721_token_transfer")

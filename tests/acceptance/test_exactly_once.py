@@ -1,4 +1,4 @@
-"""A deployment with `"delivery": "exactly_once"`: a reader of committed records sees each result once."""
+"""Deployments with `"delivery": "exactly_once"`: a read_committed consumer sees each output once."""
 
 import json
 import os
@@ -21,7 +21,7 @@ KILLS = 3
 
 
 def check_once(reader: Reader, count: int) -> None:
-    """Every number once, without dropping repeats; in order per partition."""
+    """Assert that every number came once, without removing repeats, and in order per partition."""
     reader.read(count)
     assert sorted(each.json()["n"] for each in reader.records) == list(range(count))
     for partition in {each.partition for each in reader.records}:
@@ -35,7 +35,7 @@ def shown(client: httpx.Client, made: Deployed) -> str:
 
 
 class Killer:
-    """Kills the workers of a deployment at random moments."""
+    """Kills the workers of a deployment at random times."""
 
     def __init__(self, stack: Stack, made: Deployed) -> None:
         self._stack, self._made, self._draw = stack, made, random.Random(5)
@@ -72,7 +72,7 @@ def test_kills_and_redeploys(stack: Stack, client: httpx.Client, tmp_path: Path)
 
 
 def printed(program: str, folder: Path, count: int) -> list[Any]:
-    """What the program of the deploy answer prints."""
+    """Return what the program in the deploy response prints."""
     path = folder / "read.py"
     path.write_text(program, "utf-8")
     limit = {"HEADWATER_MAX_RECORDS": str(count)}
@@ -84,13 +84,13 @@ def printed(program: str, folder: Path, count: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("mode", ["at_most_once", 1])
-def test_other_words_are_refused(client: httpx.Client, mode: object) -> None:
+def test_other_delivery_modes_are_rejected(client: httpx.Client, mode: object) -> None:
     refused = client.post(FLOW, json=pipeline(ENTITY, delivery=mode))
     assert refused.status_code == 422
     assert [fault["pointer"] for fault in refused.json()["errors"]] == ["/pipeline_config/delivery"]
 
 
-def test_a_stream_that_is_not_on_the_sinks_cluster_is_refused(client: httpx.Client) -> None:
+def test_a_stream_on_another_cluster_than_the_sink_is_rejected(client: httpx.Client) -> None:
     body = pipeline(ENTITY, **ONCE)
     body["pipeline_config"]["source"]["is_zerolag"] = True
     refused = client.post(FLOW, json=body)

@@ -1,6 +1,6 @@
-"""On a PostgreSQL, a Valkey and a Kafka of their own, reached by settings alone: a short form of all that holds.
+"""Installations with external PostgreSQL, Valkey and Kafka.
 
-`--external` runs the other acceptance tests in the same way.
+With the option `--external`, the other acceptance tests use external servers, too.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from tests.acceptance.conftest import external_parts, running
 from tests.acceptance.stack import (
     HEADWATER,
     STOP_WITHIN_S,
-    External,
+    ExternalServers,
     Stack,
     alive,
     deployed,
@@ -30,7 +30,7 @@ ADDRESSES = [f"0x{number:040x}" for number in range(4)]
 
 
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[External]:
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExternalServers]:
     with external_parts(True, tmp_path_factory.mktemp("parts")) as made:
         assert made is not None
         yield made
@@ -41,7 +41,7 @@ def record(address: str, number: int) -> dict[str, str | int]:
 
 
 def check_a_pipeline(stack: Stack, client: httpx.Client) -> None:
-    """Deploy, feed, read, change the filter live, tear down."""
+    """Deploy a pipeline, feed and read records, change its filter, and tear it down."""
     body = pipeline(
         transforms=[
             {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": [ADDRESSES[0]]},
@@ -59,8 +59,8 @@ def check_a_pipeline(stack: Stack, client: httpx.Client) -> None:
 
 
 @pytest.mark.slow
-def test_up(parts: External, tmp_path: Path) -> None:
-    """Nothing is embedded; outside parts that die and come back are waited for."""
+def test_up_uses_external_servers(parts: ExternalServers, tmp_path: Path) -> None:
+    """No server is embedded, and Headwater waits for external servers that restart."""
     for stack in running(Stack(tmp_path / "data", external=parts)):
         with stack.client() as client:
             check_a_pipeline(stack, client)
@@ -78,8 +78,8 @@ def test_up(parts: External, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_parts_one_by_one(parts: External, tmp_path: Path) -> None:
-    """`headwater controller` and `headwater api` without `up`, with a key made by the command line."""
+def test_controller_and_api_run_as_separate_processes(parts: ExternalServers, tmp_path: Path) -> None:
+    """`headwater controller` and `headwater api` run without `up`, with a key from the command line."""
     stack = Stack(tmp_path / "data", port=free_port(), external=parts)
     with started(stack, "controller"), started(stack, "api", "--port", str(stack.port)) as api:
         stack.process = api
@@ -97,7 +97,7 @@ def answers(stack: Stack) -> bool:
 
 @contextlib.contextmanager
 def started(stack: Stack, *command: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A part in a process of its own, which must end well."""
+    """Run a command in the background for the block. It must exit with status 0 on SIGTERM."""
     arguments = [*HEADWATER, *command, "--data-dir", str(stack.data_dir)]
     process = subprocess.Popen(arguments, env=stack.environment)
     try:

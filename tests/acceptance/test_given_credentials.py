@@ -1,4 +1,4 @@
-"""On a Kafka of somebody else, without an authorizer: Headwater makes no users and no rules there."""
+"""On an external Kafka without an authorizer, Headwater creates no users and no ACLs."""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ SWEPT_WITHIN_S = 180.0
 
 @dataclass
 class OnGivenKafka(Stack):
-    """An installation on a Kafka that it does not manage."""
+    """An installation on a Kafka whose users it does not manage."""
 
     kafka: KafkaServer | None = field(default=None, kw_only=True)
 
@@ -78,7 +78,7 @@ def record(n: int) -> dict[str, Any]:
     return {"n": n, "transaction_hash": f"0x{n:064x}", "log_index": 0}
 
 
-def test_a_pipeline_runs_with_the_login_that_the_operator_gave(given: OnGivenKafka, kafka: KafkaServer) -> None:
+def test_a_pipeline_runs_with_the_operators_credentials(given: OnGivenKafka, kafka: KafkaServer) -> None:
     before = users(kafka)
     for delivery in ("at_least_once", "exactly_once"):
         with given.client() as client, deployed(client, pipeline(ENTITY, delivery=delivery)) as made:
@@ -99,7 +99,7 @@ def test_a_pipeline_runs_with_the_login_that_the_operator_gave(given: OnGivenKaf
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_the_sweeper_removes_what_a_recorded_teardown_left_and_nothing_else(
+def test_the_sweeper_removes_only_leftovers_of_recorded_teardowns(
     given: OnGivenKafka, kafka: KafkaServer
 ) -> None:
     with given.client() as client:
@@ -121,7 +121,7 @@ def test_the_sweeper_removes_what_a_recorded_teardown_left_and_nothing_else(
         assert client.delete(f"{FLOW}/{made.id}").status_code == 200
 
 
-def test_managed_credentials_are_refused_with_the_setting_that_helps(tmp_path: Path, kafka: KafkaServer) -> None:
+def test_the_error_for_managed_credentials_names_the_setting(tmp_path: Path, kafka: KafkaServer) -> None:
     for stack in installation(tmp_path, kafka):
         with stack.client() as client:
             made = client.post(FLOW, json=pipeline(ENTITY)).json()

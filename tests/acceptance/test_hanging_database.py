@@ -1,4 +1,4 @@
-"""What users see while PostgreSQL hangs, which keeps its connections and answers nothing, and once it goes on."""
+"""Responses while PostgreSQL hangs, that is, keeps its connections open but answers nothing, and after it resumes."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ def stack(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[Stack]:
 
 
 def calls(made: Deployed) -> list[tuple[str, str, object]]:
-    """Calls that need the database."""
+    """Return requests that need the database."""
     of = f"/api/v1/flow/{made.id}"
     return [
         ("GET", "/api/v1/flow", None),
@@ -65,7 +65,7 @@ def assert_unavailable(response: httpx.Response) -> None:
 
 
 @pytest.mark.slow
-def test_a_database_that_hangs_holds_up_only_what_needs_it(stack: Stack, postgres_server: PostgresServer) -> None:
+def test_a_hanging_database_delays_only_requests_that_need_it(stack: Stack, postgres_server: PostgresServer) -> None:
     assert stack.process is not None
     with stack.client() as client, deployed(client, pipeline()) as made, reading(made.sink) as reader:
         feed(stack, 0)

@@ -1,4 +1,4 @@
-"""`headwater ingest hyperliquid` as a process: a node writes, the ingest is killed, every event comes once."""
+"""`headwater ingest hyperliquid` ingests every event of a node once, although it is killed."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ WITHIN_S = 90.0
 
 
 class Streams:
-    """Reads the topics of all streams of Hyperliquid from where they end now; committed records only."""
+    """Reads new committed records of all Hyperliquid streams."""
 
     def __init__(self, stack: Stack) -> None:
         settings = {"group.id": "reader", "isolation.level": "read_committed", "enable.auto.commit": False}
@@ -51,7 +51,7 @@ class Streams:
         return sum(map(len, self.found.values()))
 
     def more_than(self, count: int) -> bool:
-        """Whether there are more records by now."""
+        """Return whether there are more records than before."""
         self.poll()
         return self.total() > count
 
@@ -67,7 +67,7 @@ class Streams:
         return len(messages)
 
     def read(self, count: int) -> None:
-        """Until there are so many records, and for a moment longer."""
+        """Read until there are `count` records, and a moment longer."""
         deadline = time.monotonic() + WITHIN_S
         while self.total() < count:
             assert time.monotonic() < deadline, {stream: len(found) for stream, found in self.found.items()}
@@ -87,7 +87,7 @@ def streams(stack: Stack) -> Iterator[Streams]:
 
 
 class Ingest:
-    """The process, which is killed and started again."""
+    """The ingest process, which tests kill and restart."""
 
     def __init__(self, stack: Stack, *arguments: str, log: Path) -> None:
         self._command = [*HEADWATER, "ingest", "hyperliquid", *arguments, "--data-dir", str(stack.data_dir)]
@@ -123,7 +123,7 @@ class Ingest:
 
 
 def check(streams: Streams, told: dict[str, list[dict[str, Any]]]) -> None:
-    """Each record once, as it must be; those of a partition in the order in which they happened."""
+    """Assert that each expected record came once, and that the records of a partition are in order."""
     for stream, expected in told.items():
         found = streams.found[stream]
         order = {json.dumps(record, sort_keys=True): place for place, record in enumerate(expected)}
@@ -141,7 +141,7 @@ def metrics(port: int) -> dict[str, float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kills", "blocks"), [(3, 160), (20, 1200)])
-def test_every_event_once_through_kills(
+def test_every_event_is_ingested_once_despite_kills(
     stack: Stack, streams: Streams, tmp_path: Path, kills: int, blocks: int
 ) -> None:
     seed = random.SystemRandom().randrange(2**32)
@@ -156,7 +156,7 @@ def test_every_event_once_through_kills(
     killed, written = threading.Event(), threading.Event()
 
     def write(stop: threading.Event) -> None:
-        """Until the last kill at least: there is progress after each."""
+        """Write blocks until after the last kill, so that there is progress after each kill."""
         while not stop.is_set() and (FIRST_BLOCK + blocks > node.next or not killed.is_set()):
             node.write(10, 0.002)
         written.set()
@@ -168,10 +168,10 @@ def test_every_event_once_through_kills(
             ingest.start()
         killed.set()
         until(written.is_set, 120, "the end of writing")
-        node.write(10, 0)  # else a fast ingest leaves nothing to the process whose metrics are read
-        streams.read(sum(map(len, node.told.values())))
+        node.write(10, 0)  # otherwise nothing may be left for the process whose metrics are read
+        streams.read(sum(map(len, node.expected.values())))
         told = metrics(port)
-    check(streams, node.told)
+    check(streams, node.expected)
     labels = f'chain="hyperliquid",ingest="kills-{seed}"'
     assert told[f"headwater_ingest_gaps_total{{{labels}}}"] == 0
     assert told[f"headwater_ingest_lag_seconds{{{labels}}}"] > 0
@@ -179,10 +179,10 @@ def test_every_event_once_through_kills(
 
 
 @pytest.mark.slow
-def test_a_first_start_begins_at_the_end(stack: Stack, streams: Streams, tmp_path: Path) -> None:
+def test_the_first_start_begins_at_the_end_of_the_files(stack: Stack, streams: Streams, tmp_path: Path) -> None:
     node = HyperliquidNode(tmp_path / "data", 1)
     node.write(30, 0)
-    node.told.clear()
+    node.expected.clear()
     port = free_port()
     ingest = Ingest(
         stack, "--node-data", str(node.root), "--entity", "order", "--entity", "trade", "--name", "at-the-end",
@@ -193,7 +193,7 @@ def test_a_first_start_begins_at_the_end(stack: Stack, streams: Streams, tmp_pat
         node.write(20, 0)
         with (node.root / "node_order_statuses_by_block/hourly/20260430/22").open("ab") as file:
             file.write(b"no JSON\n")
-        wanted = {stream: node.told[stream] for stream in ("order", "trade")}
+        wanted = {stream: node.expected[stream] for stream in ("order", "trade")}
         streams.read(sum(map(len, wanted.values())))
         skipped = 'headwater_ingest_skipped_total{chain="hyperliquid",ingest="at-the-end",reason="unreadable line"}'
         until(lambda: metrics(port).get(skipped) == 1, 10, "the bad line")
@@ -205,7 +205,7 @@ def test_a_first_start_begins_at_the_end(stack: Stack, streams: Streams, tmp_pat
 
 
 @pytest.mark.slow
-def test_trades_of_the_websocket_through_kills(stack: Stack, streams: Streams, tmp_path: Path) -> None:
+def test_trades_of_the_websocket_are_ingested_despite_kills(stack: Stack, streams: Streams, tmp_path: Path) -> None:
     def trade(number: int) -> dict[str, Any]:
         return {"coin": "BTC", "side": "A", "px": "1.50", "sz": "2.0", "hash": "0x1", "tid": 7000 + number,
                 "time": 1_777_582_000_000 + number // 3, "users": ["0xa", "0xb"]}  # fmt: skip
@@ -229,8 +229,8 @@ def test_trades_of_the_websocket_through_kills(stack: Stack, streams: Streams, t
 
 
 @pytest.mark.slow
-def test_archives_that_are_packed_and_lack_blocks(stack: Stack, streams: Streams, tmp_path: Path) -> None:
-    """Each file of the node is packed, and one block is taken out of the fills."""
+def test_compressed_archives_with_missing_blocks(stack: Stack, streams: Streams, tmp_path: Path) -> None:
+    """Compress each file of the node, and remove one block of fills."""
     node = HyperliquidNode(tmp_path / "data", 2)
     node.write(90, 0)
     missing = FIRST_BLOCK + 50
@@ -243,7 +243,7 @@ def test_archives_that_are_packed_and_lack_blocks(stack: Stack, streams: Streams
         path.unlink()
     wanted = {
         stream: [one for one in records if stream not in ("fill", "trade") or one["block_number"] != missing]
-        for stream, records in node.told.items()
+        for stream, records in node.expected.items()
     }
     port, log = free_port(), tmp_path / "ingest.log"
     ingest = Ingest(
@@ -257,7 +257,7 @@ def test_archives_that_are_packed_and_lack_blocks(stack: Stack, streams: Streams
     assert f"blocks {missing} to {missing} are missing" in log.read_text()
 
 
-def test_flags_that_make_no_ingest(stack: Stack) -> None:
+def test_invalid_combinations_of_flags(stack: Stack) -> None:
     done = stack.run("ingest", "hyperliquid", "--ws", "https://secret")
     assert done.returncode == 2
     assert "must be a URL that begins with ws://" in done.stderr

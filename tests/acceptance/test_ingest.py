@@ -1,4 +1,4 @@
-"""`headwater up` with an ingest: what happens on a chain arrives at the reader of a pipeline."""
+"""`headwater up` with an ingest: events of a chain arrive in the output of a pipeline."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.support.anvil import Anvil
 def test_transfers_of_a_chain_reach_a_pipeline(
     own_stack: Stack, anvil: Anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ingest is killed in the middle: `up` starts it again, and nothing is missing or doubled."""
+    """The ingest is killed, `up` restarts it, and no event is missing or duplicated."""
     coin = anvil.deploy("Coin", 10**30, kinds=["uint256"])
     monkeypatch.setenv("THE_NODE", anvil.url)
     monkeypatch.chdir(tmp_path)

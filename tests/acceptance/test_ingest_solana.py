@@ -1,4 +1,4 @@
-"""`headwater ingest solana` on a running installation: each transaction of a node's blocks once, whatever is killed."""
+"""`headwater ingest solana` ingests each transaction once, although the process is killed."""
 
 import json
 import random
@@ -21,7 +21,7 @@ TOPIC = "stream.solana.nonvoting_transaction"
 
 
 class Ingest:
-    """The command's processes, one after the other. The URL goes by the environment, as the docs advise."""
+    """Runs the command's processes one after the other. The URL is in the environment, as the docs advise."""
 
     def __init__(self, stack: Stack, node: Node, log: Path, *flags: str) -> None:
         self._command = [*HEADWATER, "ingest", "solana", "--data-dir", str(stack.data_dir), *flags]
@@ -50,7 +50,7 @@ def ingest(stack: Stack, node: Node, log: Path, *flags: str) -> Iterator[Ingest]
 
 
 def stored(stack: Stack, wanted: set[str]) -> list[list[str]]:
-    """The wanted signatures as the topic has them, by partition."""
+    """Return the expected signatures that are in the topic, by partition."""
     config = {**stack.admin_config(), "group.id": "test", "isolation.level": "read_committed", "log_level": 0}
     consumer = Consumer({**config, "enable.auto.commit": False, "enable.partition.eof": True})
     partitions = consumer.list_topics(TOPIC, timeout=20).topics[TOPIC].partitions
@@ -72,7 +72,7 @@ def stored(stack: Stack, wanted: set[str]) -> list[list[str]]:
 
 
 def check(stack: Stack, expected: list[str]) -> None:
-    """All of them, each once, and in the chain's order in each partition."""
+    """Assert that each transaction came once, and in the chain's order within each partition."""
     place = {signature: number for number, signature in enumerate(expected)}
     found = stored(stack, set(expected))
     assert sorted(signature for partition in found for signature in partition) == sorted(expected)
@@ -81,7 +81,7 @@ def check(stack: Stack, expected: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_range_through_faults_and_kills(stack: Stack, tmp_path: Path) -> None:
+def test_a_range_is_ingested_despite_faults_and_kills(stack: Stack, tmp_path: Path) -> None:
     blocks = Chain(11).blocks(5_000, 5_150)
     faults = {"429": 0.01, "503": 0.03, "cut": 0.03, "nonsense": 0.02, "behind": 0.05}
     draw = random.Random(1)
@@ -103,7 +103,7 @@ def test_a_range_through_faults_and_kills(stack: Stack, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_follows_the_head_and_goes_on_there(stack: Stack, tmp_path: Path) -> None:
+def test_the_ingest_follows_the_head_and_resumes_there(stack: Stack, tmp_path: Path) -> None:
     blocks = Chain(12).blocks(7_000, 7_060)
     slots = sorted(blocks)
     names = ("--name", "head", "--commitment", "confirmed", "--encoding", "base64", "--poll-s", "0.05")

@@ -1,4 +1,4 @@
-"""The credentials of one deployment read its own topics, with its own groups, and nothing else."""
+"""A deployment's credentials give access only to its own topics and groups."""
 
 import json
 import time
@@ -40,7 +40,7 @@ def first_error(
     options: Mapping[str, str] = MappingProxyType({}),
     within_s: float = 60.0,
 ) -> int:
-    """The error code that a consumer meets on this topic."""
+    """Return the first error code of a consumer of this topic."""
     consumer = Consumer(client_config(made.sink, group) | dict(options))
     try:
         consumer.subscribe([topic])
@@ -55,7 +55,7 @@ def first_error(
 
 
 def read_with(made: Deployed, group: str, count: int, options: Mapping[str, str] = MappingProxyType({})) -> list[int]:
-    """The member `n` of the first records that a group reads, which then commits its positions."""
+    """Return the member `n` of the first records that a group reads, and commit the group's offsets."""
     consumer = Consumer(client_config(made.sink, group) | dict(options))
     consumer.subscribe([made.sink["topic"]])
     read: list[int] = []
@@ -83,7 +83,7 @@ def produce_error(made: Deployed, topic: str) -> int:
 
 
 def login_error(made: Deployed) -> int:
-    """The error of a new connection with the deployment's credentials."""
+    """Return the error of a new connection with the deployment's credentials."""
     errors: list[int] = []
     config: Any = {**login(made), "error_cb": lambda error: errors.append(error.code())}
     client = AdminClient(config)
@@ -95,7 +95,7 @@ def login_error(made: Deployed) -> int:
 
 class TestCredentials:
     @pytest.mark.proves("6/deployed-pipelines-deliver-processed-records-to")
-    def test_they_open_their_own_topics_only(self, stack: Stack, client: httpx.Client) -> None:
+    def test_credentials_give_access_to_their_own_topics_only(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline()) as mine, deployed(client, pipeline()) as other:
             for topic in (mine.sink["topic"], mine.answer["dead_letter"]["topic"]):
                 with reading(mine.sink, topic) as reader:
@@ -114,7 +114,7 @@ class TestCredentials:
             seen = admin.list_topics(timeout=60).topics
             assert set(seen) == {mine.sink["topic"], mine.answer["dead_letter"]["topic"]}
 
-    def test_any_group_with_their_prefix_reads_by_both_protocols_of_groups(
+    def test_any_group_with_the_prefix_can_use_both_group_protocols(
         self, stack: Stack, client: httpx.Client
     ) -> None:
         with deployed(client, pipeline()) as made:
@@ -123,14 +123,14 @@ class TestCredentials:
             assert read_with(made, f"{user}.spark-kafka-source-5a1c-driver-0", 8) == list(range(8))
             assert read_with(made, f"{user}.main", 8, {"group.protocol": "consumer"}) == list(range(8))
 
-    def test_a_group_of_a_tools_own_choice_is_refused(self, client: httpx.Client) -> None:
+    def test_a_group_without_the_prefix_is_rejected(self, client: httpx.Client) -> None:
         with deployed(client, pipeline()) as made:
             topic = made.sink["topic"]
             assert first_error(made, topic, "spark-kafka-source-5a1c-driver-0") in DENIED
             assert first_error(made, topic, "connect-warehouse", {"group.protocol": "consumer"}) in DENIED
 
     @pytest.mark.proves("3/deployed: Teardown", "4.2/POST /api/v1/flow/{config_id}/teardown")
-    def test_after_teardown_they_are_refused_and_nothing_is_left(self, stack: Stack, client: httpx.Client) -> None:
+    def test_credentials_and_topics_are_removed_by_a_teardown(self, stack: Stack, client: httpx.Client) -> None:
         made = deploy(client, pipeline())
         consumer = Consumer(client_config(made.sink))
         consumer.subscribe([made.sink["topic"]])
@@ -139,7 +139,7 @@ class TestCredentials:
         torn_down = client.post(f"/api/v1/flow/{made.id}/teardown")
         assert torn_down.json() == {"message": f"Pipeline {made.id} successfully torn down"}
         assert login_error(made) in {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}
-        assert consumer.list_topics(timeout=60).topics == {}  # on the connection that was open before
+        assert consumer.list_topics(timeout=60).topics == {}  # on a connection from before the teardown
         with pytest.raises(KafkaException) as refused:
             consumer.committed([TopicPartition(made.sink["topic"], 0)], timeout=60)
         assert refused.value.args[0].code() in DENIED
@@ -154,7 +154,7 @@ class TestCredentials:
 
 
 def admin_view(stack: Stack) -> dict[str, list[str]]:
-    """Topics, users and principals of rules, as the administrator of the embedded broker sees them."""
+    """Return the topics, users and ACL principals that the administrator sees."""
     admin: Any = AdminClient(stack.admin_config())
     kinds: Any = (ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
     return {

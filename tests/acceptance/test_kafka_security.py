@@ -1,4 +1,4 @@
-"""On a Kafka whose listeners each want another way to authenticate: as the installation's own, and as a stream's."""
+"""Kafka listeners with different authentication methods, for the installation's own cluster and for streams."""
 
 import contextlib
 import json
@@ -35,24 +35,24 @@ STREAMS = dict(
         strict=True,
     )
 )  # fmt: skip
-"""The stream that is bound to a topic behind each listener."""
+"""The stream that is bound to a topic at each listener."""
 WITHIN_S = 60.0
 
 
 def members(access: KafkaAccess) -> dict[str, str]:
-    """What an operator writes for an access."""
+    """Return the settings that an operator writes for an access."""
     written = access.model_dump(exclude_defaults=True)
     return {"security_protocol": access.security_protocol} | written
 
 
 def admin_variables(access: KafkaAccess) -> dict[str, str]:
-    """The settings of an installation that authenticates so."""
+    """Return the settings of an installation with this access."""
     named = {f"HEADWATER_KAFKA_{member.upper()}": value for member, value in members(access).items()}
     return named | {"HEADWATER_KAFKA_REPLICATION": "1"}
 
 
 def variables(kafka: SecuredKafka, listener: str) -> dict[str, str]:
-    """The settings of an installation whose administrator uses a listener. Its readers and workers are SCRAM users."""
+    """Return the settings of an installation whose administrator uses a listener, and whose other users are SCRAM users."""
     named = admin_variables(kafka.access(listener))
     if not listener.startswith("scram"):
         readers = kafka.access("scram512")
@@ -71,7 +71,7 @@ def make_topic(kafka: SecuredKafka, name: str) -> None:
 
 @contextlib.contextmanager
 def reading(kafka: SecuredKafka, sink: dict[str, Any]) -> Iterator[Consumer]:
-    """A reader who trusts the brokers' authority."""
+    """Open a consumer that trusts the brokers' certificate authority."""
     trusts = {"ssl.ca.location": str(kafka.authority.file)} if sink["security_protocol"].endswith("SSL") else {}
     consumer = Consumer(client_config(sink) | trusts)
     consumer.subscribe([sink["topic"]])
@@ -106,8 +106,8 @@ def login_error(kafka: SecuredKafka, sink: dict[str, Any]) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("listener", PROTOCOLS)
-def test_an_installation(secured_kafka: SecuredKafka, own_stack: Stack, tmp_path: Path, listener: str) -> None:
-    """Deploy, feed, read by the program of the answer too, rotate."""
+def test_an_installation_on_each_listener(secured_kafka: SecuredKafka, own_stack: Stack, tmp_path: Path, listener: str) -> None:
+    """Deploy a pipeline, feed records, read them also by the program in the response, and rotate the credentials."""
     make_topic(secured_kafka, TOPIC)
     records = tmp_path / "records.jsonl"
     records.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
@@ -127,10 +127,10 @@ def test_an_installation(secured_kafka: SecuredKafka, own_stack: Stack, tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("listener", ["plain", "oauth", "mtls", "open"])
-def test_an_installation_whose_users_the_operator_gives(
+def test_an_installation_with_the_operators_users(
     secured_kafka: SecuredKafka, own_stack: Stack, tmp_path: Path, listener: str
 ) -> None:
-    """Workers authenticate as Headwater itself does; readers get the operator's login, where there is one."""
+    """Workers use Headwater's own credentials, and readers get the operator's credentials if there are any."""
     make_topic(secured_kafka, TOPIC)
     records = tmp_path / "records.jsonl"
     records.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
@@ -160,7 +160,7 @@ def test_an_installation_whose_users_the_operator_gives(
 
 
 def run_program(kafka: SecuredKafka, sink: dict[str, Any], folder: Path) -> None:
-    """Run the Python program, with the line that docs/consuming.md says for an authority of one's own."""
+    """Run the Python program with the line that docs/consuming.md shows for a private certificate authority."""
     program, settings = sink["snippets"]["python"], "    {\n"
     assert program.count(settings) == 1
     (folder / "read.py").write_text(
@@ -177,7 +177,7 @@ def run_program(kafka: SecuredKafka, sink: dict[str, Any], folder: Path) -> None
 
 
 def rotate(kafka: SecuredKafka, client: httpx.Client, flow_id: str, old: dict[str, Any]) -> None:
-    """The new password reads; the old one does not."""
+    """Rotate the credentials. The new password must work, and the old one must not."""
     answer = client.post(f"/api/v1/flow/{flow_id}/deploy/credentials")
     assert answer.status_code == 200, answer.text
     new = answer.json()["sinks"][0]
@@ -189,7 +189,7 @@ def rotate(kafka: SecuredKafka, client: httpx.Client, flow_id: str, old: dict[st
 
 @pytest.fixture(scope="module")
 def bound(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """An installation with a Kafka of its own, whose streams are on another one, each behind another listener."""
+    """Run an installation with an embedded Kafka, whose streams are bound to the listeners of another cluster."""
     folder = tmp_path_factory.mktemp("bound")
     bindings = {}
     for listener, (chain, entity) in STREAMS.items():
@@ -216,8 +216,8 @@ def test_a_stream_of_another_cluster(secured_kafka: SecuredKafka, bound: Stack, 
             assert records_of(consumer, len(RECORDS)) == RECORDS
 
 
-def test_a_start_with_what_does_not_fit_is_refused(bound: Stack) -> None:
-    """One sentence says what is missing, and one what does not belong."""
+def test_inconsistent_settings_are_rejected_at_start(bound: Stack) -> None:
+    """The error says which setting is missing, or which one is not allowed."""
     place = {"HEADWATER_KAFKA_BOOTSTRAP_SERVERS": "kafka.example:9092", "HEADWATER_REDIS_URL": "redis://127.0.0.1:1"}
     oauth = place | {"HEADWATER_KAFKA_SASL_MECHANISM": "OAUTHBEARER"}
     cases = {

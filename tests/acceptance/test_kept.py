@@ -1,4 +1,4 @@
-"""What is stored stays where it belongs: values with their expression, and an unreadable row without harm to others."""
+"""Filter values stay with their transform, and an unreadable row affects no other row."""
 
 import sqlite3
 from contextlib import closing
@@ -14,7 +14,7 @@ from tests.acceptance.test_configurations import ENTITY, FILTER, FLOW, OTHER, TO
 def test_values_stay_with_their_expression_when_a_filter_is_inserted_in_front(
     stack: Stack, client: httpx.Client
 ) -> None:
-    """By a file without uids that is put again."""
+    """The configuration is replaced by a file without uids."""
     body = pipeline(transforms=[FILTER | {"set_values": [TOKEN]}, marks("a")])
     with deployed(client, body) as made, reading(made.sink) as reader:
         front = {"type": "redis_set_filter", "filter_expr": "root = this.n", "set_values": ["1", "2"]}
@@ -31,7 +31,7 @@ def test_values_stay_with_their_expression_when_a_filter_is_inserted_in_front(
 
 
 @pytest.mark.long
-def test_a_row_that_can_not_be_read_harms_no_other(stack: Stack, client: httpx.Client) -> None:
+def test_an_unreadable_row_affects_no_other_row(stack: Stack, client: httpx.Client) -> None:
     if stack.external is not None:
         pytest.skip("the row is damaged in SQLite's file")
     with deployed(client, pipeline(transforms=[marks("healthy")])) as healthy, reading(healthy.sink) as reader:

@@ -1,4 +1,4 @@
-"""A record batch that is small on Kafka and unpacks to more memory than a worker may use."""
+"""A record batch that is small on Kafka, but larger than a worker's memory when it is decompressed."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from tests.acceptance.stack import Deployed, Stack, deployed, pipeline, reading,
 
 STREAM = "stream.base.erc20_token_transfer"
 RECORD_BYTES, RECORDS = 2_000_000, 200
-"""400 MB in one batch. Each record is too large for the sink, so that it becomes a small dead letter."""
+"""The batch has 400 MB. Each record is too large for the sink, and so becomes a small dead letter."""
 LEFT_OUT = "Partition 0 of the stream is not read from offset 5"
 LITTLE_MB, ENOUGH_MB = "256", "2048"
 
 
 def write_large_batch(stack: Stack, partition: int, codec: str) -> None:
-    """Write records of zeros as one batch, which the codec makes smaller than 1 MB."""
+    """Write records of zeros as one batch, which is smaller than 1 MB when it is compressed."""
     settings: dict[str, Any] = {
         **stack.admin_config(),
         "compression.type": codec,
@@ -47,7 +47,7 @@ def worker_of(client: httpx.Client, made: Deployed) -> dict[str, Any]:
 
 
 def committed(stack: Stack) -> list[int]:
-    """The positions that the workers' group has committed on the first two partitions of the stream."""
+    """Return the committed offsets of the workers' group on the first two partitions of the stream."""
     settings = {**stack.admin_config(), "log_level": 0}
     admin = AdminClient(settings)
     for group in admin.list_consumer_groups().result(60).valid:
@@ -62,7 +62,7 @@ def committed(stack: Stack) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("codec", ["zstd", "gzip"])
-def test_a_batch_that_unpacks_to_too_much_stops_its_partition_only(own_stack: Stack, codec: str) -> None:
+def test_a_too_large_decompressed_batch_stops_only_its_partition(own_stack: Stack, codec: str) -> None:
     own_stack.flags = ("--worker-memory-mb", LITTLE_MB)
     own_stack.start()
     with own_stack.client() as client, deployed(client, pipeline()) as made, reading(made.sink) as reader:

@@ -1,4 +1,4 @@
-"""Filter values and dataset entries act at once, without a redeploy."""
+"""Changes of filter values and dataset entries take effect immediately, without a redeploy."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ TOKEN, OTHER, ALWAYS = "0x" + "a" * 40, "0x" + "b" * 40, "0x" + "c" * 40
 
 
 def transfer(number: int, token: str = TOKEN, sender: str = OTHER) -> dict[str, Any]:
-    """All of them have one key: they share a partition, so they are processed in the order in which they are sent."""
+    """Return a record. All records have the same key, so that they are processed in the order in which they are sent."""
     return {
         "n": number,
         "token_address": token,
@@ -28,7 +28,7 @@ def numbers(records: list[Read]) -> list[int]:
 
 class TestFilterValues:
     @pytest.mark.proves("1/set-filters", "4.3/changes-take-effect-immediately")
-    def test_a_value_is_seen_by_records_sent_after_the_answer(self, stack: Stack, client: httpx.Client) -> None:
+    def test_a_new_value_applies_to_records_sent_after_the_response(self, stack: Stack, client: httpx.Client) -> None:
         filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": [ALWAYS]}
         expected: list[int] = []
         with deployed(client, pipeline(transforms=[filter_])) as made, reading(made.sink) as reader:
@@ -48,7 +48,7 @@ class TestFilterValues:
             assert numbers(reader.read(len(expected) + 1)) == [*expected, 91]
 
     @pytest.mark.proves("2.2/transform.redis_set_filter")
-    def test_records_that_only_filters_touch_leave_byte_for_byte(self, stack: Stack, client: httpx.Client) -> None:
+    def test_filters_do_not_change_the_bytes_of_records(self, stack: Stack, client: httpx.Client) -> None:
         filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": [TOKEN]}
         odd = b'{ "token_address" : "' + TOKEN.encode() + b'", "n": 1.00, "big": 123456789012345678901234567890 }'
         with deployed(client, pipeline(transforms=[filter_])) as made, reading(made.sink) as reader:
@@ -58,7 +58,7 @@ class TestFilterValues:
 
 class TestDatasets:
     @pytest.mark.proves("1/datasets", "4.4/both-add-values-duplicates-are-ignored")
-    def test_an_entry_is_seen_by_records_sent_after_the_answer(self, stack: Stack, client: httpx.Client) -> None:
+    def test_a_new_entry_applies_to_records_sent_after_the_response(self, stack: Stack, client: httpx.Client) -> None:
         name = "watched wallets"
         dataset = client.post("/api/v1/flow/datasets", json={"name": name})
         assert dataset.status_code == 201, dataset.text
@@ -85,7 +85,7 @@ class TestDatasets:
                 assert records[-1].json() == {**transfer(first + 2, sender=wallet), "seen": True}
         assert client.delete(f"/api/v1/flow/datasets/{dataset.json()['id']}").status_code == 204
 
-    def test_an_unknown_dataset_is_a_record_error_and_never_false(self, stack: Stack, client: httpx.Client) -> None:
+    def test_a_lookup_in_an_unknown_dataset_makes_a_dead_letter(self, stack: Stack, client: httpx.Client) -> None:
         script = "const process = (r) => flow.contains('nobody', [r.from_address]) ? r : null;"
         body = pipeline(transforms=[{"type": "v8", "script": script}])
         with (

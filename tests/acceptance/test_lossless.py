@@ -1,4 +1,4 @@
-"""Nothing is lost, whatever is killed; repeats carry a repeated `headwater-src`; everything comes back by itself."""
+"""No output is lost when processes are killed, repeats have the same `headwater-src`, and all processes restart."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.acceptance.stack import (
-    Read,
+    ReadRecord,
     Stack,
     alive,
     deploy,
@@ -31,7 +31,7 @@ _LENGTHY = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def numbered(count: int, first: int = 0) -> Iterator[dict[str, Any]]:
-    """Records whose key spreads them over the partitions."""
+    """Return numbered records whose keys are spread over the partitions."""
     for n in range(first, first + count):
         yield {"n": n, "amount": BIG + n, "transaction_hash": f"0x{n:064x}", "log_index": 0}
 
@@ -41,8 +41,8 @@ def write(path: Path, records: Iterator[dict[str, Any]]) -> Path:
     return path
 
 
-def assert_lossless(records: Sequence[Read], expected: range) -> None:
-    """Of records without repeats: every number once, in order per partition, each result right."""
+def assert_lossless(records: Sequence[ReadRecord], expected: range) -> None:
+    """Assert that records without repeats have every number once, in order per partition, with correct results."""
     results = [record.json() for record in records]
     assert sorted(result["n"] for result in results) == list(expected)
     assert all(result["doubled"] == 2 * (BIG + result["n"]) for result in results)
@@ -59,20 +59,20 @@ def all_gone(pids: Sequence[int]) -> bool:
 
 
 def healthy(client: httpx.Client, config_id: str) -> bool:
-    """The API is ready and shows one worker, in health."""
+    """Return whether the API is ready and shows one healthy worker."""
     try:
         ready = client.get("/readyz").status_code == 200
         stats = client.get(f"/api/v1/flow/{config_id}/deploy/stats")
     except httpx.TransportError:
-        return False  # an API process that was just killed may have held the connection
+        return False  # the connection may have belonged to a killed API process
     health = stats.json()["workers_health"]
     return ready and (health["total_workers"], health["healthy_workers"]) == (1, 1)
 
 
 class TestWorkerKilledRightAfterDeploy:
-    """The start offsets are pinned before the answer: what is sent after it is processed, come what may.
+    """Start offsets are committed before the deploy response, so that all records sent afterwards are processed.
 
-    A kill per round on each of four streams, side by side.
+    Each round kills a worker on each of four streams concurrently.
     """
 
     PER_ROUND = 200
@@ -102,19 +102,19 @@ class TestWorkerKilledRightAfterDeploy:
             feeding.join()
 
     def feed_slowly(self, stack: Stack, entity: str, numbers: range) -> None:
-        """Some records before the kill, some after it."""
+        """Feed some records before the kill, and some after it."""
         for start in range(numbers.start, numbers.stop, 20):
             stack.feed("base", entity, numbered(20, start))
 
 
 class TestKillsDuringALongRun:
-    """100,000 records; the V8 child, the worker and then the parent of everything are killed on the way."""
+    """The V8 child, the worker and then the parent process are killed while 100,000 records are processed."""
 
     COUNT = 100_000
 
     @pytest.mark.slow
     @pytest.mark.timeout(300)
-    def test_nothing_is_lost_and_all_comes_back(self, own_stack: Stack, tmp_path: Path) -> None:
+    def test_nothing_is_lost_and_all_processes_restart(self, own_stack: Stack, tmp_path: Path) -> None:
         own_stack.start()
         with own_stack.client() as client:
             made = deploy(client, pipeline(transforms=[{"type": "v8", "script": SCRIPT}]))
@@ -131,7 +131,7 @@ class TestKillsDuringALongRun:
             orphans = own_stack.kill()
             until(partial(all_gone, orphans), what="the end of all children")
             own_stack.start()
-            assert feeding.wait(120) == 0  # its producer waited for the broker's return
+            assert feeding.wait(120) == 0  # its producer waited until the broker was back
             assert_lossless(reader.read(self.COUNT, within_s=120), range(self.COUNT))
         with own_stack.client() as client:
             until(partial(healthy, client, made.id), what="health after all kills")
@@ -140,7 +140,7 @@ class TestKillsDuringALongRun:
 class TestHealth:
     @pytest.mark.proves("2.4/worker-entry.restart_count", "1/monitoring")
     @pytest.mark.slow
-    def test_a_killed_worker_shows_and_comes_back(self, stack: Stack, client: httpx.Client) -> None:
+    def test_a_killed_worker_is_reported_and_restarted(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline()) as made:
             kill(stack.workers())
             url = f"/api/v1/flow/{made.id}/deploy/stats"
@@ -152,8 +152,8 @@ class TestHealth:
             until(back, what="the worker's return in deploy/stats")
 
     @pytest.mark.long
-    def test_a_stopped_worker_shows_within_five_seconds_and_goes_on(self, stack: Stack, client: httpx.Client) -> None:
-        """It would be killed after a minute."""
+    def test_a_stopped_worker_is_reported_within_five_seconds_and_continues(self, stack: Stack, client: httpx.Client) -> None:
+        """A worker that stays stopped is killed after a minute."""
         with deployed(client, pipeline()) as made, reading(made.sink) as reader:
             url = f"/api/v1/flow/{made.id}/deploy/stats"
 
@@ -176,7 +176,7 @@ class TestHealth:
 
     @pytest.mark.slow
     @pytest.mark.timeout(180)
-    def test_a_worker_that_stays_stopped_is_started_again(self, stack: Stack, client: httpx.Client) -> None:
+    def test_a_worker_that_stays_stopped_is_restarted(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline()) as made, reading(made.sink) as reader:
             (pid,) = stack.workers_of(made)
             os.kill(pid, signal.SIGSTOP)
@@ -186,13 +186,13 @@ class TestHealth:
 
 
 class TestEveryPartKilled:
-    """Each part alone is killed; the parent starts it again, and the pipeline goes on as if nothing had been."""
+    """Each process is killed alone. The parent restarts it, and the pipeline continues."""
 
     PARTS = ("valkey-server", "kafka.Kafka", " controller", " api ")
     PER_PART = 100
 
     @pytest.mark.long
-    def test_the_pipeline_goes_on(self, stack: Stack, client: httpx.Client) -> None:
+    def test_the_pipeline_continues(self, stack: Stack, client: httpx.Client) -> None:
         filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.wanted", "set_values": ["yes"]}
         transforms = [filter_, {"type": "v8", "script": SCRIPT}]
         with deployed(client, pipeline("erc1155_token_transfer", transforms=transforms)) as made:

@@ -1,4 +1,4 @@
-"""What a pipeline tells of itself: exact, whatever is killed, and in the words of Prometheus too."""
+"""The metrics of pipelines are exact although processes are killed, and are exported to Prometheus."""
 
 import os
 import random
@@ -21,13 +21,13 @@ PER_FEED = 100
 
 
 def sums(client: httpx.Client, made: Deployed) -> dict[str, float]:
-    """The counts of the last hour."""
+    """Return the counts of the last hour."""
     body = client.get(f"/api/v1/flow/{made.id}/deploy/metrics").json()
     return {one["metric_type"]: sum(point["value"] for point in one["points"]) for one in body["metrics"]}
 
 
 class Feed:
-    """Numbered records, as long as it is told."""
+    """Feeds numbered records until it is stopped."""
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
@@ -50,7 +50,7 @@ class Feed:
         pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(900)]),
     ],
 )
-def test_counts_are_exact_after_kills_at_any_moment(stack: Stack, client: httpx.Client, kills: int) -> None:
+def test_counts_are_exact_after_kills_at_random_times(stack: Stack, client: httpx.Client, kills: int) -> None:
     draw, feed = random.Random(kills), Feed(stack)
     body = pipeline("erc721_token_transfer", transforms=[{"type": "v8", "script": SCRIPT}], parallelism=2)
     with deployed(client, body) as made:
@@ -63,7 +63,7 @@ def test_counts_are_exact_after_kills_at_any_moment(stack: Stack, client: httpx.
                 more = received() + draw.randint(1, 20 * PER_FEED)
                 until(lambda more=more: received() >= more, what="progress after a kill")  # type: ignore[misc]
                 kill(stack.workers_of(made))
-        # Workers that die again and again are started again later and later.
+        # Workers that die repeatedly are restarted with growing delays.
         until(lambda: received() >= feed.count, within_s=300, what="the counts of all records")
         found = sums(client, made)
     assert found["messages_received"] == feed.count
@@ -72,8 +72,8 @@ def test_counts_are_exact_after_kills_at_any_moment(stack: Stack, client: httpx.
 
 
 @pytest.mark.slow
-def test_lag_and_series_of_single_pipelines(own_stack: Stack) -> None:
-    """On a port of their own; a pipeline that stands still shows what it has not read."""
+def test_prometheus_has_lag_and_series_per_pipeline(own_stack: Stack) -> None:
+    """The metrics are on their own port. A stopped pipeline has a lag."""
     port = free_port()
     own_stack.flags = ("--metrics-port", str(port))
     own_stack.start()
@@ -99,7 +99,7 @@ def test_lag_and_series_of_single_pipelines(own_stack: Stack) -> None:
 
 
 def series(port: int, config_id: str, name: str) -> str:
-    """The line of a series of one pipeline; empty while there is none."""
+    """Return the line of a pipeline's series, or an empty string."""
     lines = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text.splitlines()
     found = [line for line in lines if line.startswith(f"headwater_pipeline_{name}{{") and config_id in line]
     return found[0] if found else ""

@@ -1,4 +1,4 @@
-"""What answers say while Kafka or Valkey hangs: nothing of the operator's, and never 500."""
+"""Responses while Kafka or Valkey hangs: they do not reveal internal addresses, and their status is never 500."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ ANSWERS_WITHIN_S = 75
 
 
 def processes_of(stack: Stack, part: str) -> list[int]:
-    """The processes of a part of this test's own."""
+    """Return the processes of a server of this test's installation."""
     found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
@@ -73,7 +73,7 @@ def calls(made: Deployed) -> list[tuple[str, str, object]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", list(PARTS))
-def test_answers_name_nothing_of_the_operators(
+def test_responses_do_not_reveal_internal_addresses(
     part: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with external_parts(True, tmp_path_factory.mktemp("parts")) as parts:
@@ -105,7 +105,7 @@ def test_answers_name_nothing_of_the_operators(
 
 
 def without_endpoint(text: str, made: Deployed) -> str:
-    """Readers are told where to read: that address is theirs too."""
+    """Remove Kafka's public endpoint from a text, since responses may contain it."""
     return text.replace(made.sink["bootstrap_servers"], "")
 
 

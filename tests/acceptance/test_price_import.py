@@ -1,4 +1,4 @@
-"""`headwater prices import`: a history from files."""
+"""`headwater prices import` imports a price history from files."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ def address(number: int) -> str:
 
 
 def ticks(token: str) -> list[dict[str, str]]:
-    """Prices of 3 h, 40 min and 5 min ago; numbers as strings, as CSV has them."""
+    """Return ticks of 3 h, 40 min and 5 min ago, with numbers as strings, as in CSV."""
     now = time.time()
     return [
         {"chain": "base", "token_address": token, "price_usd": price, "timestamp": f"{now - ago:.3f}", "decimals": "8"}
@@ -57,9 +57,9 @@ def written(folder: Path, form: str, token: str) -> Path:
         ("parquet", 0x9A),
     ],
 )
-def test_a_history_is_there_at_once(stack: Stack, client: httpx.Client, tmp_path: Path, form: str, number: int) -> None:
+def test_an_imported_history_is_readable_immediately(stack: Stack, client: httpx.Client, tmp_path: Path, form: str, number: int) -> None:
     token, file = address(number), written(tmp_path, form, address(number))
-    for _ in range(2):  # the second time changes nothing
+    for _ in range(2):  # a second import changes nothing
         done = stack.run("prices", "import", str(file))
         assert (done.returncode, done.stdout) == (0, "3 ticks written\n"), done.stderr
     body = [{"token_address": token, "chain": "base"}]
@@ -72,7 +72,7 @@ def test_a_history_is_there_at_once(stack: Stack, client: httpx.Client, tmp_path
     until(lambda: figures() == [110, 100, 120, 110, 120, None, pytest.approx(10.0)], what="the history")
 
 
-def test_what_is_no_tick_is_named(stack: Stack, tmp_path: Path) -> None:
+def test_the_error_names_an_invalid_tick(stack: Stack, tmp_path: Path) -> None:
     good = json.dumps(ticks(address(0xBAD))[0])
     (tmp_path / "ticks.jsonl").write_text(f'{good}\n{{"chain": "base"}}\nno json\n')
     done = stack.run("prices", "import", str(tmp_path / "ticks.jsonl"))
@@ -83,7 +83,7 @@ def test_what_is_no_tick_is_named(stack: Stack, tmp_path: Path) -> None:
     assert "2 records were rejected" in done.stdout
 
 
-def test_a_file_that_is_not_there(stack: Stack, tmp_path: Path) -> None:
+def test_a_missing_file(stack: Stack, tmp_path: Path) -> None:
     done = stack.run("prices", "import", str(tmp_path / "nowhere.csv"))
     assert done.returncode == 2
     assert "nowhere.csv" in done.stderr

@@ -1,4 +1,4 @@
-"""The ready-made price pipelines, on generated trades and on recorded ones, against prices computed independently."""
+"""The price recipes on generated and recorded trades, compared with independently computed prices."""
 
 import csv
 import gzip
@@ -40,9 +40,10 @@ SOL, SOL_USDC = "So11111111111111111111111111111111111111112", "EPjFWdd5AufqSSqe
 
 @dataclass
 class Case:
-    """A recipe, the files that it is enabled with, the records of its stream, and the price expected of each tick.
+    """A recipe with its files, the records of its stream, and the expected price of each tick.
 
-    expected: (block number or slot, log index or the like) → price and how far off it may be, relatively.
+    Attributes:
+        expected: By block number or slot and by index, the price and its relative tolerance.
     """
 
     recipe: str
@@ -97,7 +98,7 @@ def v3_generated() -> Case:
 
 
 def v3_quoted() -> Case:
-    """A token that is traded for WETH alone, beside a pool that tells what WETH is worth."""
+    """Return trades of a token that is traded only for WETH, and trades of WETH itself."""
     draw, records, expected, weth = random.Random(6), [], {}, 0.0
     for place in range(60):
         if place % 2 == 0:
@@ -135,7 +136,7 @@ def v3_decoded() -> Case:
 
 
 def v3_recorded() -> Case:
-    """Prices within a tick of the recorded one: a tick is the price's logarithm to the base 1.0001, rounded down."""
+    """Return recorded swaps. The recorded tick is the logarithm of the price to base 1.0001, rounded down."""
     rows = csv.DictReader(
         io.StringIO(
             gzip.decompress((FOLDER / "prices/ethereum_univ3_usdc_weth_2024-01-05.tick.csv.gz").read_bytes()).decode()
@@ -161,7 +162,7 @@ def v2_generated() -> Case:
         record = log([V2_SWAP, "0x1", "0x2"], amounts, place)
         records.append(record)
         expected[record["block_number"], record["log_index"]] = (usdc / 1e6) / (weth / 1e18), 1e-12
-    records.append(log([V2_SWAP], [5, 0, 0, 5], 70))  # too small to tell a price
+    records.append(log([V2_SWAP], [5, 0, 0, 5], 70))  # the amounts are too small for a price
     created = log(
         [PAIR_CREATED, "0x" + word(int(WETH, 16)), "0x" + word(int(USDC, 16))], [int(POOL, 16), 1], 0, FACTORY
     )
@@ -169,7 +170,7 @@ def v2_generated() -> Case:
 
 
 def v2_recorded() -> Case:
-    """Against the reserves that the pool tells with each swap: what is left differs by the fee and the swap itself."""
+    """Return recorded swaps. Expected prices are from the pool's reserves, and differ by the fee and the swap itself."""
     files = [*(FOLDER / "evm").glob("*/rotki_receipts.jsonl.gz"), *(FOLDER / "evm").glob("*/squid_*_receipts.json.gz")]
     logs = [one for file in files for one in read_logs(file)]
     by_place = {(one["block_number"], one["log_index"], one["address"]): one for one in logs}
@@ -195,7 +196,7 @@ def solana_tokens() -> list[dict[str, Any]]:
 
 
 def transaction(swaps: Sequence[tuple[str, bool, int, int]], slot: int, index: int) -> dict[str, Any]:
-    """A transaction with swaps (whirlpool, A to B?, amount in, amount out), as `nonvoting_transaction` has it."""
+    """Return a `nonvoting_transaction` record with swaps (whirlpool, A to B?, amount in, amount out)."""
     outer, inner = [], []
     for number, (pool, a_to_b, paid, bought) in enumerate(swaps):
         accounts = [TOKEN_PROGRAM, "owner", pool, "own-a", "vault-a", "own-b", "vault-b"]
@@ -248,7 +249,7 @@ def orca_generated() -> Case:
 
 
 def orca_recorded() -> Case:
-    """Every swap of the recorded day in SOL/USDC pools; prices are amounts, so equal."""
+    """Return every recorded swap in SOL/USDC pools. Prices come from the amounts, so they are equal."""
     pools = json.loads((FOLDER / "solana/orca_pools.json").read_text())
     chosen = {p["whirlpool"] for p in pools if (p["token_mint_a"], p["token_mint_b"]) == (SOL, SOL_USDC)}
     records, expected = [], {}
@@ -308,7 +309,7 @@ def hyperliquid_recorded() -> Case:
 
 
 def enable(stack: Stack, client: httpx.Client, case: Case, folder: Path) -> dict[str, Any]:
-    """The configuration that the recipe makes, before it is deployed."""
+    """Create the configuration of the recipe, without deploying it."""
     if case.tokens:
         (folder / "list.json").write_text(json.dumps({"name": "test", "tokens": case.tokens}))
         imported = stack.run("tokens", "import", str(folder / "list.json"))
@@ -342,7 +343,7 @@ def test_every_trade_becomes_its_price(
     case = make()
     flow = enable(stack, client, case, tmp_path)
     path = f"/api/v1/flow/{flow['id']}"
-    flow["pipeline_config"]["sinks"].append({"type": "kafka", "name": "seen"})  # it is an ordinary configuration
+    flow["pipeline_config"]["sinks"].append({"type": "kafka", "name": "seen"})  # the result is an ordinary configuration
     assert client.put(path, json=flow).status_code == 200
     sinks = client.post(f"{path}/deploy").json()["sinks"]
     now = time.time()
@@ -363,7 +364,7 @@ def test_every_trade_becomes_its_price(
 
 
 def check_quoted(client: httpx.Client, ticks: Sequence[dict[str, Any]], case: Case) -> None:
-    """What a token that is quoted alone costs: all ticks have one time, so one price of WETH counts, the last one."""
+    """Check a token that has only quoted prices. All ticks have the same time, so the last price of WETH applies."""
     quoted = [tick for tick in ticks if "quote_address" in tick]
     if not quoted:
         return
@@ -380,7 +381,7 @@ def check_quoted(client: httpx.Client, ticks: Sequence[dict[str, Any]], case: Ca
 
 
 class TestEnabling:
-    def test_again_brings_it_up_to_date(self, stack: Stack, client: httpx.Client, tmp_path: Path) -> None:
+    def test_enabling_again_updates_the_configuration(self, stack: Stack, client: httpx.Client, tmp_path: Path) -> None:
         case = v3_generated()
         first = enable(stack, client, case, tmp_path)
         case.files = pool_file((POOL, USDC, WETH), (WETH, USDC, WETH))
@@ -399,7 +400,7 @@ class TestEnabling:
             (["hyperliquid"], "--markets"),
         ],
     )
-    def test_what_is_missing_is_named(self, stack: Stack, arguments: list[str], word: str) -> None:
+    def test_the_error_names_the_missing_files(self, stack: Stack, arguments: list[str], word: str) -> None:
         refused = stack.run("prices", "enable", *arguments, "--url", stack.url)
         assert refused.returncode == 2
         assert word in refused.stderr

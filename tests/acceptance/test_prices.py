@@ -1,4 +1,4 @@
-"""Prices of real trades through deployed pipelines, asked by HTTP, against their definitions."""
+"""Price statistics of real trades over HTTP, compared with their definitions."""
 
 import os
 import random
@@ -23,7 +23,7 @@ PRICES = pipeline("log", sinks=[{"type": "prices", "name": "ticks"}], name="pric
 
 
 def generated(draw: random.Random) -> list[Trade]:
-    """A day and a half of trades."""
+    """Generate trades of one and a half days."""
     trades, at, price = [], 1_700_000_000_000, 100.0
     for number in range(600):
         at += draw.choice([0, 1000, draw.randrange(10 * 60_000)])
@@ -47,7 +47,7 @@ def record(address: str, trade: Trade) -> dict[str, Any]:
 
 
 def ask(client: httpx.Client, tokens: Sequence[str]) -> tuple[int, int, list[dict[str, Any]]]:
-    """The items with their `held_since`, and times in ms between which they were computed."""
+    """Return the items with their `held_since`, and the times in ms between which they were computed."""
     began = int(time.time() * 1000)
     answer = client.post(STATS, json=[{"token_address": address, "chain": "base"} for address in tokens])
     assert answer.status_code == 200, answer.text
@@ -61,13 +61,13 @@ def ask(client: httpx.Client, tokens: Sequence[str]) -> tuple[int, int, list[dic
 
 
 def possible(trades: Sequence[Trade], began: int, ended: int) -> list[BruteForceStats | None]:
-    """What may be answered between two moments: trades leave the windows meanwhile."""
+    """Return the possible statistics between two times, since trades leave the windows meanwhile."""
     leaving = {at + width for at, _, _ in trades for width in (HOUR, DAY) if began < at + width <= ended}
     return [brute_force(trades, now) for now in sorted({began, *leaving})]
 
 
 def figures(item: dict[str, Any]) -> BruteForceStats:
-    """As brute_force has them."""
+    """Convert an item for a comparison with `brute_force`."""
     names = ("latest_price", "low_24h", "high_24h", "low_1h", "high_1h", "percent_change_24h", "percent_change_1h")
     held_since = item["held_since"] and milliseconds(item["held_since"])
     return BruteForceStats(*[milliseconds(item["timestamp"]), *(item[name] for name in names), held_since])
@@ -82,7 +82,7 @@ def address(run: int, number: int) -> str:
 
 
 class Moments:
-    """Random moments of the series, each as a token of its own whose trades are moved so that the moment is now."""
+    """Random times of the series. Each is a token whose trades are shifted so that this time is now."""
 
     def __init__(self, count: int, seed: int) -> None:
         draw = random.Random(seed)
@@ -102,7 +102,7 @@ class Moments:
             self.records += [record(address(run, number), trade) for trade in told]
 
     def check(self, client: httpx.Client) -> None:
-        """All that is answered now."""
+        """Assert that the current statistics of all tokens are correct."""
         tokens = [*self.trades]
         for first in range(0, len(tokens), 200):
             some = tokens[first : first + 200]
@@ -113,7 +113,7 @@ class Moments:
 
 
 def feed(stack: Stack, client: httpx.Client, records: Sequence[dict[str, Any]]) -> None:
-    """All of them, and wait until the last are readable: more tokens, from each partition to each of the ticks'."""
+    """Feed all trades, and wait until the last ones are readable."""
     for first in range(0, len(records), 20_000):
         stack.feed("base", "log", records[first : first + 20_000])
     ends = [f"0x{random.getrandbits(160):040x}" for _ in range(1000)]
@@ -125,7 +125,7 @@ def feed(stack: Stack, client: httpx.Client, records: Sequence[dict[str, Any]]) 
 
 
 @pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.slow)])
-def test_any_moment_of_recorded_trades(stack: Stack, client: httpx.Client, count: int) -> None:
+def test_statistics_of_recorded_trades_at_random_times(stack: Stack, client: httpx.Client, count: int) -> None:
     moments = Moments(count, seed=count)
     with deployed(client, PRICES):
         feed(stack, client, moments.records)
@@ -135,7 +135,7 @@ def test_any_moment_of_recorded_trades(stack: Stack, client: httpx.Client, count
 
 @pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.slow)])
 def test_a_killed_worker_loses_nothing(stack: Stack, client: httpx.Client, kills: int) -> None:
-    """Every tick is fed once, while the worker is killed again and again."""
+    """Ticks are fed while the worker is killed repeatedly."""
     moments, fed, killed = Moments(10, seed=kills), threading.Event(), set[int]()
 
     def kill_now_and_then() -> None:

@@ -1,4 +1,4 @@
-"""Streams elsewhere: an installation whose bindings name a server of Pub/Sub's protocol, and another Kafka cluster."""
+"""Streams that are bound to a Pub/Sub server and to another Kafka cluster."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ import pytest
 from headwater.brokers.base import AccessRule, DeploymentResources, User
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from tests.acceptance.conftest import running
-from tests.acceptance.stack import Deployed, Read, Stack, beside, deploy, deployed, kill, pipeline, reading, until
+from tests.acceptance.stack import Deployed, ReadRecord, Stack, beside, deploy, deployed, kill, pipeline, reading, until
 from tests.acceptance.test_rounds import send
 from tests.support.kafka import KafkaServer
 
@@ -37,7 +37,7 @@ def subscription(made: Deployed) -> str:
 
 
 class Bench:
-    """A server, and a topic on it for each of some streams; a subscription of the user's own for another one."""
+    """A Pub/Sub server with topics for several streams, and a user-managed subscription for another stream."""
 
     def __init__(self, server: "PubSubServer", kafka: KafkaServer, folder: Path) -> None:
         self.server = server
@@ -60,7 +60,7 @@ class Bench:
         self.bindings.write_text(json.dumps(bindings))
 
     def _kafka(self, folder: Path) -> dict[str, str]:
-        """A user who may read one topic, with groups of Headwater's."""
+        """Create a user who may read one topic with Headwater's groups."""
         rules = (
             AccessRule("reader", "topic", self.foreign_topic, ("READ",)),
             AccessRule("reader", "group", "wrk-", ("READ", "DELETE"), prefixed=True),
@@ -78,12 +78,12 @@ class Bench:
         }
 
     def groups(self) -> set[str]:
-        """The workers' groups on the other cluster."""
+        """Return the workers' groups on the other cluster."""
         found = self.kafka.admin.list_consumer_groups().result().valid
         return {group.group_id for group in found if group.group_id.startswith("wrk-")}
 
     def publish(self, first: int, end: int, chain: str = "base", topic: str = "") -> None:
-        """Numbered records, every second one good; each ordering key has every ORDERING_KEYS-th."""
+        """Publish numbered records. Every second one passes the filter; ordering keys are used in turn."""
         for start in range(first, min(end, first + ORDERING_KEYS)):
             numbers = range(start, end, ORDERING_KEYS)
             values = [json.dumps({"n": n, "kind": "bad" if n % 2 else "good"}).encode() for n in numbers]
@@ -110,7 +110,7 @@ def http(own: Stack) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module", autouse=True)
 def killed(bench: Bench, own: Stack, http: httpx.Client) -> Iterator[Deployed]:
-    """A pipeline whose workers were killed in the middle. Other tests run while the leases of what they held last."""
+    """A pipeline whose workers were killed while they held messages. Other tests run until the leases end."""
     with deployed(http, pipeline("erc721_token_transfer", transforms=[FILTER], parallelism=2)) as made:
         bench.publish(0, 120, topic=bench.kills_topic)
         with reading(made.sink) as reader:
@@ -120,19 +120,19 @@ def killed(bench: Bench, own: Stack, http: httpx.Client) -> Iterator[Deployed]:
         yield made
 
 
-def numbers(records: list[Read]) -> list[int]:
+def numbers(records: list[ReadRecord]) -> list[int]:
     return [record.json()["n"] for record in records]
 
 
 def counts(http: httpx.Client, made: Deployed) -> tuple[float, ...]:
-    """Messages received and sent."""
+    """Return the numbers of received and sent messages."""
     names = "messages_received,messages_sent"
     answer = http.get(f"{FLOW}/{made.id}/deploy/metrics", params={"metrics": names})
     return tuple(sum(point["value"] for point in series["points"]) for series in answer.json()["metrics"])
 
 
-def check_order(records: list[Read]) -> None:
-    """First occurrences of each ordering key are in its order, all on one partition."""
+def check_order(records: list[ReadRecord]) -> None:
+    """Assert that the first occurrences of each ordering key are in order on one partition."""
     for start in range(ORDERING_KEYS):
         of_key = [record for record in records if record.json()["n"] % ORDERING_KEYS == start]
         assert numbers(of_key) == sorted(numbers(of_key))
@@ -140,13 +140,13 @@ def check_order(records: list[Read]) -> None:
 
 
 @pytest.mark.proves("2.2/source.type", "2.3/polygon", "2.3/base", "2.3/solana", "3/deployed: Teardown")
-def test_streams_come_from_pubsub_and_subscriptions_go_with_the_deployment(bench: Bench, http: httpx.Client) -> None:
+def test_a_pipeline_reads_pubsub_and_its_subscription_is_deleted_with_it(bench: Bench, http: httpx.Client) -> None:
     for chain in STREAMS:
-        bench.publish(0, 4, chain)  # before the deployment: not for it
+        bench.publish(0, 4, chain)  # published before the deployment, so not processed
 
     def start(chain: str, entity: str) -> Deployed:
         flow = deploy(http, pipeline(entity, chain, transforms=[FILTER]))
-        bench.publish(100, 110, chain)  # right after the answer: nothing is missed
+        bench.publish(100, 110, chain)  # published right after the response, so processed
         return flow
 
     with contextlib.ExitStack() as closing, ThreadPoolExecutor(len(STREAMS)) as pool:
@@ -168,7 +168,7 @@ def test_streams_come_from_pubsub_and_subscriptions_go_with_the_deployment(bench
 
 
 @pytest.mark.slow
-def test_a_redeploy_loses_and_repeats_nothing(bench: Bench, http: httpx.Client) -> None:
+def test_a_redeploy_neither_loses_nor_repeats_records(bench: Bench, http: httpx.Client) -> None:
     with deployed(http, pipeline("log", transforms=[FILTER])) as made, reading(made.sink) as reader:
         count = 0
 
@@ -193,7 +193,7 @@ def test_a_redeploy_loses_and_repeats_nothing(bench: Bench, http: httpx.Client) 
 
 
 @pytest.mark.slow
-def test_a_controller_that_is_killed_in_a_teardown_leaves_no_subscription(
+def test_no_subscription_is_left_if_the_controller_is_killed_in_a_teardown(
     bench: Bench, own: Stack, http: httpx.Client
 ) -> None:
     made = deploy(http, pipeline("log"))
@@ -206,13 +206,13 @@ def test_a_controller_that_is_killed_in_a_teardown_leaves_no_subscription(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_rounds_of_deploy_and_teardown_leave_nothing_while_the_controller_is_killed(
+def test_repeated_deploys_and_teardowns_leave_nothing_although_the_controller_is_killed(
     bench: Bench, own: Stack, http: httpx.Client, killed: Deployed
 ) -> None:
     rng = random.Random(7)
 
     def disturb(stop: threading.Event) -> None:
-        for _ in range(4):  # more of them, and the parent waits long before it starts one again
+        for _ in range(4):  # after more kills, the parent delays restarts for long
             if not stop.wait(rng.uniform(4, 8)):
                 kill(own.below("headwater controller"))
 
@@ -234,7 +234,7 @@ def kill_soon(stack: Stack) -> None:
     kill(stack.below("headwater controller"))
 
 
-def test_a_topic_that_does_not_exist_is_said_at_once(http: httpx.Client) -> None:
+def test_a_missing_topic_is_reported_immediately(http: httpx.Client) -> None:
     created = http.post(FLOW, json=pipeline("decoded_log")).json()
     answer = http.post(f"{FLOW}/{created['id']}/deploy")
     assert answer.status_code == 422, answer.text
@@ -251,8 +251,8 @@ def test_exactly_once_is_refused(http: httpx.Client) -> None:
 
 
 @pytest.mark.slow
-def test_a_subscription_of_the_users_own_is_read_by_one_and_stays(bench: Bench, http: httpx.Client) -> None:
-    bench.publish(0, 10, topic=bench.own_topic)  # before the deployment: they wait in the subscription
+def test_a_user_managed_subscription_has_one_reader_and_is_kept(bench: Bench, http: httpx.Client) -> None:
+    bench.publish(0, 10, topic=bench.own_topic)  # published before the deployment, and retained by the subscription
     with deployed(http, pipeline("log", "polygon")) as made, reading(made.sink) as reader:
         assert sorted(numbers(reader.read(10))) == list(range(10))
         other = http.post(FLOW, json=pipeline("log", "polygon")).json()
@@ -267,7 +267,7 @@ def test_a_subscription_of_the_users_own_is_read_by_one_and_stays(bench: Bench, 
     assert bad.json()["errors"][0]["pointer"] == "/pipeline_config/source/start_at"
 
 
-def test_replay_says_where_to_feed(own: Stack, tmp_path: Path) -> None:
+def test_replay_names_the_topic_to_feed(own: Stack, tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").write_text("{}\n")
     done = own.run("replay", "--chain", "base", "--entity", "log", str(tmp_path / "records.jsonl"), *own.flags)
     assert done.returncode == 2
@@ -276,8 +276,8 @@ def test_replay_says_where_to_feed(own: Stack, tmp_path: Path) -> None:
 
 class TestAnotherCluster:
     @pytest.mark.slow
-    def test_records_come_from_there_and_results_stay_here(self, bench: Bench, own: Stack, http: httpx.Client) -> None:
-        bench.kafka.produce(bench.foreign_topic, [b'{"n": 0}'])  # before the deployment: not for it
+    def test_records_are_read_from_the_other_cluster_and_written_to_the_own_one(self, bench: Bench, own: Stack, http: httpx.Client) -> None:
+        bench.kafka.produce(bench.foreign_topic, [b'{"n": 0}'])  # published before the deployment, so not processed
         with deployed(http, pipeline("trade", "hyperliquid")) as made, reading(made.sink) as reader:
             for partition in (0, 1):
                 bench.kafka.produce(bench.foreign_topic, [b'{"n": 1}', b'{"n": 2}'], partition=partition)
@@ -297,13 +297,13 @@ class TestAnotherCluster:
         assert answer.json()["errors"][0]["pointer"] == "/pipeline_config/delivery"
 
     @pytest.mark.slow
-    def test_the_group_goes_in_the_background(self, bench: Bench, http: httpx.Client) -> None:
+    def test_the_group_is_deleted_in_the_background(self, bench: Bench, http: httpx.Client) -> None:
         with deployed(http, pipeline("trade", "hyperliquid")) as made:
             assert subscription(made) in bench.groups()
         until(lambda: subscription(made) not in bench.groups(), 90, "the end of the group")
 
 
-def test_killed_workers_have_lost_nothing_and_repeats_can_be_dropped(killed: Deployed) -> None:
+def test_killed_workers_lose_nothing_and_repeats_can_be_removed(killed: Deployed) -> None:
     with reading(killed.sink) as reader:
         found = reader.read(80)
         assert sorted(numbers(found)) == list(range(0, 160, 2))

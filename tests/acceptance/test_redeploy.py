@@ -1,4 +1,4 @@
-"""Deploy again: nothing is lost, skipped or repeated, and a revision that fails goes back to the one that ran."""
+"""Redeploys lose, skip and repeat nothing, and a failed revision is rolled back."""
 
 import threading
 import time
@@ -32,7 +32,7 @@ def marks(mark: str) -> dict[str, str]:
 
 
 def record(n: int) -> dict[str, Any]:
-    """The key spreads the records over the partitions."""
+    """Return a record. The keys spread the records over the partitions."""
     return {"n": n, "kind": "good", "transaction_hash": f"0x{n:064x}", "log_index": 0}
 
 
@@ -42,7 +42,7 @@ def ok(response: httpx.Response) -> Any:
 
 
 class Feeder:
-    """Feeds records until it is stopped; count says how many there were."""
+    """Feeds records until it is stopped, and counts them."""
 
     def __init__(self, stack: Stack, entity: str = ENTITY) -> None:
         self._stack = stack
@@ -65,7 +65,7 @@ def numbers(reader: Reader, count: int) -> list[int]:
 
 
 def newest(reader: Reader) -> dict[int, str]:
-    """The mark of the newest record, by partition."""
+    """Return the mark of the newest record in each partition."""
     return {each.partition: each.json()["mark"] for each in reader.records}
 
 
@@ -101,7 +101,7 @@ class TestWithoutAFailure:
                 assert {each.json()["mark"] for each in second.read(1)} == {"3"}
 
     @pytest.mark.slow
-    def test_of_fewer_workers_the_rest_reads_all_partitions(self, stack: Stack, client: httpx.Client) -> None:
+    def test_fewer_workers_read_all_partitions(self, stack: Stack, client: httpx.Client) -> None:
         both = pipeline(ENTITY, transforms=[marks("0")], parallelism=2)
         with deployed(client, both) as made, reading(made.sink) as reader:
             fed = Feeder(stack)
@@ -113,7 +113,7 @@ class TestWithoutAFailure:
             assert numbers(reader, fed.count) == list(range(fed.count))
             assert len(reader.records) == fed.count, "without a failure nothing is repeated"
 
-    def test_the_same_revision_again_changes_nothing(self, stack: Stack, client: httpx.Client) -> None:
+    def test_deploying_the_same_revision_again_changes_nothing(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as made:
             before = stack.workers_of(made)
             again = ok(client.post(f"{FLOW}/{made.id}/deploy"))
@@ -121,8 +121,8 @@ class TestWithoutAFailure:
             assert stack.workers_of(made) == before
 
 
-class Assassin:
-    """Kills each worker of a deployment that it did not know, some time after it appeared."""
+class WorkerKiller:
+    """Kills each new worker of a deployment some time after it appears."""
 
     def __init__(self, stack: Stack, made: Deployed, after_s: float) -> None:
         self._find: Callable[[], list[int]] = lambda: stack.workers_of(made)
@@ -142,12 +142,12 @@ class Assassin:
 
 
 class TestRollback:
-    def test_workers_that_never_get_ready_leave_the_old_ones_running(self, stack: Stack, client: httpx.Client) -> None:
+    def test_old_workers_keep_running_if_new_ones_never_become_ready(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as made, reading(made.sink) as reader:
             before = stack.workers_of(made)
             fed = Feeder(stack)
             with beside(fed):
-                with beside(Assassin(stack, made, after_s=0)):
+                with beside(WorkerKiller(stack, made, after_s=0)):
                     answer = client.patch(f"{FLOW}/{made.id}/transforms/{made.uid()}", json=marks("1"))
                 assert answer.status_code == 422, answer.text
                 assert "SIGKILL" in answer.json()["detail"]
@@ -160,10 +160,10 @@ class TestRollback:
 
     @pytest.mark.slow
     @pytest.mark.timeout(240)
-    def test_workers_that_die_soon_after_they_were_ready(self, stack: Stack, client: httpx.Client) -> None:
+    def test_a_revision_whose_workers_die_soon_is_rolled_back(self, stack: Stack, client: httpx.Client) -> None:
         body = pipeline(ENTITY, transforms=[FILTER, marks("0")])
         with deployed(client, body) as made, reading(made.sink) as reader:
-            fed, assassin = Feeder(stack), Assassin(stack, made, after_s=5)
+            fed, assassin = Feeder(stack), WorkerKiller(stack, made, after_s=5)
             with beside(fed), beside(assassin):
                 ok(client.put(f"{FLOW}/{made.id}/transforms", json=[marks("1") | {"uid": made.uid(1)}]))
                 assert state(client, made)[:2] == ("RollingOut", 2)

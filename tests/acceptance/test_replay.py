@@ -1,4 +1,4 @@
-"""`headwater replay`: files of every kind into a stream, by the command."""
+"""`headwater replay` writes files of all formats to a stream."""
 
 import csv
 import gzip
@@ -34,7 +34,7 @@ def lines(records: list[dict[str, Any]]) -> bytes:
 
 
 def write_all(folder: Path, records: list[dict[str, Any]]) -> list[Path]:
-    """A third of the records in each format."""
+    """Write a third of the records in each format."""
     third = len(records) // 3
     (folder / "a.jsonl.gz").write_bytes(gzip.compress(lines(records[:third])))
     text = io.StringIO()
@@ -47,7 +47,7 @@ def write_all(folder: Path, records: list[dict[str, Any]]) -> list[Path]:
 
 
 @pytest.mark.long
-def test_all_formats_at_once(stack: Stack, client: httpx.Client, tmp_path: Path) -> None:
+def test_all_formats_in_one_call(stack: Stack, client: httpx.Client, tmp_path: Path) -> None:
     records = blocks(300)
     files = write_all(tmp_path, records)
     with (tmp_path / "b.csv").open("a") as file:
@@ -64,7 +64,7 @@ def test_all_formats_at_once(stack: Stack, client: httpx.Client, tmp_path: Path)
 
 
 @pytest.mark.long
-def test_a_pipe_in_real_time_as_if_it_happened_now(stack: Stack, client: httpx.Client) -> None:
+def test_a_pipe_is_replayed_in_real_time_with_current_timestamps(stack: Stack, client: httpx.Client) -> None:
     records = blocks(9)
     with deployed(client, pipeline("block", "hyperliquid")) as made, reading(made.sink) as reader:
         started = time.time()
@@ -77,7 +77,7 @@ def test_a_pipe_in_real_time_as_if_it_happened_now(stack: Stack, client: httpx.C
     assert started - 1 <= moved[0] / 1000 <= started + 30
 
 
-def test_the_place_of_a_bad_record_is_told(stack: Stack, tmp_path: Path) -> None:
+def test_the_error_names_the_line_of_an_invalid_record(stack: Stack, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(lines(blocks(2)) + b"{\n" + lines(blocks(1, 3)))
     done = stack.run("replay", *STREAM, str(tmp_path / "a.jsonl"))
     assert done.returncode == 2
@@ -85,7 +85,7 @@ def test_the_place_of_a_bad_record_is_told(stack: Stack, tmp_path: Path) -> None
     assert "The 2 records before it are written." in done.stderr
 
 
-def test_a_terminal_shows_a_bar(stack: Stack, tmp_path: Path) -> None:
+def test_a_progress_bar_is_shown_in_a_terminal(stack: Stack, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(lines(blocks(2000)))
     ours, theirs = pty.openpty()
     command = [*HEADWATER, "replay", *STREAM, "--data-dir", str(stack.data_dir), str(tmp_path / "a.jsonl")]

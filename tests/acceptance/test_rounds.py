@@ -1,4 +1,4 @@
-"""Many rounds of deploy and teardown, side by side, while the controller is killed: nothing is left behind."""
+"""Concurrent deploys and teardowns leave nothing behind although the controller is killed."""
 
 import itertools
 import random
@@ -26,7 +26,7 @@ SIDE_BY_SIDE = 8
 
 
 def send(client: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:
-    """A call as a patient client makes it: again when the answer is that it goes on."""
+    """Send a request, and repeat it while the response says that the operation is in progress."""
     while True:
         answer = client.request(method, path, **options)
         if answer.status_code != 503:
@@ -36,7 +36,7 @@ def send(client: httpx.Client, method: str, path: str, **options: Any) -> httpx.
 
 def left_on_the_broker(stack: Stack) -> dict[str, list[str]]:
     admin = AdminClient(stack.admin_config() | {"log_level": 0})
-    anything: Any = None  # the binding's types leave out that None is a wildcard
+    anything: Any = None  # the type annotations lack that None is a wildcard
     everything = AclBindingFilter(
         ResourceType.ANY,
         anything,
@@ -58,7 +58,7 @@ def left_on_the_broker(stack: Stack) -> dict[str, list[str]]:
 
 
 def rounds(stack: Stack, count: int, kill_every_s: tuple[float, float]) -> list[float]:
-    """Seconds of each round, in the order in which they began."""
+    """Return the seconds of each round, in the order of their start."""
     rng, numbers = random.Random(7), itertools.count()
     took: dict[int, float] = {}
     kills = 0

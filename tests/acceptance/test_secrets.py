@@ -1,5 +1,5 @@
-"""Who can see the secrets of a running installation: its command lines are read by all users of the machine, and what a
-process has in its environment goes to whoever takes it over.
+"""Secrets of a running installation are not in command lines, which all users of the machine can read, and are in the
+environment of only those processes that need them.
 """
 
 import base64
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.stack import External, Stack, alive, deployed, descendants, pipeline
+from tests.acceptance.stack import ExternalServers, Stack, alive, deployed, descendants, pipeline
 
 SCRIPT = {"type": "v8", "script": "const process = (record) => record;"}
 
@@ -19,8 +19,9 @@ def environment_of(pid: int) -> str:
 
 
 def check(stack: Stack, hidden: dict[str, str], seen_by: dict[str, set[str]]) -> None:
-    """No secret of `hidden` is in a command line, nor in an environment but for those of `seen_by`: words of a command
-    line, and the secrets that such a process may have.
+    """Assert that no secret of `hidden` is in a command line, and that environments have only the secrets in `seen_by`.
+
+    `seen_by` has the allowed secrets by a word of the command line.
     """
     assert stack.process is not None
     below = [each for each in descendants(stack.process.pid) if alive(each.pid)]
@@ -40,8 +41,8 @@ def own_secret_key() -> str:
 
 
 @pytest.mark.long
-def test_the_embedded_parts_and_workers_have_none(own_stack: Stack, tmp_path: Path) -> None:
-    """An ingest that waits for its node is among them."""
+def test_embedded_servers_and_workers_have_no_secrets(own_stack: Stack, tmp_path: Path) -> None:
+    """One of the processes is an ingest that waits for its node."""
     token = secrets.token_hex(16)
     entry = {"type": "evm", "chain": "base", "rpc": "$NODE", "poll_s": 1}
     (tmp_path / "ingests.json").write_text(json.dumps({"the-chain": entry}))
@@ -70,9 +71,9 @@ def test_the_embedded_parts_and_workers_have_none(own_stack: Stack, tmp_path: Pa
 
 
 @pytest.mark.long
-def test_parts_of_ones_own_by_files(tmp_path: Path) -> None:
-    """With every secret in a file no process has one, the parent too."""
-    parts = External(tmp_path / "external")
+def test_secrets_of_external_servers_are_read_from_files(tmp_path: Path) -> None:
+    """If every secret is in a file, no process has a secret in its environment, not even the parent."""
+    parts = ExternalServers(tmp_path / "external")
     try:
         stack = Stack(tmp_path / "data")
         for name, value in (parts.settings | {"HEADWATER_SECRET_KEY": own_secret_key()}).items():

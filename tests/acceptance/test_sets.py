@@ -1,4 +1,4 @@
-"""Filter values as a user has them: big PUTs, uploads that break off, listings over changes and crashes."""
+"""Filter values over HTTP: large PUTs, interrupted uploads, and listings during changes and crashes."""
 
 import random
 import socket
@@ -22,7 +22,7 @@ def addresses(first: int, last: int) -> list[str]:
 
 @contextmanager
 def filter_values(client: httpx.Client) -> Iterator[str]:
-    """The path of an empty filter's values."""
+    """Return the path of the values of an empty filter."""
     flow = client.post("/api/v1/flow", json=pipeline(transforms=[FILTER])).json()
     uid = flow["pipeline_config"]["transforms"][0]["uid"]
     yield f"/api/v1/flow/{flow['id']}/transforms/{uid}/filter-values"
@@ -41,9 +41,9 @@ class TestReplace:
         "count", [30_000, pytest.param(1_000_000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
     )
     def test_no_reader_sees_old_and_new_together(self, stack: Stack, client: httpx.Client, count: int) -> None:
-        """An old value that is gone means that the new one is there; a new one that is there, that the old one is gone.
+        """If an old value is gone, the new one exists, and vice versa.
 
-        So each reader asks for one of them and then for the other, in either order, while one PUT goes on.
+        So each reader looks up both values, in either order, during a PUT.
         """
         old, new = addresses(0, count), addresses(count, 2 * count)
         wrong: list[Any] = []
@@ -65,7 +65,7 @@ class TestReplace:
         assert wrong == []
         assert finished == [True] * (3 * READERS)
 
-    def test_the_one_that_ends_last_wins_whole(self, stack: Stack, client: httpx.Client) -> None:
+    def test_the_put_that_ends_last_replaces_all_values(self, stack: Stack, client: httpx.Client) -> None:
         ours, theirs = addresses(0, 20_000), addresses(20_000, 40_000)
 
         def slowly() -> Iterator[bytes]:
@@ -78,7 +78,7 @@ class TestReplace:
             assert answer.json()["count"] == len(ours)
             assert sorted(listing(client, path, 10_000)) == ours
 
-    def test_that_breaks_off_changes_nothing(self, stack: Stack, client: httpx.Client) -> None:
+    def test_an_interrupted_put_changes_nothing(self, stack: Stack, client: httpx.Client) -> None:
         with filter_values(client) as path:
             before = put(client, path, ["a"])
             for method in ("PUT", "POST"):
@@ -103,7 +103,7 @@ def watch(
     wrong: list[Any],
     finished: list[bool],
 ) -> None:
-    """Ask for old and new values until the new ones are there."""
+    """Look up old and new values until the new ones exist."""
     rng = random.Random()
     with stack.client() as client:
 
@@ -126,7 +126,7 @@ def watch(
 
 
 def page(client: httpx.Client, path: str, cursor: int | None, count: int) -> dict[str, Any]:
-    """One page; while the store is away the same call is made again, as a user would."""
+    """Return one page. Repeat the request while the store is unavailable, as a user would."""
     parameters = {"count": count} | ({} if cursor is None else {"cursor": cursor})
     answers: list[httpx.Response] = []
 
@@ -160,7 +160,7 @@ class TestListing:
             pytest.param(200_000, 777, marks=pytest.mark.slow),
         ],
     )
-    def test_each_value_that_stays_comes_once_over_changes_and_two_crashes(
+    def test_each_unchanged_value_is_listed_once_despite_changes_and_crashes(
         self, own_stack: Stack, stable_count: int, count: int
     ) -> None:
         own_stack.start()

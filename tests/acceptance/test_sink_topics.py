@@ -1,4 +1,4 @@
-"""Members of a sink that set up its topic, as a reader and an operator of Kafka see them."""
+"""The settings of a sink's topic, as a consumer and a Kafka administrator see them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +7,7 @@ import httpx
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from tests.acceptance.stack import Deployed, Read, Stack, deployed, pipeline, reading, until
+from tests.acceptance.stack import Deployed, ReadRecord, Stack, deployed, pipeline, reading, until
 
 FLOW = "/api/v1/flow"
 ENTITY = "erc721_token_transfer"
@@ -18,7 +18,7 @@ def sink(**members: Any) -> dict[str, Any]:
 
 
 def record(n: int) -> dict[str, Any]:
-    """The key spreads the records over the partitions."""
+    """Return a record. The keys spread the records over the partitions."""
     return {"n": n, "transaction_hash": f"0x{n:064x}", "log_index": 0}
 
 
@@ -43,8 +43,8 @@ def deploy(client: httpx.Client, made: Deployed) -> dict[str, Any]:
     return found
 
 
-def on_partition(records: Iterable[Read], count: int) -> bool:
-    """Whether each record is on the partition that its source's partition leads to, and in order there."""
+def on_partition(records: Iterable[ReadRecord], count: int) -> bool:
+    """Return whether each record is on the partition that its source partition maps to, and in order."""
     return all(read.partition == read.source[0] % count for read in records)
 
 
@@ -76,8 +76,8 @@ def test_partitions_grow_and_never_shrink(stack: Stack, client: httpx.Client) ->
         assert on_partition([read for read in both if read.json()["n"] >= 40], 3)
 
 
-def test_fewer_partitions_than_the_topic_has_fail_the_deploy(stack: Stack, client: httpx.Client) -> None:
-    """The sink had as many as its source until now, which only Kafka knows."""
+def test_a_deploy_with_fewer_partitions_than_the_topic_has_fails(stack: Stack, client: httpx.Client) -> None:
+    """The topic had the partitions of its source, and only Kafka knows their number."""
     with deployed(client, pipeline(ENTITY)) as made:
         assert save(client, made, partitions=2).status_code == 200
         answer = client.post(f"{FLOW}/{made.id}/deploy")
@@ -90,7 +90,7 @@ def test_fewer_partitions_than_the_topic_has_fail_the_deploy(stack: Stack, clien
             assert reader.read(1)[0].json()["n"] == 0
 
 
-def test_settings_reach_the_topic_at_the_next_deploy(stack: Stack, client: httpx.Client) -> None:
+def test_settings_are_applied_to_the_topic_at_the_next_deploy(stack: Stack, client: httpx.Client) -> None:
     with deployed(client, pipeline(ENTITY, sinks=[sink(retention_ms=7_200_000, compression="gzip")])) as made:
         topic = made.sink["topic"]
         found = settings(stack, topic)
@@ -112,7 +112,7 @@ def test_settings_reach_the_topic_at_the_next_deploy(stack: Stack, client: httpx
 
 
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
-def test_a_record_without_a_key_is_a_dead_letter_of_a_compacted_topic(
+def test_a_record_without_a_key_for_a_compacted_topic_becomes_a_dead_letter(
     stack: Stack, client: httpx.Client, delivery: str
 ) -> None:
     body = pipeline(ENTITY, delivery=delivery, sinks=[sink(partitions=1, cleanup_policy="compact")])

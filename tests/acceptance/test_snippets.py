@@ -1,4 +1,4 @@
-"""The programs of a deploy answer, run as they are printed, in an empty folder, with what they say they need."""
+"""Runs the programs of a deploy response unchanged, in an empty directory, with the packages that they name."""
 
 import contextlib
 import fcntl
@@ -32,10 +32,10 @@ WITHIN_S = 60.0
 NODE_PACKAGES = Path(__file__).with_name("node")
 OLDEST_JAVA = 17
 F_SETPIPE_SZ = 1031
-"""Of Linux; Python has no name for it in all of its builds."""
+"""This is Linux's constant, which not every build of Python has."""
 PIPE_BYTES = 4096
 JAVA_CLIENT = ("kafka-clients-", "lz4-java-", "zstd-jni-", "snappy-java-", "slf4j-")
-"""kafka-clients and what it depends on, by the names of their jars."""
+"""The jars of kafka-clients and of its dependencies."""
 
 
 def transfer(number: int) -> dict[str, Any]:
@@ -61,8 +61,8 @@ TRANSFORMS = [
 
 @dataclass
 class Output:
-    """A topic with RECORDS records in it, the first half of them twice, and one in a transaction that was aborted;
-    its programs, and their folder.
+    """A topic with RECORDS records, of which the first half is repeated, and one record in an aborted transaction; with
+    the programs that read it, and their directory.
     """
 
     snippets: dict[str, str]
@@ -71,15 +71,15 @@ class Output:
     group: str
 
     def save(self, language: str, name: str, after: str = "", added: str = "") -> Path:
-        """The program in a file; with something added after a text that it has once."""
+        """Save the program to a file, with a text added after another text that must occur once."""
         path, text = self.folder / name, self.snippets[language]
         assert not after or text.count(after) == 1
         path.write_text(text.replace(after, after + added) if after else text, "utf-8")
         return path
 
     def run(self, *command: str | Path) -> None:
-        """Run a program until it ends by itself; it must have printed every record once, and nothing else."""
-        # A locale without UTF-8: the programs print it all the same.
+        """Run a program until it ends. It must print every record once, and nothing else."""
+        # The programs print UTF-8 although the locale does not use it.
         limit = {"HEADWATER_MAX_RECORDS": str(RECORDS), "LC_ALL": "C"}
         done = subprocess.run(
             command, cwd=self.folder, env=os.environ | limit, capture_output=True, timeout=WITHIN_S, check=False
@@ -88,7 +88,7 @@ class Output:
         self.check(done.stdout.splitlines())
 
     def run_with_a_pause(self, stack: Stack, *command: str | Path) -> None:
-        """Run a program whose output nobody takes until its group has lost it, and then somebody does."""
+        """Run a program whose output is not read until its group has removed it, and then read the output."""
         limit = {"HEADWATER_MAX_RECORDS": str(RECORDS), "LC_ALL": "C"}
         with (
             tempfile.TemporaryFile() as errors,
@@ -102,7 +102,7 @@ class Output:
             assert sum(map(len, self.lines)) > 2 * PIPE_BYTES
             deadline = threading.Timer(WITHIN_S, program.kill)
             try:
-                # Its membership may be shorter than one look at the group; what it printed as a member stays.
+                # The program may be a member for less time than one poll; its output shows that it was.
                 until(lambda: waiting_bytes(pipe) > 0 or program.poll() is not None, what="a first record")
                 until(lambda: members(stack, self.group) == 0, what="an empty group")
                 assert program.poll() is None, said(errors)
@@ -115,7 +115,7 @@ class Output:
         self.check(printed)
 
     def check(self, printed: list[bytes]) -> None:
-        # Partitions are read in any order.
+        # Partitions can be read in any order.
         assert sorted(printed) == sorted(self.lines)
 
 
@@ -125,7 +125,7 @@ def said(errors: IO[bytes]) -> str:
 
 
 def waiting_bytes(pipe: IO[bytes]) -> int:
-    """The bytes in a pipe that nobody has read yet."""
+    """Return the number of unread bytes in a pipe."""
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
@@ -136,7 +136,7 @@ def members(stack: Stack, group: str) -> int:
 
 
 def repeat(stack: Stack, records: list[Read]) -> None:
-    """Write records again as they are, header included: what a failure may leave behind."""
+    """Write records again with their headers, as after a failure."""
     producer = Producer({**stack.admin_config(), "log_level": 0})
     for record in records:
         producer.produce(record.topic, record.value, record.key, record.partition, headers=dict(record.headers))
@@ -144,7 +144,7 @@ def repeat(stack: Stack, records: list[Read]) -> None:
 
 
 def abort(stack: Stack, topic: str) -> None:
-    """Write a record that must not be read: the worker that delivers exactly once ended before its transaction did."""
+    """Write a record in a transaction and abort it, as when an exactly-once worker ends early."""
     producer = Producer({**stack.admin_config(), "transactional.id": f"aborted-{topic}", "log_level": 0})
     producer.init_transactions(60)
     producer.begin_transaction()
@@ -169,7 +169,7 @@ def output(stack: Stack, client: httpx.Client, tmp_path: Path) -> Iterator[Outpu
 
 
 def unavailable(what: str) -> NoReturn:
-    """Without a program the test is skipped, but not in CI."""
+    """Skip the test without a program, but fail in CI."""
     if os.environ.get("CI"):
         pytest.fail(f"CI needs {what}")
     pytest.skip(f"there is no {what}")
@@ -181,13 +181,13 @@ def program(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def node_modules() -> Path:
-    """The packages that the Node program names, installed once per lock file."""
+    """Install the packages that the Node program names, once per lock file."""
     return node_packages.installed("test-node", NODE_PACKAGES) / "node_modules"
 
 
 @pytest.fixture(scope="module")
 def jdk() -> str:
-    """A `java` that can run a source file."""
+    """Return a `java` that can run a source file."""
     java = program("java")
     modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, timeout=60, check=False)
     compiler = re.search(r"^jdk\.compiler@(\d+)", modules.stdout, re.MULTILINE)
@@ -197,7 +197,7 @@ def jdk() -> str:
 
 
 def client_jars(stack: Stack) -> list[Path]:
-    """The Java client, from the class path of the running broker."""
+    """Return the jars of the Java client, from the class path of the running broker."""
     (broker,) = stack.below("kafka.Kafka")
     command = Path(f"/proc/{broker}/cmdline").read_text().split("\0")
     jars = map(Path, command[command.index("-cp") + 1].split(os.pathsep))
@@ -233,7 +233,7 @@ def test_java(output: Output, stack: Stack, jdk: str) -> None:
 
 @pytest.mark.long
 class TestAPause:
-    """One that is longer than the group waits for a member: a blocked pipe, a sleeping laptop. Here that is 3 s."""
+    """The program pauses for longer than the group's session timeout, which is 3 s here, as on a sleeping laptop."""
 
     def test_of_python(self, output: Output, stack: Stack) -> None:
         shorter = '"max.poll.interval.ms": 3000, "session.timeout.ms": 3000, "heartbeat.interval.ms": 500,'
@@ -256,7 +256,7 @@ class TestAPause:
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
 def test_kcat(output: Output) -> None:
-    """It reads until it is stopped."""
+    """kcat reads until it is stopped."""
     process = subprocess.Popen(["sh", output.save("kcat", "read.sh")], stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     deadline = threading.Timer(WITHIN_S, os.killpg, (process.pid, signal.SIGKILL))

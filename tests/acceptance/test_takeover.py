@@ -1,6 +1,6 @@
-"""Two controllers on one PostgreSQL: one leads, and when it is gone the other one takes over; no record is lost.
+"""Two controllers on one PostgreSQL: when the leader ends, the other one takes over, and no record is lost.
 
-Each has a data directory of its own, as on a machine of its own.
+Each controller has its own data directory, as if it ran on another machine.
 """
 
 import base64
@@ -39,11 +39,11 @@ from tests.acceptance.test_metrics import sums
 PER_FEED = 20
 
 
-class Part:
-    """One part of Headwater in a process of its own, which can be started again."""
+class Process:
+    """A command of Headwater as a process, which can be restarted."""
 
     def __init__(self, stack: Stack, data_dir: Path, *command: str, clock: Mapping[str, str] | None = None) -> None:
-        """clock: variables that set its time of day wrong; see `clock_off`."""
+        """`clock` has environment variables that shift the wall clock; see `clock_off`."""
         data_dir.mkdir(exist_ok=True)
         self._log = data_dir / "log"
         self._command = [*HEADWATER, *command, "--data-dir", str(data_dir)]
@@ -64,7 +64,7 @@ class Part:
 
 
 class Feed:
-    """Numbered records, as long as it is told."""
+    """Feeds numbered records until it is stopped."""
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
@@ -76,7 +76,7 @@ class Feed:
             self.count += PER_FEED
 
 
-class Installation:
+class TwoControllers:
     """An API and two controllers."""
 
     def __init__(
@@ -88,7 +88,7 @@ class Installation:
         *,
         copied: bool = False,
     ) -> None:
-        """clocks: of the two controllers. copied: the second one starts from a copy of the first one's directory."""
+        """`clocks` shift the controllers' wall clocks. If `copied`, the second one starts from a copy of the first one's data."""
         self._parts = parts
         self.stack = stack
         stack.process = self._part(stack.data_dir, "api", "--port", str(stack.port)).process
@@ -98,8 +98,8 @@ class Installation:
             shutil.copytree(directory / "first", directory / "second")
         self.standby = self._part(directory / "second", "controller", clock=clocks[1])
 
-    def _part(self, data_dir: Path, *command: str, clock: Mapping[str, str] | None = None) -> Part:
-        part = Part(self.stack, data_dir, *command, clock=clock)
+    def _part(self, data_dir: Path, *command: str, clock: Mapping[str, str] | None = None) -> Process:
+        part = Process(self.stack, data_dir, *command, clock=clock)
         self._parts.callback(part.close)
         return part
 
@@ -108,8 +108,8 @@ class Installation:
             return httpx.get(f"{self.stack.url}/readyz", timeout=5).status_code == 200
         return False
 
-    def swap(self, end: Callable[[Part], None]) -> None:
-        """End the leader; when the other one leads, it is started again."""
+    def swap(self, end: Callable[[Process], None]) -> None:
+        """End the leader. Restart it when the other controller leads."""
         before, gone = self.leader.workers(), self.leader
         assert before
         assert not self.standby.workers()
@@ -123,21 +123,21 @@ class Installation:
         gone.start()
 
 
-def kill(leader: Part) -> None:
+def kill(leader: Process) -> None:
     leader.process.kill()
 
 
-def hang(leader: Part) -> None:
-    """Its workers run on until those of the other controller take their places."""
+def hang(leader: Process) -> None:
+    """Pause the leader by SIGSTOP. Its workers run until those of the other controller replace them."""
     os.kill(leader.process.pid, signal.SIGSTOP)
 
 
-def stop(leader: Part) -> None:
+def stop(leader: Process) -> None:
     leader.process.terminate()
 
 
 def clock_off(directory: Path, seconds: int) -> dict[str, str]:
-    """Variables that move a process's time of day, and leave its timers alone."""
+    """Return environment variables that shift a process's wall clock, but not its monotonic clock."""
     library, source = directory / "wall_clock.so", ROOT / "tests" / "support" / "wall_clock.c"
     compiler = [sys.executable, "-m", "ziglang", "cc", "-shared", "-fPIC", "-O1"]
     subprocess.run([*compiler, "-o", str(library), str(source)], check=True)
@@ -145,15 +145,15 @@ def clock_off(directory: Path, seconds: int) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def installed(tmp_path: Path, clocks: Sequence[Mapping[str, str]], *, copied: bool) -> Iterator[Installation]:
+def installed(tmp_path: Path, clocks: Sequence[Mapping[str, str]], *, copied: bool) -> Iterator[TwoControllers]:
     with external_parts(True, tmp_path) as outside, contextlib.ExitStack() as parts:
         assert outside is not None
         outside.settings["HEADWATER_SECRET_KEY"] = base64.b64encode(os.urandom(32)).decode()
-        yield Installation(Stack(tmp_path / "api", external=outside), tmp_path, parts, clocks, copied=copied)
+        yield TwoControllers(Stack(tmp_path / "api", external=outside), tmp_path, parts, clocks, copied=copied)
 
 
 @pytest.fixture
-def installation(tmp_path: Path) -> Iterator[Installation]:
+def installation(tmp_path: Path) -> Iterator[TwoControllers]:
     with installed(tmp_path, ({}, {}), copied=False) as made:
         yield made
 
@@ -164,7 +164,7 @@ def counted(client: httpx.Client, made: Deployed, count: int) -> bool:
 
 
 @pytest.mark.long
-def test_the_other_controller_takes_over(installation: Installation) -> None:
+def test_the_other_controller_takes_over(installation: TwoControllers) -> None:
     stack = installation.stack
     key = stack.run("keys", "create", "--owner", "ann").stdout.strip()
     body = pipeline(transforms=[{"type": "v8", "script": SCRIPT}])
@@ -185,9 +185,9 @@ def topics(stack: Stack) -> set[str]:
 
 
 class Leaders:
-    """Watches the lease: each holder has a higher fencing number than the one before."""
+    """Watches the lease. Each holder must have a higher fencing number than the previous holder."""
 
-    def __init__(self, made: Installation) -> None:
+    def __init__(self, made: TwoControllers) -> None:
         self._made = made
         self.leaders = 0
 
@@ -204,8 +204,8 @@ class Leaders:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("off_s", [(-60, 0), (0, -60)])
-def test_clocks_that_are_a_minute_apart_and_a_copied_directory(tmp_path: Path, off_s: tuple[int, int]) -> None:
-    """The leader is killed, hangs, is stopped, and is killed and started again at once on its own directory."""
+def test_takeovers_with_clocks_a_minute_apart_and_a_copied_directory(tmp_path: Path, off_s: tuple[int, int]) -> None:
+    """The leader is killed, hangs, is stopped, and is killed and immediately restarted on its own directory."""
     clocks = [clock_off(tmp_path, each) for each in off_s]
     with installed(tmp_path, clocks, copied=True) as made:
         stack = made.stack
@@ -229,8 +229,8 @@ def test_clocks_that_are_a_minute_apart_and_a_copied_directory(tmp_path: Path, o
             until(lambda: counted(client, one, feed.count), what="exact counts")
 
 
-def restart(made: Installation) -> None:
-    """Kill the leader and start it again at once; on a slow machine the other one may be faster."""
+def restart(made: TwoControllers) -> None:
+    """Kill the leader and restart it immediately. On a slow machine the other controller may take over first."""
     gone = made.leader.workers()
     kill(made.leader)
     made.leader.process.wait(STOP_WITHIN_S)

@@ -1,4 +1,4 @@
-"""The control group of a running worker."""
+"""The cgroup of a running worker."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ def groups_of(pid: int) -> str:
 
 
 @pytest.mark.long
-def test_a_worker_and_its_scripts_share_a_group_of_their_own(stack: Stack, client: httpx.Client) -> None:
+def test_a_worker_and_its_sandbox_share_a_cgroup(stack: Stack, client: httpx.Client) -> None:
     with deployed(client, pipeline(transforms=[SCRIPT])) as made:
         (worker,), (controller,) = stack.workers_of(made), stack.below("headwater controller")
         if groups_of(worker) == groups_of(controller):

@@ -48,22 +48,35 @@ def conclude(run: Callable[[Path], RunReport | AttackReport | NeighboursReport |
 
 @app.command("copy")
 def run_copy(
-    records: Annotated[int, typer.Option(help="The least number of records; 0 means 1,000,000, or 20,000 on Pub/Sub.")] = 0,
+    records: Annotated[
+        int, typer.Option(help="The least number of records; 0 means 1,000,000, or 20,000 on Pub/Sub.")
+    ] = 0,
     kills: Annotated[int, typer.Option(help="The number of strikes.")] = 60,
     seed: Seed = 0,
     kind: Annotated[str, typer.Option(help=f"One of {', '.join(KINDS)}; or all.")] = "v8",
     delivery: Annotated[str, typer.Option(help="at_least_once or exactly_once.")] = "at_least_once",
     rate: Annotated[int, typer.Option(help="Records per second; 0 means 2,000, or 30 on Pub/Sub.")] = 0,
     source: Annotated[str, typer.Option(help="Where the source stream is: kafka or pubsub.")] = "kafka",
-    longest_stop: Annotated[float, typer.Option(help="The longest time of a stopped process or an impaired link, in seconds.")] = 60.0,
+    longest_stop: Annotated[
+        float, typer.Option(help="The longest time of a stopped process or an impaired link, in seconds.")
+    ] = 60.0,
     network: Annotated[bool, typer.Option(help="Run Kafka and Valkey outside of Headwater, behind proxies.")] = True,
-    only: Annotated[list[str] | None, typer.Option(help='Use only this action, for example "worker KILL"; can be given several times.')] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help='Use only this action, for example "worker KILL"; can be given several times.'),
+    ] = None,
 ) -> None:
     """Check that no output is lost while processes are killed and stopped, and network links are impaired."""
     kinds = ALL_KINDS if kind == "all" else (kind,)
     default_records, default_rate = DEFAULTS[source]
     options = RunOptions(
-        seed_or_random(seed), records or default_records, kinds, delivery, rate or default_rate, network=network, source=source
+        seed_or_random(seed),
+        records or default_records,
+        kinds,
+        delivery,
+        rate or default_rate,
+        network=network,
+        source=source,
     )
     strikes = StrikePlan(kills, longest_s=longest_stop, only=only or ())
     conclude(lambda directory: copy(directory, options, strikes, typer.echo))
@@ -102,7 +115,9 @@ def run_away(
 
 
 @app.command("soak")
-def run_soak(hours: Annotated[float, typer.Option(help="The length of the run.")] = 2.0, seed: Seed = 0, rate: Rate = 500) -> None:
+def run_soak(
+    hours: Annotated[float, typer.Option(help="The length of the run.")] = 2.0, seed: Seed = 0, rate: Rate = 500
+) -> None:
     """Check that no process grows in hours of steady load and script changes."""
     options = RunOptions(seed_or_random(seed), 0, soak.KINDS, rate=rate, network=False, reread=False)
     conclude(lambda directory: soak.soak(directory, options, soak.Pace(hours)))
@@ -111,7 +126,9 @@ def run_soak(hours: Annotated[float, typer.Option(help="The length of the run.")
 @app.command("attack")
 def run_attack(
     minutes: Annotated[float, typer.Option(help="How long the attack lasts.")] = 20.0,
-    scale: Annotated[float, typer.Option(help="Scale of the attack; 1 means 10,000 slow connections and 1 GB of headers.")] = 1.0,
+    scale: Annotated[
+        float, typer.Option(help="Scale of the attack; 1 means 10,000 slow connections and 1 GB of headers.")
+    ] = 1.0,
 ) -> None:
     """Check that a client without an API key neither delays a user's requests nor makes a process grow."""
     conclude(lambda directory: attack(directory, minutes, scale))

@@ -40,13 +40,17 @@ class StrikePlan:
 
 def copy(directory: Path, options: RunOptions, strikes: StrikePlan, echo: Callable[[str], None]) -> RunReport:
     """Run one copy test."""
-    return run(directory, options, lambda environment, report: _CopyTest(environment, options, strikes, echo).run(report))
+    return run(
+        directory, options, lambda environment, report: _CopyTest(environment, options, strikes, echo).run(report)
+    )
 
 
 class _CopyTest:
     """Applies the strikes one after the other, at random times."""
 
-    def __init__(self, environment: Environment, options: RunOptions, plan: StrikePlan, echo: Callable[[str], None]) -> None:
+    def __init__(
+        self, environment: Environment, options: RunOptions, plan: StrikePlan, echo: Callable[[str], None]
+    ) -> None:
         self._environment = environment
         self._plan = plan
         self._echo = echo

@@ -103,7 +103,9 @@ class Victims:
         """Return all actions."""
         victims = [*self._command_parts, *(["script"] if self.scripts else [])]
         actions = [action for victim in victims for action in self._process_actions(victim)]
-        actions += [action for name, proxy in self.proxies.items() for action in self._link_actions(f"{name} link", proxy)]
+        actions += [
+            action for name, proxy in self.proxies.items() for action in self._link_actions(f"{name} link", proxy)
+        ]
         return [*actions, *self._parent_actions()]
 
     def _process_actions(self, victim: str) -> list[Action]:

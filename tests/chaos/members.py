@@ -140,7 +140,11 @@ class GroupMembers:
         """Change the members at random times until `stop` is set, then stop all members."""
         for member in self._static.values():
             member.start()
-        changes: list[Callable[[threading.Event], None]] = [self._replace_dynamic, self._restart_static, self._replace_static]
+        changes: list[Callable[[threading.Event], None]] = [
+            self._replace_dynamic,
+            self._restart_static,
+            self._replace_static,
+        ]
         while not stop.wait(self._random.expovariate(1 / self._gap_s)):
             self._random.choices(changes, [4, 1, 1])[0](stop)
         for member in self._all:

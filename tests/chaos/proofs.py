@@ -45,7 +45,11 @@ def _load_and_stop(environment: Environment, report: RunReport) -> None:
             for pid in stopped:
                 send_signal(pid, signal.SIGCONT)
             stops += 1
-        until(lambda: all(pipeline.consumer.verifier.complete(records) for pipeline in environment.pipelines), 3600, "the outputs")
+        until(
+            lambda: all(pipeline.consumer.verifier.complete(records) for pipeline in environment.pipelines),
+            3600,
+            "the outputs",
+        )
     report.more |= {"hogs": HOGS, "stops": stops}
 
 
@@ -81,7 +85,9 @@ def _watch_loops(environment: Environment, report: RunReport) -> None:
     crashing = 0
     with environment.stack.client() as client:
         while feeder.count < records:
-            crashing = max([crashing, *(pipeline.stats(client).get("crashing_workers", 0) for pipeline in environment.pipelines)])
+            crashing = max(
+                [crashing, *(pipeline.stats(client).get("crashing_workers", 0) for pipeline in environment.pipelines)]
+            )
             time.sleep(1.0)
     for pipeline in environment.pipelines:
         p99 = summary(pipeline.consumer.ages_ms)["p99"]
@@ -107,7 +113,11 @@ def away(directory: Path, options: RunOptions, away_s: float, *, silent: bool) -
 
 
 def interrupt_set_store(
-    environment: Environment, report: RunReport, away_s: float, make_unavailable: Callable[[], None], make_available: Callable[[], None]
+    environment: Environment,
+    report: RunReport,
+    away_s: float,
+    make_unavailable: Callable[[], None],
+    make_available: Callable[[], None],
 ) -> None:
     """Make the set store unavailable while pipelines run, and check how they react."""
     assert environment.feeder is not None

@@ -69,7 +69,11 @@ class Series:
 
 def soak(directory: Path, options: RunOptions, pace: Pace) -> RunReport:
     """Run one soak test. Write its samples to samples.jsonl in the directory."""
-    return run(directory, options, lambda environment, report: _SoakTest(environment, report, pace).run(directory / "samples.jsonl"))
+    return run(
+        directory,
+        options,
+        lambda environment, report: _SoakTest(environment, report, pace).run(directory / "samples.jsonl"),
+    )
 
 
 class _SoakTest:
@@ -126,7 +130,9 @@ class _SoakTest:
             series.mib.append(mib)
             series.descriptors.append(descriptors)
             series.threads.append(threads)
-        self._lags.append(self._environment.feeder.count - min(each.consumer.verifier.reached for each in self._environment.pipelines))
+        self._lags.append(
+            self._environment.feeder.count - min(each.consumer.verifier.reached for each in self._environment.pipelines)
+        )
         self._processes.append(sum(map(len, pids_by_role.values())))
         out.write(json.dumps({"s": round(seconds, 1), "lag": self._lags[-1], "roles": sampled}) + "\n")
         out.flush()

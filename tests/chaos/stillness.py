@@ -67,7 +67,9 @@ class ProgressMonitor:
             self.longest_s[partition] = max(self.longest_s[partition], still_s)
             if at != each.committed or at >= ends[partition]:
                 if still_s >= LOGGED_S:
-                    log.info("a partition makes progress again", partition=partition, committed=at, still_s=round(still_s, 1))
+                    log.info(
+                        "a partition makes progress again", partition=partition, committed=at, still_s=round(still_s, 1)
+                    )
                 each.committed, each.stalled_since, each.progressed_at = at, now, now
 
     def all_progressed_since(self, moment: float) -> bool:

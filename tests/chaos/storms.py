@@ -162,7 +162,9 @@ class _StormTest:
         settings = {**kafka.plain_settings, "bootstrap.servers": kafka.access.bootstrap_servers, "log_level": 0}
         load = Load(options.run_number, poison_every=0)
         consumer_settings = {"group.id": "verifier", "isolation.level": "read_committed"}
-        self._consumer = VerifyingConsumer(settings | consumer_settings, job.sink, lambda n: load.outputs(KINDS["plain"], n))
+        self._consumer = VerifyingConsumer(
+            settings | consumer_settings, job.sink, lambda n: load.outputs(KINDS["plain"], n)
+        )
         self._feeder = Feeder(settings, job.source, load, options.rate)
         self._members = GroupMembers(job, options.run_number + 1, MEMBERSHIP_GAP_S)
         self._observer = ProgressObserver(kafka.access, job.source, job.group, PARTITIONS)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from tests.acceptance.stack import Deployed, External, Stack, beside, client_config, deploy, free_port, pipeline, until
+from tests.acceptance.stack import Deployed, ExternalServers, Stack, beside, client_config, deploy, free_port, pipeline, until
 from tests.chaos.feeder import Feeder, PubSubFeeder
 from tests.chaos.load import DATASET, KINDS, LAYOUTS, MEMBER_VALUES, POISONS, Load, PipelineKind
 from tests.chaos.witness import Settings, VerifyingConsumer
@@ -222,7 +222,7 @@ def _behind_proxies(directory: Path, options: RunOptions, cleanup: ExitStack) ->
 
     Kafka's outer listener advertises the same port on another loopback address, which is the proxy's address.
     """
-    servers = External(directory / "parts", PROXY_HOST)
+    servers = ExternalServers(directory / "parts", PROXY_HOST)
     cleanup.callback(servers.stop)
     stack = Stack(directory / "data", external=servers)
     direct = stack.admin_config()

@@ -39,7 +39,9 @@ def in_usd(quoted: Iterable[Tick], quote: Iterable[Tick]) -> dict[Tick, int]:
     return ages
 
 
-def brute_force(ticks: Iterable[tuple[int, int, float]], now: int, *, filter_outliers: bool = True) -> BruteForceStats | None:
+def brute_force(
+    ticks: Iterable[tuple[int, int, float]], now: int, *, filter_outliers: bool = True
+) -> BruteForceStats | None:
     """Return the statistics at a time, from the ticks (time in ms, order, price) up to then."""
     known = sorted({tick for tick in ticks if tick[0] <= now})
     if not known:

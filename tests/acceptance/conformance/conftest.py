@@ -1,4 +1,4 @@
-"""Two owners on the shared installation, and one deployed pipeline that tests only read."""
+"""Fixtures: two owners on the shared installation, and a deployed pipeline that tests must not change."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ def http(alice: Owner) -> httpx.Client:
 
 @pytest.fixture(scope="package")
 def running(http: httpx.Client) -> Iterator[Deployed]:
-    """A pipeline with a filter and two scripts, deployed."""
+    """Deploy a pipeline with a filter and two scripts."""
     transforms = [
         {"type": "redis_set_filter", "filter_expr": "root = this.wanted", "set_values": ["yes"]},
         {"type": "v8", "script": "function process(r) { return {...r, path: [...(r.path || []), 'first']}; }"},

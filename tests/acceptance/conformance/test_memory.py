@@ -1,4 +1,4 @@
-"""Workers that are killed for memory, on an installation that leaves them too little."""
+"""Workers that are killed for their memory use, on an installation with a low memory limit."""
 
 import threading
 from pathlib import Path
@@ -13,7 +13,7 @@ FLOW = "/api/v1/flow"
 
 @pytest.mark.slow
 @pytest.mark.proves("2.4/workers_health.oom_killed_workers", "2.4/worker-entry.is_oom_killed")
-def test_are_told_apart(tmp_path: Path) -> None:
+def test_out_of_memory_kills_are_reported_as_such(tmp_path: Path) -> None:
     stack = Stack(tmp_path / "data", flags=("--worker-memory-mb", "32"))
     stack.start()
     try:

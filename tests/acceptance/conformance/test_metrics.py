@@ -42,7 +42,7 @@ MINUTE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:00\.000Z")
 
 
 def records() -> Iterator[dict[str, Any]]:
-    """100 records that happened AGE_S ago; then one whose result is too large for a topic, with its long key."""
+    """Return 100 records with a timestamp AGE_S ago, and one with a long key whose output is too large for a topic."""
     then = datetime.fromtimestamp(time.time() - AGE_S, UTC).isoformat()
     for n in range(100):
         yield {"n": n, "block_timestamp": then}
@@ -50,7 +50,7 @@ def records() -> Iterator[dict[str, Any]]:
 
 
 class Measured:
-    """A pipeline that has worked, and what is told of it."""
+    """A pipeline that has processed records, and its metrics."""
 
     def __init__(self, http: httpx.Client, made: Deployed) -> None:
         self.id = made.id
@@ -82,7 +82,7 @@ class TestSeries:
         "4.2/GET /api/v1/flow/{config_id}/deploy/metrics",
         "4.2/metrics.aggregated",
     )
-    def test_of_every_type(self, measured: Measured) -> None:
+    def test_every_metric_type(self, measured: Measured) -> None:
         body = measured.get()
         assert body == measured.get(aggregated="false")
         assert set(body) == {"config_id", "metrics"}
@@ -112,7 +112,7 @@ class TestSeries:
         assert "/time_range" in faults(refused)
 
     @pytest.mark.proves("4.2/metrics.metrics")
-    def test_of_some_types(self, measured: Measured) -> None:
+    def test_selected_metric_types(self, measured: Measured) -> None:
         body = measured.get(metrics="data_age,messages_sent")
         assert {one["metric_type"] for one in body["metrics"]} == {"data_age", "messages_sent"}
         assert measured.get(metrics="all") == measured.get()

@@ -1,4 +1,4 @@
-"""Sections 2.9 and 4.1: token price statistics, from ticks that a pipeline with a prices sink makes."""
+"""Sections 2.9 and 4.1: token price statistics from ticks of a pipeline with a prices sink."""
 
 import time
 from collections.abc import Iterator
@@ -34,14 +34,14 @@ def ask(http: httpx.Client, *tokens: str, chain: str = "base") -> dict[str, Any]
 
 @pytest.fixture(scope="module")
 def feeder(stack: Stack, client: httpx.Client) -> Iterator[Deployed]:
-    """A pipeline of the local key, which may feed prices."""
+    """Deploy a pipeline with the local key, which has the scope to feed prices."""
     with deployed(client, pipeline("log", sinks=[PRICES, {"type": "kafka", "name": "seen"}])) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def fed(stack: Stack, feeder: Deployed, client: httpx.Client) -> httpx.Client:
-    """With the ticks of some tokens, readable."""
+    """Feed ticks of several tokens, and wait until their statistics are readable."""
     ticks = [
         tick(token(1), 100, 2.25 * HOUR),
         tick(token(1).upper().replace("X", "x"), "90", 45 * 60),
@@ -59,12 +59,12 @@ def fed(stack: Stack, feeder: Deployed, client: httpx.Client) -> httpx.Client:
     stack.feed("base", "log", ticks)
     until(
         lambda: is_readable(client), what="the prices"
-    )  # tokens are in different partitions: each comes when it comes
+    )  # tokens are in different partitions, so their ticks become readable at different times
     return client
 
 
 def is_readable(client: httpx.Client) -> bool:
-    """Whether all that was fed counts: tokens are in different partitions, and each comes when it comes."""
+    """Return whether all fed ticks are readable. Ticks of different partitions become readable at different times."""
     items = ask(client, *map(token, (1, 2, 4, 5, 6, 9)))["items"] + ask(client, MINT, chain="solana")["items"]
     return len(items) == 7 and items[0]["latest_price"] == 99.5
 
@@ -112,7 +112,7 @@ class TestStats:
         assert answer["message"] == "All tokens have a price."
 
     @pytest.mark.proves("2.9/price-stats-response.message", "2.9/price-stats-response.items")
-    def test_gaps_are_named(self, fed: httpx.Client) -> None:
+    def test_missing_tokens_are_listed(self, fed: httpx.Client) -> None:
         asked = [(token(77), "base"), (token(1), "base"), (token(3), "base"), ("0x01", "nochain"), (token(1), "base")]
         asked.append(("0x02", "madeupchain"))
         body = [{"token_address": address, "chain": chain} for address, chain in asked]
@@ -130,7 +130,7 @@ class TestStats:
         assert figures == [7.0] * 5
         assert (item["percent_change_24h"], item["percent_change_1h"]) == (0.0, 0.0)
 
-    def test_a_price_that_is_far_off_does_not_count(self, fed: httpx.Client) -> None:
+    def test_outliers_are_ignored(self, fed: httpx.Client) -> None:
         answer = ask(fed, token(4))
         [item], [status] = answer["items"], answer["statuses"]
         assert (item["latest_price"], item["high_24h"]) == (50.0, 50.0)
@@ -141,21 +141,23 @@ class TestStats:
         answer = ask(fed, token(5), token(6))
         assert [item["latest_price"] for item in answer["items"]] == [250.0, 199.0]
         assert [status["status"] for status in answer["statuses"]] == ["ok", "ok"]
-        assert answer["statuses"][0]["quote_stale"] is True  # the quote's trade was more than an hour older
+        assert (
+            answer["statuses"][0]["quote_stale"] is True
+        )  # the quote token's last trade was more than an hour earlier
         assert "quote_stale" not in answer["statuses"][1]
 
     @pytest.mark.proves("2.9/mint", "4.1/Object fields")
     @pytest.mark.parametrize("address", [MINT, MINT.lower(), MINT.upper()])
-    def test_a_mint_in_any_case(self, fed: httpx.Client, address: str) -> None:
+    def test_a_mint_is_found_in_any_case(self, fed: httpx.Client, address: str) -> None:
         [item] = ask(fed, address, chain="solana")["items"]
         assert (item["mint"], item["decimals"], item["latest_price"]) == (MINT, 9, 120.25)
 
-    def test_an_address_in_any_case(self, fed: httpx.Client) -> None:
+    def test_an_address_is_found_in_any_case(self, fed: httpx.Client) -> None:
         [item] = ask(fed, token(1).upper(), chain="Base")["items"]
         assert (item["mint"], item["chain"]) == (token(1), "base")
 
     @pytest.mark.proves("4.1/Request body", "8/Items per request")
-    def test_how_many(self, fed: httpx.Client) -> None:
+    def test_the_number_of_tokens_is_limited(self, fed: httpx.Client) -> None:
         assert faults(fed.post(STATS, json=[])).keys() == {""}
         assert len(ask(fed, *[token(1)] * 200)["items"]) == 200
         assert faults(fed.post(STATS, json=[{"token_address": token(1), "chain": "base"}] * 201)).keys() == {""}
@@ -175,7 +177,7 @@ class TestStats:
     def test_wrong_types(self, fed: httpx.Client, one: Any, pointer: str) -> None:
         assert faults(fed.post(STATS, json=[one])).keys() == {pointer}
 
-    def test_no_array(self, fed: httpx.Client) -> None:
+    def test_a_body_that_is_not_an_array(self, fed: httpx.Client) -> None:
         assert faults(fed.post(STATS, json={"token_address": "0x1", "chain": "base"})).keys() == {""}
 
 
@@ -218,7 +220,7 @@ class TestFeeding:
         plain = alice.create()
         assert "prices:write" in json(alice.http.put(f"{FLOW}/{plain['id']}", json=body), 403)["detail"]
 
-    def test_deploying_needs_it_too(self, stack: Stack) -> None:
+    def test_deploying_a_prices_sink_needs_the_scope(self, stack: Stack) -> None:
         scopes = ("flow:read", "flow:write", "flow:deploy")
         with owner(stack, "feeder", *scopes, "prices:write") as full:
             flow = full.create(sinks=[PRICES], transforms=[])
@@ -231,7 +233,7 @@ class TestFeeding:
 
 
 def full_name(made: Owner) -> str:
-    """The owner's name as configurations show it."""
+    """Return the owner's name as it appears in configurations."""
     flow = made.create()
     return str(flow["owner_org_team_user_id"])
 

@@ -45,7 +45,7 @@ class TestFlowConfig:
         assert flow["created_at"] <= flow["updated_at"]
         assert set(flow["pipeline_config"]) >= {"source", "transforms", "sinks"}
 
-    def test_created_read_and_listed_it_is_the_same(self, http: httpx.Client) -> None:
+    def test_create_read_and_list_return_the_same(self, http: httpx.Client) -> None:
         created = json(http.post(FLOW, json=self.SENT), 201)
         self.check(created)
         read = json(http.get(f"{FLOW}/{created['id']}"))
@@ -76,7 +76,7 @@ class TestFlowConfig:
         assert all(updated[name] != value for name, value in forged.items())
         assert updated["id"] == created["id"]
 
-    def test_what_may_be_left_out(self, http: httpx.Client) -> None:
+    def test_optional_members(self, http: httpx.Client) -> None:
         body = {"name": "short", "pipeline_config": self.SENT["pipeline_config"]}
         created = json(http.post(FLOW, json=body), 201)
         assert (created["description"], created["tags"]) == ("", [])
@@ -95,7 +95,7 @@ class TestPipelineConfig:
         assert kafka["type"] == "kafka"
 
     @pytest.mark.proves("2.2/source.type")
-    def test_the_type_is_that_of_the_chain(self, http: httpx.Client) -> None:
+    def test_the_source_type_depends_on_the_chain(self, http: httpx.Client) -> None:
         right = {"type": "pubsub", "chain": "base", "entity": "log"}
         json(http.post(FLOW, json=pipeline(source=right)), 201)
         for wrong in ("kafka", "file"):
@@ -121,7 +121,7 @@ class TestPipelineConfig:
             assert record.json() == {"n": 1, "wanted": "YES", "path": ["first", "second"]}
 
     @pytest.mark.proves("2.2/transforms")
-    def test_their_order_is_kept(self, http: httpx.Client) -> None:
+    def test_the_order_of_transforms_is_stored(self, http: httpx.Client) -> None:
         sent = [SCRIPT, FILTER, SCRIPT, FILTER, FILTER]
         flow = json(http.post(FLOW, json=pipeline(transforms=sent)), 201)
         read = json(http.get(f"{FLOW}/{flow['id']}"))["pipeline_config"]["transforms"]
@@ -176,7 +176,7 @@ class TestCatalog:
             assert found >= entities
 
     @pytest.mark.proves("2.3/polygon", "2.3/base", "2.3/solana", "2.3/hyperliquid")
-    def test_configurations_take_all_of_them(self, http: httpx.Client) -> None:
+    def test_configurations_accept_all_chains_and_entities(self, http: httpx.Client) -> None:
         for (chain, type_), entities in CATALOG.items():
             for entity in entities:
                 created = json(http.post(FLOW, json=pipeline(entity, chain)), 201)
@@ -202,7 +202,7 @@ class TestWorkersHealth:
         "2.4/worker-entry.start_time",
         "1/monitoring",
     )
-    def test_a_deployment_that_runs(self, http: httpx.Client, running: Deployed) -> None:
+    def test_a_running_deployment(self, http: httpx.Client, running: Deployed) -> None:
         health = json(http.get(f"{FLOW}/{running.id}/deploy/stats"))["workers_health"]
         counts = {name: value for name, value in health.items() if name != "workers"}
         assert counts == {
@@ -226,7 +226,7 @@ class TestWorkersHealth:
         "2.4/worker-entry.is_oom_killed",
         "2.4/worker-entry.restart_count",
     )
-    def test_a_worker_that_is_killed_again_and_again(self, stack: Stack, alice: Owner) -> None:
+    def test_a_repeatedly_killed_worker_is_crash_looping(self, stack: Stack, alice: Owner) -> None:
         flow = alice.create(transforms=[])
         made = Deployed(flow["id"], flow, json(alice.http.post(f"{FLOW}/{flow['id']}/deploy")))
         seen: list[dict[str, Any]] = []
@@ -241,7 +241,7 @@ class TestWorkersHealth:
         assert (seen[-1]["healthy_workers"], seen[-1]["unhealthy_workers"]) == (0, 1)
         assert (worker["is_crash_looping"], worker["is_ready"], worker["status"]) == (True, False, "CrashLoopBackOff")
         assert worker["restart_count"] >= 2
-        # Killed, and not for memory.
+        # The worker was killed, but not for its memory use.
         assert (seen[-1]["oom_killed_workers"], worker["is_oom_killed"]) == (0, False)
 
         def back() -> bool:
@@ -250,7 +250,7 @@ class TestWorkersHealth:
 
         until(back, what="the worker's return")
 
-    def test_without_a_deployment_there_is_none(self, alice: Owner) -> None:
+    def test_there_is_no_health_without_a_deployment(self, alice: Owner) -> None:
         json(alice.http.get(f"{FLOW}/{alice.create()['id']}/deploy/stats"), 404)
 
 

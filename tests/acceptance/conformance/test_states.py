@@ -15,23 +15,23 @@ STREAM = ("base", "erc721_token_transfer")
 
 
 def marking(mark: str) -> dict[str, str]:
-    """A script that marks each record."""
+    """Return a script that adds a mark to each record."""
     return {"type": "v8", "script": f"function process(r) {{ return {{n: r.n, mark: '{mark}'}}; }}"}
 
 
 def marked(mark: str, **options: Any) -> dict[str, Any]:
-    """A create body."""
+    """Return the body of a create request."""
     return pipeline(STREAM[1], STREAM[0], transforms=[marking(mark)], **options)
 
 
 def topics(stack: Stack, config_id: str) -> set[str]:
-    """The topics of a configuration that the broker has."""
+    """Return the topics of a configuration that exist on the broker."""
     all_topics = AdminClient({**stack.admin_config(), "log_level": 0}).list_topics(timeout=20).topics
     return {topic for topic in all_topics if config_id in topic}
 
 
 def feed(stack: Stack, *numbers: int) -> None:
-    """All with one key: one partition, in order."""
+    """Feed records with the same key, so that they stay in order on one partition."""
     stack.feed(*STREAM, [{"n": n, "transaction_hash": "0x1", "log_index": 0} for n in numbers])
 
 
@@ -54,7 +54,7 @@ class TestLife:
         "1/pipelines",
         "6/deployed-pipelines-deliver-processed-records-to",
     )
-    def test_created_deployed_torn_down_deleted(self, stack: Stack, http: httpx.Client) -> None:
+    def test_create_deploy_teardown_delete(self, stack: Stack, http: httpx.Client) -> None:
         flow = json(http.post(FLOW, json=marked("a")), 201)
         path = f"{FLOW}/{flow['id']}"
         assert flow["id"]
@@ -67,7 +67,7 @@ class TestLife:
         made = Deployed(flow["id"], flow, answer)
         assert topics(stack, flow["id"]) == {made.sink["topic"], answer["dead_letter"]["topic"]}
         assert len(stack.workers_of(made)) == 1
-        with reading(made.sink) as reader:  # with the credentials of the answer
+        with reading(made.sink) as reader:  # with the credentials of the deploy response
             feed(stack, 1)
             assert results(reader.read(1)) == [(1, "a")]
 
@@ -98,21 +98,21 @@ class TestChanges:
         "4.2/PUT /api/v1/flow/{config_id}",
         "4.2/POST /api/v1/flow/{config_id}/deploy",
     )
-    def test_an_update_waits_for_the_next_deploy(self, stack: Stack, http: httpx.Client) -> None:
+    def test_an_update_takes_effect_at_the_next_deploy(self, stack: Stack, http: httpx.Client) -> None:
         with deployed(http, marked("old")) as made, reading(made.sink) as reader:
             path = f"{FLOW}/{made.id}"
             updated = json(http.put(path, json=marked("new", name="renamed")))
             assert updated["name"] == "renamed"
             feed(stack, 1)
             assert results(reader.read(1)) == [(1, "old")]
-            again = json(http.post(f"{path}/deploy"))  # no teardown before it
+            again = json(http.post(f"{path}/deploy"))  # without a teardown before the update
             assert again["sinks"] == made.answer["sinks"]
             feed(stack, 2)
             assert results(reader.read(2)) == [(1, "old"), (2, "new")]
             assert json(http.post(f"{path}/deploy")) == again  # idempotent
 
     @pytest.mark.proves("3/deployed: Deploy again")
-    def test_deploy_again_loses_and_repeats_nothing(self, stack: Stack, http: httpx.Client) -> None:
+    def test_a_redeploy_neither_loses_nor_repeats_records(self, stack: Stack, http: httpx.Client) -> None:
         with deployed(http, marked("old")) as made, reading(made.sink) as reader:
             json(http.put(f"{FLOW}/{made.id}", json=marked("new")))
             sent = itertools.count()
@@ -126,7 +126,9 @@ class TestChanges:
             reader.read(last + 1)
             found = results(reader.records)
             assert [number for number, _ in found] == list(range(last + 1))
-            assert found == sorted(found, key=lambda result: result[1] == "new")  # first all old, then all new
+            assert found == sorted(
+                found, key=lambda result: result[1] == "new"
+            )  # all outputs of the old script come before those of the new one
             assert (found[0][1], found[-1][1]) == ("old", "new")
 
     @pytest.mark.proves(
@@ -135,7 +137,7 @@ class TestChanges:
         "4.2/PATCH /api/v1/flow/{config_id}/transforms/{transform_uid}",
         "4.2/PUT /api/v1/flow/{config_id}/transforms",
     )
-    def test_changed_transforms_run_when_the_call_returns(self, stack: Stack, http: httpx.Client) -> None:
+    def test_changed_transforms_run_when_the_request_returns(self, stack: Stack, http: httpx.Client) -> None:
         with deployed(http, marked("first")) as made, reading(made.sink) as reader:
             path = f"{FLOW}/{made.id}/transforms"
             patched = json(http.patch(f"{path}/{made.uid()}", json=marking("second")))
@@ -154,7 +156,7 @@ class TestChanges:
     @pytest.mark.proves(
         "3/filter-values-and-dataset-entries-change", "1/set-filters", "4.3/changes-take-effect-immediately"
     )
-    def test_values_change_without_a_change_of_state(self, stack: Stack, http: httpx.Client) -> None:
+    def test_filter_values_change_without_a_change_of_state(self, stack: Stack, http: httpx.Client) -> None:
         filter_ = {**FILTER, "filter_expr": "root = this.n"}
         with deployed(http, pipeline(*STREAM[::-1], transforms=[filter_, marking("a")])) as made:
             before = json(http.get(f"{FLOW}/{made.id}/deploy"))
@@ -168,7 +170,7 @@ class TestChanges:
                 assert results(reader.read(4))[3:] == [(99, "a")]
             assert json(http.get(f"{FLOW}/{made.id}/deploy")) == before
 
-    def test_teardown_of_what_is_not_deployed_changes_nothing(self, alice: Owner) -> None:
+    def test_teardown_without_a_deployment_changes_nothing(self, alice: Owner) -> None:
         path = f"{FLOW}/{alice.create()['id']}"
         answer = json(alice.http.post(f"{path}/teardown"))
         assert answer == json(alice.http.post(f"{path}/teardown"))

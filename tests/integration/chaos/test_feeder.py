@@ -11,7 +11,9 @@ from tests.chaos.load import PARTITIONS, Load
 from tests.support.kafka import KafkaServer
 
 
-def test_replacing_the_producer_neither_loses_nor_repeats_records(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replacing_the_producer_neither_loses_nor_repeats_records(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic, load = kafka.create_topic(kafka.unique("fed"), PARTITIONS), Load(7, 10)
     monkeypatch.setattr(feeder, "STALLED_AFTER_S", 0.0)
     monkeypatch.setattr(feeder, "SETTLED_S", 0.3)

@@ -33,7 +33,9 @@ def wait(reader: VerifyingConsumer, fed: int) -> None:
         time.sleep(0.05)
 
 
-def test_a_partition_that_the_client_lost_is_read_on_without_repeats(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_that_the_client_lost_is_read_on_without_repeats(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic = kafka.create_topic(kafka.unique("seen"), PARTITIONS)
     monkeypatch.setattr(witness, "CHECK_EVERY_S", 0.5)
     reader = VerifyingConsumer({**kafka.plain_settings, "group.id": kafka.unique("reads")}, topic, lambda _: [b"value"])
