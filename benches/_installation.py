@@ -5,16 +5,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.acceptance.stack import Stack
+from tests.acceptance.stack import Installation
 
 
 @contextmanager
-def installation(flags: Sequence[str] = ()) -> Iterator[Stack]:
+def running_installation(flags: Sequence[str] = ()) -> Iterator[Installation]:
     """Run `headwater up` with these flags in a temporary directory, for as long as the block lasts."""
     with tempfile.TemporaryDirectory() as folder:
-        stack = Stack(Path(folder) / "data", flags=tuple(flags))
-        stack.start()
+        installation = Installation(Path(folder) / "data", flags=tuple(flags))
+        installation.start()
         try:
-            yield stack
+            yield installation
         finally:
-            stack.stop()
+            installation.stop()

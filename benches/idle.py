@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import httpx
 import typer
 
-from benches._installation import installation
+from benches._installation import running_installation
 from benches.pipelines import cpu_seconds, resident_mb, tree
-from tests.acceptance.stack import Deployed, Stack, deploy, pipeline, reading
+from tests.acceptance.stack import Deployed, Installation, deploy, pipeline, reading
 
 ENTITY = "log"
 SCRIPT = {"type": "v8", "script": "function process(r) { r.seen = true; return r; }"}
@@ -24,12 +24,12 @@ SETTLE_S = 30.0
 """This is longer than workers keep freed memory before they return it."""
 
 
-def deploy_all(client: httpx.Client, stack: Stack, count: int) -> list[Deployed]:
+def deploy_all(client: httpx.Client, installation: Installation, count: int) -> list[Deployed]:
     """Deploy `count` pipelines, and return when each has processed one record."""
     deployments = [
         deploy(client, pipeline(ENTITY, name=f"idle {number}", transforms=[SCRIPT])) for number in range(count)
     ]
-    stack.feed("base", ENTITY, [{"n": 1, "log_index": 1}])
+    installation.feed("base", ENTITY, [{"n": 1, "log_index": 1}])
     for deployment in deployments:
         with reading(deployment.sink) as reader:
             reader.read(1)
@@ -53,17 +53,17 @@ def share_of_a_core(pids: Sequence[int], seconds: float) -> float:
     return (sum(map(cpu_seconds, pids)) - before) / (time.monotonic() - started)
 
 
-def measure(stack: Stack, count: int, seconds: float) -> None:
+def measure(installation: Installation, count: int, seconds: float) -> None:
     """Deploy the pipelines, wait until they are idle, and print their memory and CPU."""
-    with stack.client() as client:
-        deployments = deploy_all(client, stack, count)
+    with installation.client() as client:
+        deployments = deploy_all(client, installation, count)
     time.sleep(SETTLE_S)
-    families = [tree(pid) for deployment in deployments for pid in stack.workers_of(deployment)]
+    families = [tree(pid) for deployment in deployments for pid in installation.workers_of(deployment)]
     assert len(families) == count
     memory = [sum(map(resident_mb, family)) for family in families]
     parts = [statistics.median(resident_mb(family[at]) for family in families) for at in (0, 1)]
     share = share_of_a_core([pid for family in families for pid in family], seconds)
-    kafka = share_of_a_core(stack.below("kafka.Kafka"), seconds)
+    kafka = share_of_a_core(installation.below("kafka.Kafka"), seconds)
     typer.echo(
         f"{count} idle pipelines: {statistics.median(memory):.0f} MB each (max {max(memory):.0f}), worker and child "
         f"{parts[0]:.0f} + {parts[1]:.0f}; {100 * share:.1f} % of a core together; "
@@ -74,8 +74,8 @@ def measure(stack: Stack, count: int, seconds: float) -> None:
 
 def main(pipelines: int = 30, seconds: float = 30) -> None:
     """Run the benchmark on a new installation."""
-    with installation() as stack:
-        measure(stack, pipelines, seconds)
+    with running_installation() as installation:
+        measure(installation, pipelines, seconds)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ from typing import Any
 import typer
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from benches._installation import installation
+from benches._installation import running_installation
 from benches._workload import DISTINCT, SCRIPT, Workload
-from tests.acceptance.stack import Stack, client_config, deploy, pipeline
+from tests.acceptance.stack import Installation, client_config, deploy, pipeline
 
 CHAIN, ENTITY = "base", "erc20_token_transfer"
 SOURCE = f"stream.{CHAIN}.{ENTITY}"
@@ -121,27 +121,27 @@ def print_percentiles(name: str, latencies: list[float]) -> float:
     return percentiles[49]
 
 
-def measure(stack: Stack, rate: int, seconds: float) -> None:
+def measure(installation: Installation, rate: int, seconds: float) -> None:
     """Deploy the pipeline, feed it, check its outputs, and print the latencies."""
     workload, fed = Workload(), int(rate * seconds)
     members = [workload.records[n]["to_address"] for n in range(DISTINCT) if workload.is_member[n]]
     assert fed <= DISTINCT
-    with stack.client() as client:
+    with installation.client() as client:
         deployment = deploy(client, pipeline(ENTITY, CHAIN, transforms=TRANSFORMS))
         for at in range(0, len(members), VALUES_PER_REQUEST):
             client.post(
                 deployment.filter_url(), json={"values": members[at : at + VALUES_PER_REQUEST]}
             ).raise_for_status()
         warm_up_values = workload.values[-int(rate * WARM_UP_S) :]
-        source = Arrivals({**stack.admin_config(), "group.id": "latency"}, SOURCE)
+        source = Arrivals({**installation.admin_config(), "group.id": "latency"}, SOURCE)
         sink = Arrivals(client_config(deployment.sink), deployment.sink["topic"])
         with arriving(source, sink):
-            feed(stack.admin_config(), warm_up_values, rate)
+            feed(installation.admin_config(), warm_up_values, rate)
             source.wait_for(len(warm_up_values))
             time.sleep(1)
             for reader in (source, sink):
                 reader.received.clear()
-            feed(stack.admin_config(), workload.values[:fed], rate)
+            feed(installation.admin_config(), workload.values[:fed], rate)
             source.wait_for(fed)
             sink.wait_for(sum(map(workload.passes(WORK), range(fed))))
     check(workload, fed, [value for value, _ in sink.received])
@@ -156,8 +156,8 @@ def report(source: Arrivals, sink: Arrivals) -> None:
 
 def main(rate: int = 1_000, seconds: float = 30) -> None:
     """Run the benchmark on a new installation."""
-    with installation() as stack:
-        measure(stack, rate, seconds)
+    with running_installation() as installation:
+        measure(installation, rate, seconds)
 
 
 if __name__ == "__main__":

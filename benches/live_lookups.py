@@ -21,10 +21,10 @@ import typer
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
-from benches._installation import installation
+from benches._installation import running_installation
 from benches._workload import address
 from headwater.model.value_sets import MAX_VALUES_PER_REQUEST
-from tests.acceptance.stack import Deployed, Reader, Stack, deployed, free_port, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Reader, Installation, deployed, free_port, pipeline, reading, until
 
 WORKERS = 4
 RATE = 50_000
@@ -119,10 +119,10 @@ def quantile(counts: dict[float, float], share: float) -> str:
 
 
 @contextmanager
-def feeding(stack: Stack, sent: "Synchronized[int]", fed: "Synchronized[int]") -> Iterator[None]:
+def feeding(installation: Installation, sent: "Synchronized[int]", fed: "Synchronized[int]") -> Iterator[None]:
     context = get_context("spawn")
     stop = context.Event()
-    feeder = context.Process(target=feed, args=(stack.admin_config(), sent, fed, stop))
+    feeder = context.Process(target=feed, args=(installation.admin_config(), sent, fed, stop))
     feeder.start()
     yield
     stop.set()
@@ -160,12 +160,12 @@ def main(values: int = 10_000_000) -> None:
     transforms = [{"type": "redis_set_filter", "filter_expr": "root = this.to_address"}]
     port = free_port()
     with (
-        installation(("--metrics-port", str(port))) as stack,
-        stack.client() as client,
+        running_installation(("--metrics-port", str(port))) as installation,
+        installation.client() as client,
         deployed(client, pipeline(ENTITY, transforms=transforms, parallelism=WORKERS)) as deployment,
         reading(deployment.sink) as reader,
     ):
-        with feeding(stack, sent, fed):
+        with feeding(installation, sent, fed):
             until(lambda: received(client, deployment) > 0)
             latencies = Latencies(port)
             measure_while("nothing written", client, deployment, latencies, lambda: time.sleep(QUIET_S))

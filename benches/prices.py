@@ -21,7 +21,7 @@ import numpy as np
 import typer
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from benches._installation import installation
+from benches._installation import running_installation
 from benches.pipelines import cpu_seconds
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.tick import (
@@ -37,7 +37,7 @@ from headwater.model.price.tick import (
 )
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
-from tests.acceptance.stack import Stack, until
+from tests.acceptance.stack import Installation, until
 
 CHAIN, TOKENS, PROBES = "base", 100_000, 200
 """The number of traded tokens, and of the tokens that staleness is measured with, which get no other ticks."""
@@ -74,8 +74,8 @@ def traded(count: int, start: int, end: int, seed: int) -> Ticks:
 class Topic:
     """The ticks topic of an installation."""
 
-    def __init__(self, stack: Stack) -> None:
-        self._config: Any = stack.admin_config()
+    def __init__(self, installation: Installation) -> None:
+        self._config: Any = installation.admin_config()
         self._producer = Producer(self._config | {"linger.ms": 20, "queue.buffering.max.messages": 200_000})
         self._number = 0
 
@@ -120,9 +120,9 @@ def positions(client: Client) -> dict[int, int]:
     return {p: int(end.rpartition(b":")[2]) for p, end in ends.items()}
 
 
-def fold_backlog(stack: Stack, client: Client, topic: Topic, ticks: Ticks, label: str, quote: str = "") -> None:
+def fold_backlog(installation: Installation, client: Client, topic: Topic, ticks: Ticks, label: str, quote: str = "") -> None:
     """Write ticks while the worker is paused, let it fold them, and print its rates."""
-    [worker] = stack.below("prices worker")
+    [worker] = installation.below("prices worker")
     starts = topic.ends()
     os.kill(worker, signal.SIGSTOP)
     count = topic.write(ticks, quote)
@@ -137,18 +137,18 @@ def fold_backlog(stack: Stack, client: Client, topic: Topic, ticks: Ticks, label
     )
 
 
-def api_processes(stack: Stack) -> list[int]:
-    return stack.below(" api ")
+def api_processes(installation: Installation) -> list[int]:
+    return installation.below(" api ")
 
 
-def requests(stack: Stack, seconds: float, at_once: int, path: str = STATS) -> None:
+def requests(installation: Installation, seconds: float, at_once: int, path: str = STATS) -> None:
     """Request 200 random tokens repeatedly from `at_once` threads, and print the latencies. Other paths use GET."""
     latencies: list[float] = []
     stop = time.monotonic() + seconds
 
     def ask(seed: int) -> None:
         draw = random.Random(seed)
-        with stack.client() as http:
+        with installation.client() as http:
             while time.monotonic() < stop:
                 addresses = (address(draw.randrange(TOKENS)) for _ in range(PER_REQUEST))
                 tokens = [{"token_address": token, "chain": CHAIN} for token in addresses]
@@ -157,13 +157,13 @@ def requests(stack: Stack, seconds: float, at_once: int, path: str = STATS) -> N
                 latencies.append(1000 * (time.perf_counter() - started))
                 response.raise_for_status()
 
-    used = sum(map(cpu_seconds, api_processes(stack)))
+    used = sum(map(cpu_seconds, api_processes(installation)))
     threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(at_once)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    used = sum(map(cpu_seconds, api_processes(stack))) - used
+    used = sum(map(cpu_seconds, api_processes(installation))) - used
     percentiles = statistics.quantiles(latencies, n=100)
     typer.echo(
         f"  {path}, {at_once} at once: p50 {percentiles[49]:.1f} ms, p99 {percentiles[98]:.1f} ms, "
@@ -186,9 +186,9 @@ def _used(client: Client) -> int:
     return int(client.call("INFO", "memory")["used_memory"])
 
 
-def staleness(stack: Stack, topic: Topic, rate: int) -> None:
+def staleness(installation: Installation, topic: Topic, rate: int) -> None:
     """Print the time from writing a tick until HTTP returns it, while other ticks are written at `rate` per second."""
-    stop, latencies, others = threading.Event(), list[float](), Topic(stack)
+    stop, latencies, others = threading.Event(), list[float](), Topic(installation)
 
     def load() -> None:
         for seed in range(1 << 30):
@@ -199,7 +199,7 @@ def staleness(stack: Stack, topic: Topic, rate: int) -> None:
 
     thread = threading.Thread(target=load)
     thread.start()
-    with stack.client() as http:
+    with installation.client() as http:
         for token in range(TOKENS, TOKENS + PROBES):
             started = time.monotonic()
             topic.write(iter([(token, int(time.time() * 1000), float(token))]))
@@ -223,20 +223,20 @@ def latest(http: httpx.Client, token: int) -> float | None:
 
 def main(count: int = 2_000_000, seconds: float = 20) -> None:
     """Run the benchmark on a new installation."""
-    with installation(["--no-price-filter"]) as stack, closing(connect(EmbeddedValkey(stack.data_dir).url)) as client:
-        topic, now = Topic(stack), int(time.time() * 1000)
+    with running_installation(["--no-price-filter"]) as installation, closing(connect(EmbeddedValkey(installation.data_dir).url)) as client:
+        topic, now = Topic(installation), int(time.time() * 1000)
         memory(client, topic)
-        fold_backlog(stack, client, topic, traded(count, now - DAY_MS, now - HOUR_MS // 6, 1), "a day of history")
-        fold_backlog(stack, client, topic, traded(count, now - HOUR_MS // 6, now, 2), "ten minutes of trade")
+        fold_backlog(installation, client, topic, traded(count, now - DAY_MS, now - HOUR_MS // 6, 1), "a day of history")
+        fold_backlog(installation, client, topic, traded(count, now - HOUR_MS // 6, now, 2), "ten minutes of trade")
         for at_once in (1, 4):
-            requests(stack, seconds, at_once)
-        requests(stack, 5, 1, "/healthz")
-        staleness(stack, topic, 5_000)
+            requests(installation, seconds, at_once)
+        requests(installation, 5, 1, "/healthz")
+        staleness(installation, topic, 5_000)
         now = int(time.time() * 1000)
         topic.write((QUOTE, now - ago * 1000, 2000 + ago % 7) for ago in range(HOUR_MS // 1000))
         quoted = traded(count // 4, now - HOUR_MS // 6, now, 3)
-        fold_backlog(stack, client, topic, quoted, "ten minutes of trade quoted in another token", address(QUOTE))
-        requests(stack, seconds, 1)
+        fold_backlog(installation, client, topic, quoted, "ten minutes of trade quoted in another token", address(QUOTE))
+        requests(installation, seconds, 1)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import typer
 
-from benches._installation import installation
-from tests.acceptance.stack import Reader, Stack, deploy, pipeline, reading, until
+from benches._installation import running_installation
+from tests.acceptance.stack import Reader, Installation, deploy, pipeline, reading, until
 
 ENTITY = "log"
 CHANGES = 10
@@ -26,12 +26,12 @@ def script(mark: int) -> dict[str, str]:
     return {"type": "v8", "script": f"function process(r) {{ return {{n: r.n, mark: {mark}}}; }}"}
 
 
-def feed(stack: Stack, rate: int, stop: threading.Event, fed: list[int]) -> None:
+def feed(installation: Installation, rate: int, stop: threading.Event, fed: list[int]) -> None:
     """Feed records at the given rate. `fed` gets the total number of records after each write."""
     started, number = time.monotonic(), 0
     while not stop.wait(EVERY_S):
         due = int(rate * (time.monotonic() - started))
-        stack.feed("base", ENTITY, ({"n": n, "log_index": n} for n in range(number, due)))
+        installation.feed("base", ENTITY, ({"n": n, "log_index": n} for n in range(number, due)))
         fed.append(number := due)
 
 
@@ -64,16 +64,16 @@ class Arrivals(threading.Thread):
 
 def main(rate: int = 1_000) -> None:
     """Run the benchmark on a new installation."""
-    with installation() as stack:
-        measure(stack, rate)
+    with running_installation() as installation:
+        measure(installation, rate)
 
 
-def measure(stack: Stack, rate: int) -> None:
+def measure(installation: Installation, rate: int) -> None:
     stop, fed = threading.Event(), list[int]()
-    with stack.client() as client:
+    with installation.client() as client:
         deployment = deploy(client, pipeline(ENTITY, transforms=[script(0)]))
         with reading(deployment.sink) as reader:
-            feeder = threading.Thread(target=feed, args=(stack, rate, stop, fed))
+            feeder = threading.Thread(target=feed, args=(installation, rate, stop, fed))
             arrivals = Arrivals(reader)
             began_at = time.monotonic()
             feeder.start()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.settings import Settings
-from tests.acceptance.stack import Stack, pipeline
+from tests.acceptance.stack import Installation, pipeline
 
 ROUNDS = 3
 DEPLOYS = 5
@@ -30,16 +30,16 @@ def kafka_alone(folder: Path) -> float:
 
 def one_round(folder: Path) -> tuple[float, float, list[float]]:
     """Return the seconds of a first start, of a second start on the same data, and of each deploy."""
-    stack = Stack(folder / "data")
+    installation = Installation(folder / "data")
     started = time.monotonic()
-    stack.start()
+    installation.start()
     first = time.monotonic() - started
-    stack.stop()
+    installation.stop()
     started = time.monotonic()
-    stack.start()
+    installation.start()
     again = time.monotonic() - started
     deploys = []
-    with stack.client() as client:
+    with installation.client() as client:
         for _ in range(DEPLOYS):
             flow = client.post("/api/v1/flow", json=pipeline(transforms=[SCRIPT])).json()
             started = time.monotonic()
@@ -47,7 +47,7 @@ def one_round(folder: Path) -> tuple[float, float, list[float]]:
             deploys.append(time.monotonic() - started)
             assert response.status_code == 200, response.text
             client.delete(f"/api/v1/flow/{flow['id']}")
-    stack.stop()
+    installation.stop()
     return first, again, deploys
 
 

@@ -25,10 +25,10 @@ import httpx
 import redis
 import typer
 
-from benches._installation import installation
+from benches._installation import running_installation
 from headwater.model.value_sets import MAX_PAGE, MAX_VALUES_PER_REQUEST
 from headwater.stores.embedded_valkey import EmbeddedValkey
-from tests.acceptance.stack import Stack, pipeline
+from tests.acceptance.stack import Installation, pipeline
 
 BLOCK = 1 << 18
 ROUNDS = 200
@@ -90,10 +90,10 @@ def continuous_upload(api: Api, path: str, body: Path) -> Iterator[None]:
     process.join()
 
 
-def peak_memory(stack: Stack) -> dict[int, int]:
+def peak_memory(installation: Installation) -> dict[int, int]:
     """Return the peak resident memory of each API process since its start, in bytes."""
     peaks = {}
-    for pid in stack.below("headwater api"):
+    for pid in installation.below("headwater api"):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 peaks[pid] = int(line.split()[1]) << 10
@@ -139,13 +139,13 @@ class Probe:
             )
 
 
-def one_put(stack: Stack, api: Api, store: redis.Redis, path: str, body: Path, count: int) -> None:
+def one_put(installation: Installation, api: Api, store: redis.Redis, path: str, body: Path, count: int) -> None:
     """Measure the big PUT, and then the same PUT again."""
     for name in ("PUT of", "the same PUT again:"):
-        peaks, used = peak_memory(stack), store.info("memory")["used_memory"]
+        peaks, used = peak_memory(installation), store.info("memory")["used_memory"]
         took, response = send(api, "PUT", path, body)
         assert response["count"] == count
-        grew = max(after - peaks[pid] for pid, after in peak_memory(stack).items())
+        grew = max(after - peaks[pid] for pid, after in peak_memory(installation).items())
         per_value = (store.info("memory")["used_memory"] - used) / count
         typer.echo(
             f"{name} {count:,} values: {took:.1f} s, {count / took:,.0f} values/s; API +{grew / 1e6:.0f} MB;"
@@ -194,7 +194,7 @@ def calls(api: Api, path: str) -> None:
         typer.echo(f"{name:24} p50 {statistics.median(took) * 1e3:6.2f} ms  p99 {percentile(took, 0.99):6.2f} ms")
 
 
-def parallel(stack: Stack, api: Api, client: httpx.Client, path: str, folder: Path) -> None:
+def parallel(installation: Installation, api: Api, client: httpx.Client, path: str, folder: Path) -> None:
     """Measure other requests during concurrent uploads, during a continuous upload, and while deploys are waiting."""
     bodies = [folder / f"part-{number}.json" for number in range(3 * UPLOADS + 1)]
     for body in bodies:
@@ -209,28 +209,28 @@ def parallel(stack: Stack, api: Api, client: httpx.Client, path: str, folder: Pa
     with continuous_upload(api, path, bodies[-1]), Probe(client, probed) as probe:
         at_once(api, path, bodies[UPLOADS : 2 * UPLOADS])
     probe.report(f"{UPLOADS} + continuous upload")
-    with waiting_deploys(stack), continuous_upload(api, path, bodies[-1]), Probe(client, probed) as probe:
+    with waiting_deploys(installation), continuous_upload(api, path, bodies[-1]), Probe(client, probed) as probe:
         at_once(api, path, bodies[2 * UPLOADS : 3 * UPLOADS])
     probe.report(f"{UPLOADS} + continuous upload + {WAITING} deploys")
 
 
 @contextmanager
-def waiting_deploys(stack: Stack) -> Iterator[None]:
+def waiting_deploys(installation: Installation) -> Iterator[None]:
     """Keep deploy requests waiting for the block: the controller is paused by SIGSTOP.
 
     A request that times out with 503 is repeated, as a user would repeat it.
     """
-    (controller,) = stack.below("headwater controller")
+    (controller,) = installation.below("headwater controller")
     block_ended = threading.Event()
 
     def deploy(flow_id: str) -> int:
-        with stack.client() as waiting:
+        with installation.client() as waiting:
             while True:
                 status = waiting.post(f"/api/v1/flow/{flow_id}/deploy").status_code
                 if status != 503 or block_ended.is_set():
                     return status
 
-    with stack.client() as client, ThreadPoolExecutor(WAITING) as pool:
+    with installation.client() as client, ThreadPoolExecutor(WAITING) as pool:
         ids = [client.post("/api/v1/flow", json=pipeline()).json()["id"] for _ in range(WAITING)]
         os.kill(controller, signal.SIGSTOP)
         calls = [pool.submit(deploy, flow_id) for flow_id in ids]
@@ -263,16 +263,16 @@ def main(values: int = 10_000_000, flags: str = "") -> None:
         folder = Path(name)
         body = folder / "body.json"
         write_body(body, values)
-        with installation(flags.split()) as stack:
-            api = Api(stack.port, stack.key)
-            with stack.client() as client, redis.Redis.from_url(EmbeddedValkey(stack.data_dir).url) as store:
+        with running_installation(flags.split()) as installation:
+            api = Api(installation.port, installation.key)
+            with installation.client() as client, redis.Redis.from_url(EmbeddedValkey(installation.data_dir).url) as store:
                 flow = client.post("/api/v1/flow", json=pipeline(transforms=[FILTER])).json()
                 uid = flow["pipeline_config"]["transforms"][0]["uid"]
                 path = f"/api/v1/flow/{flow['id']}/transforms/{uid}/filter-values"
-                one_put(stack, api, store, path, body, values)
+                one_put(installation, api, store, path, body, values)
                 reference(body, values)
                 calls(api, path)
-                parallel(stack, api, client, path, folder)
+                parallel(installation, api, client, path, folder)
 
 
 if __name__ == "__main__":

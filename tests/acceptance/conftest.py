@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.acceptance.stack import ExternalServers, Stack, alive, descendants
+from tests.acceptance.stack import ExternalServers, Installation, alive, descendants
 
 
 @contextlib.contextmanager
@@ -24,34 +24,34 @@ def external_servers(wanted: bool, directory: Path) -> Iterator[ExternalServers 
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Stack]:
+def installation(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Installation]:
     directory = tmp_path_factory.mktemp("acceptance")
     with external_servers(request.config.getoption("--external"), directory) as servers:
-        yield from running(Stack(directory / "data", external=servers))
+        yield from running(Installation(directory / "data", external=servers))
 
 
-def running(made: Stack) -> Iterator[Stack]:
+def running(installation: Installation) -> Iterator[Installation]:
     """Start an installation, and stop it afterwards. All of its processes must end."""
-    made.start()
-    assert made.process is not None
-    yield made
-    below = [process.pid for process in descendants(made.process.pid)]
-    assert made.stop() == 0, made.log()
+    installation.start()
+    assert installation.process is not None
+    yield installation
+    below = [process.pid for process in descendants(installation.process.pid)]
+    assert installation.stop() == 0, installation.log()
     assert not [pid for pid in below if alive(pid)]
 
 
 @pytest.fixture
-def own_stack(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Stack]:
+def own_installation(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Installation]:
     """Return an installation that is not started yet, which the test may stop and kill."""
     directory = tmp_path_factory.mktemp("own")
     with external_servers(request.config.getoption("--external"), directory) as servers:
-        made = Stack(directory / "data", external=servers)
-        yield made
-        if made.process is not None and made.process.poll() is None:
-            made.stop()
+        installation = Installation(directory / "data", external=servers)
+        yield installation
+        if installation.process is not None and installation.process.poll() is None:
+            installation.stop()
 
 
 @pytest.fixture(scope="session")
-def client(stack: Stack) -> Iterator[httpx.Client]:
-    with stack.client() as made:
-        yield made
+def client(installation: Installation) -> Iterator[httpx.Client]:
+    with installation.client() as http_client:
+        yield http_client

@@ -104,7 +104,7 @@ class ExternalServers:
 
 
 @dataclass
-class Stack:
+class Installation:
     """An installation in a data directory, which may use external servers."""
 
     data_dir: Path

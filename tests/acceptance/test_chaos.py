@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.stack import Stack
+from tests.acceptance.stack import Installation
 from tests.chaos.copies import StrikePlan, copy
 from tests.chaos.faults import send_signal
 from tests.chaos.proofs import interrupt_set_store
@@ -40,8 +40,8 @@ def test_a_pipeline_from_pubsub_loses_nothing_under_strikes(tmp_path: Path) -> N
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("away_s", [10.0, 60.0])
-def test_pipelines_wait_while_the_set_store_hangs(stack: Stack, away_s: float) -> None:
-    [valkey] = stack.below("valkey-server")
+def test_pipelines_wait_while_the_set_store_hangs(installation: Installation, away_s: float) -> None:
+    [valkey] = installation.below("valkey-server")
 
     def disturb(environment: Environment, report: RunReport) -> None:
         interrupt_set_store(
@@ -54,5 +54,5 @@ def test_pipelines_wait_while_the_set_store_hangs(stack: Stack, away_s: float) -
 
     stream = ("polygon", "erc20_token_transfer" if away_s == 10.0 else "erc721_token_transfer")
     options = RunOptions(1, 0, ["v8", "contains", "filter"], rate=200, poison_every=500, stream=stream)
-    environment = Environment(stack, stack.admin_config(), {}, stack.data_dir / "logs")
+    environment = Environment(installation, installation.admin_config(), {}, installation.data_dir / "logs")
     assert run_in(environment, options, disturb).faults == []

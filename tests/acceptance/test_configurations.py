@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.stack import Stack, deployed, pipeline, reading
+from tests.acceptance.stack import Installation, deployed, pipeline, reading
 
 FLOW = "/api/v1/flow"
 ENTITY = "erc20_token_transfer"
@@ -56,8 +56,8 @@ class TestSaved:
             assert client.delete(f"{FLOW}/{made}").status_code == 200
 
     def test_scripts_are_compiled_and_run_on_an_example(self, client: httpx.Client) -> None:
-        made = client.post(FLOW, json=pipeline(transforms=[marks("a")])).json()
-        path, uid = f"{FLOW}/{made['id']}", made["pipeline_config"]["transforms"][0]["uid"]
+        flow = client.post(FLOW, json=pipeline(transforms=[marks("a")])).json()
+        path, uid = f"{FLOW}/{flow['id']}", flow["pipeline_config"]["transforms"][0]["uid"]
         broken = {"type": "v8", "script": "function process(r) {\n  return r..a\n}"}
         throws = {"type": "v8", "script": "function process(r) { return r.no.such.member }"}
         for answer, pointer in (
@@ -77,9 +77,9 @@ class TestSaved:
         assert client.delete(path).status_code == 200
 
     def test_concurrent_changes_are_all_saved(self, client: httpx.Client) -> None:
-        made = client.post(FLOW, json=pipeline(transforms=[marks(str(i)) for i in range(4)])).json()
-        path = f"{FLOW}/{made['id']}"
-        uids = [t["uid"] for t in made["pipeline_config"]["transforms"]]
+        flow = client.post(FLOW, json=pipeline(transforms=[marks(str(i)) for i in range(4)])).json()
+        path = f"{FLOW}/{flow['id']}"
+        uids = [t["uid"] for t in flow["pipeline_config"]["transforms"]]
 
         def change(number: int) -> int:
             return client.patch(f"{path}/transforms/{uids[number]}", json=marks(f"new {number}")).status_code
@@ -95,45 +95,45 @@ class TestSaved:
 
 class TestDeployed:
     @pytest.mark.slow
-    def test_a_patch_applies_to_records_after_its_response(self, stack: Stack, client: httpx.Client) -> None:
-        with deployed(client, pipeline(transforms=[marks("old")])) as made, reading(made.sink) as reader:
-            stack.feed("base", ENTITY, [transfer(0)])
+    def test_a_patch_applies_to_records_after_its_response(self, installation: Installation, client: httpx.Client) -> None:
+        with deployed(client, pipeline(transforms=[marks("old")])) as deployment, reading(deployment.sink) as reader:
+            installation.feed("base", ENTITY, [transfer(0)])
             assert reader.read(1)[0].json()["mark"] == "old"
-            changed = ok(client.patch(f"{FLOW}/{made.id}/transforms/{made.uid()}", json=marks("new")))
-            assert changed == marks("new") | {"uid": made.uid()}
-            now = ok(client.get(f"{FLOW}/{made.id}/deploy"))
-            assert (now["revision"], now["sinks"]) == (2, made.answer["sinks"])
-            stack.feed("base", ENTITY, [transfer(1)])
+            changed = ok(client.patch(f"{FLOW}/{deployment.id}/transforms/{deployment.uid()}", json=marks("new")))
+            assert changed == marks("new") | {"uid": deployment.uid()}
+            now = ok(client.get(f"{FLOW}/{deployment.id}/deploy"))
+            assert (now["revision"], now["sinks"]) == (2, deployment.answer["sinks"])
+            installation.feed("base", ENTITY, [transfer(1)])
             assert [(r.json()["n"], r.json()["mark"]) for r in reader.read(2)] == [(0, "old"), (1, "new")]
 
     @pytest.mark.slow
-    def test_put_takes_effect_at_the_next_deploy(self, stack: Stack, client: httpx.Client) -> None:
-        with deployed(client, pipeline(transforms=[marks("old")])) as made, reading(made.sink) as reader:
-            ok(client.put(f"{FLOW}/{made.id}", json=pipeline(transforms=[marks("new")])))
-            stack.feed("base", ENTITY, [transfer(0)])
+    def test_put_takes_effect_at_the_next_deploy(self, installation: Installation, client: httpx.Client) -> None:
+        with deployed(client, pipeline(transforms=[marks("old")])) as deployment, reading(deployment.sink) as reader:
+            ok(client.put(f"{FLOW}/{deployment.id}", json=pipeline(transforms=[marks("new")])))
+            installation.feed("base", ENTITY, [transfer(0)])
             assert reader.read(1)[0].json()["mark"] == "old"
-            ok(client.post(f"{FLOW}/{made.id}/deploy"))
-            stack.feed("base", ENTITY, [transfer(1)])
+            ok(client.post(f"{FLOW}/{deployment.id}/deploy"))
+            installation.feed("base", ENTITY, [transfer(1)])
             assert reader.read(2)[1].json()["mark"] == "new"
 
-    def test_replacing_the_list_adds_removes_updates_and_reorders_transforms(self, stack: Stack, client: httpx.Client) -> None:
+    def test_replacing_the_list_adds_removes_updates_and_reorders_transforms(self, installation: Installation, client: httpx.Client) -> None:
         body = pipeline(transforms=[marks("gone"), FILTER | {"set_values": [TOKEN]}, marks("old")])
-        with deployed(client, body) as made, reading(made.sink) as reader:
-            ok(client.post(made.filter_url(1), json={"values": [OTHER]}))
-            removed, kept, script = made.flow["pipeline_config"]["transforms"]
+        with deployed(client, body) as deployment, reading(deployment.sink) as reader:
+            ok(client.post(deployment.filter_url(1), json={"values": [OTHER]}))
+            removed, kept, script = deployment.flow["pipeline_config"]["transforms"]
             added = {"type": "redis_set_filter", "filter_expr": "root = this.n", "set_values": ["1", "3"]}
             sent = [marks("new") | {"uid": script["uid"]}, kept, added]
-            answer = ok(client.put(f"{FLOW}/{made.id}/transforms", json=sent))
+            answer = ok(client.put(f"{FLOW}/{deployment.id}/transforms", json=sent))
             assert [t["uid"] for t in answer[:2]] == [script["uid"], kept["uid"]]
             assert answer[2]["uid"] not in {removed["uid"], kept["uid"], script["uid"]}
-            stack.feed("base", ENTITY, [transfer(0), transfer(1, OTHER), transfer(2), transfer(3), transfer(3, "0xno")])
+            installation.feed("base", ENTITY, [transfer(0), transfer(1, OTHER), transfer(2), transfer(3), transfer(3, "0xno")])
             records = [record.json() for record in reader.read(2)]
             assert [(r["n"], r["token_address"], r["mark"]) for r in records] == [(1, OTHER, "new"), (3, TOKEN, "new")]
-            assert client.get(f"{FLOW}/{made.id}/transforms/{removed['uid']}/filter-values").status_code in (404, 409)
+            assert client.get(f"{FLOW}/{deployment.id}/transforms/{removed['uid']}/filter-values").status_code in (404, 409)
 
 
 class TestValidate:
-    def test_transforms_run_on_the_given_records(self, stack: Stack, client: httpx.Client) -> None:
+    def test_transforms_run_on_the_given_records(self, installation: Installation, client: httpx.Client) -> None:
         dataset = client.post(f"{FLOW}/datasets", json={"name": "tried"}).json()
         client.post(f"{FLOW}/datasets/{dataset['id']}/entries", json={"values": [OTHER]})
         script = """

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.acceptance.hyperliquid_node import FIRST_BLOCK, HyperliquidNode
-from tests.acceptance.stack import HEADWATER, Stack, beside, free_port, until
+from tests.acceptance.stack import HEADWATER, Installation, beside, free_port, until
 from tests.integration.ingest.hyperliquid_server import HyperliquidServer
 
 STREAMS = ("block", "trade", "fill", "order", "misc_event")
@@ -27,9 +27,9 @@ WITHIN_S = 90.0
 class Streams:
     """Reads new committed records of all Hyperliquid streams."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, installation: Installation) -> None:
         settings = {"group.id": "reader", "isolation.level": "read_committed", "enable.auto.commit": False}
-        self._consumer = Consumer(stack.admin_config() | settings | {"log_level": 0})
+        self._consumer = Consumer(installation.admin_config() | settings | {"log_level": 0})
         until(self._assigned, 30, "leaders of all partitions")
         self.found: dict[str, list[tuple[int, bytes, dict[str, Any]]]] = {stream: [] for stream in STREAMS}
 
@@ -80,18 +80,18 @@ class Streams:
 
 
 @pytest.fixture
-def streams(stack: Stack) -> Iterator[Streams]:
-    made = Streams(stack)
-    yield made
-    made.close()
+def streams(installation: Installation) -> Iterator[Streams]:
+    hyperliquid_streams = Streams(installation)
+    yield hyperliquid_streams
+    hyperliquid_streams.close()
 
 
 class Ingest:
     """The ingest process, which tests kill and restart."""
 
-    def __init__(self, stack: Stack, *arguments: str, log: Path) -> None:
-        self._command = [*HEADWATER, "ingest", "hyperliquid", *arguments, "--data-dir", str(stack.data_dir)]
-        self._environment = stack.environment
+    def __init__(self, installation: Installation, *arguments: str, log: Path) -> None:
+        self._command = [*HEADWATER, "ingest", "hyperliquid", *arguments, "--data-dir", str(installation.data_dir)]
+        self._environment = installation.environment
         self._log = log
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -142,14 +142,14 @@ def metrics(port: int) -> dict[str, float]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("kills", "blocks"), [(3, 160), (20, 1200)])
 def test_every_event_is_ingested_once_despite_kills(
-    stack: Stack, streams: Streams, tmp_path: Path, kills: int, blocks: int
+    installation: Installation, streams: Streams, tmp_path: Path, kills: int, blocks: int
 ) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print("seed", seed)
     node = HyperliquidNode(tmp_path / "data", seed)
     port = free_port()
     ingest = Ingest(
-        stack, "--node-data", str(node.root), "--from-start", "--name", f"kills-{seed}", "--metrics-port", str(port),
+        installation, "--node-data", str(node.root), "--from-start", "--name", f"kills-{seed}", "--metrics-port", str(port),
         log=tmp_path / "ingest.log",
     )  # fmt: skip
     node.write(20, 0)
@@ -179,13 +179,13 @@ def test_every_event_is_ingested_once_despite_kills(
 
 
 @pytest.mark.slow
-def test_the_first_start_begins_at_the_end_of_the_files(stack: Stack, streams: Streams, tmp_path: Path) -> None:
+def test_the_first_start_begins_at_the_end_of_the_files(installation: Installation, streams: Streams, tmp_path: Path) -> None:
     node = HyperliquidNode(tmp_path / "data", 1)
     node.write(30, 0)
     node.expected.clear()
     port = free_port()
     ingest = Ingest(
-        stack, "--node-data", str(node.root), "--entity", "order", "--entity", "trade", "--name", "at-the-end",
+        installation, "--node-data", str(node.root), "--entity", "order", "--entity", "trade", "--name", "at-the-end",
         "--metrics-port", str(port), log=tmp_path / "ingest.log",
     )  # fmt: skip
     with ingest.running():
@@ -205,13 +205,13 @@ def test_the_first_start_begins_at_the_end_of_the_files(stack: Stack, streams: S
 
 
 @pytest.mark.slow
-def test_trades_of_the_websocket_are_ingested_despite_kills(stack: Stack, streams: Streams, tmp_path: Path) -> None:
+def test_trades_of_the_websocket_are_ingested_despite_kills(installation: Installation, streams: Streams, tmp_path: Path) -> None:
     def trade(number: int) -> dict[str, Any]:
         return {"coin": "BTC", "side": "A", "px": "1.50", "sz": "2.0", "hash": "0x1", "tid": 7000 + number,
                 "time": 1_777_582_000_000 + number // 3, "users": ["0xa", "0xb"]}  # fmt: skip
 
     with HyperliquidServer(snapshot=100).running() as server:
-        ingest = Ingest(stack, "--ws", server.url, "--coin", "BTC", "--name", "socket", log=tmp_path / "ingest.log")
+        ingest = Ingest(installation, "--ws", server.url, "--coin", "BTC", "--name", "socket", log=tmp_path / "ingest.log")
         with ingest.running():
             until(lambda: bool(any("BTC" in coins for coins in list(server.subscribed.values()))), 30, "a subscription")
             for number in range(120):
@@ -229,7 +229,7 @@ def test_trades_of_the_websocket_are_ingested_despite_kills(stack: Stack, stream
 
 
 @pytest.mark.slow
-def test_compressed_archives_with_missing_blocks(stack: Stack, streams: Streams, tmp_path: Path) -> None:
+def test_compressed_archives_with_missing_blocks(installation: Installation, streams: Streams, tmp_path: Path) -> None:
     """Compress each file of the node, and remove one block of fills."""
     node = HyperliquidNode(tmp_path / "data", 2)
     node.write(90, 0)
@@ -247,7 +247,7 @@ def test_compressed_archives_with_missing_blocks(stack: Stack, streams: Streams,
     }
     port, log = free_port(), tmp_path / "ingest.log"
     ingest = Ingest(
-        stack, "--node-data", str(node.root), "--from-start", "--name", "archives", "--metrics-port", str(port), log=log
+        installation, "--node-data", str(node.root), "--from-start", "--name", "archives", "--metrics-port", str(port), log=log
     )
     with ingest.running():
         streams.read(sum(map(len, wanted.values())))
@@ -257,8 +257,8 @@ def test_compressed_archives_with_missing_blocks(stack: Stack, streams: Streams,
     assert f"blocks {missing} to {missing} are missing" in log.read_text()
 
 
-def test_invalid_combinations_of_flags(stack: Stack) -> None:
-    done = stack.run("ingest", "hyperliquid", "--ws", "https://secret")
+def test_invalid_combinations_of_flags(installation: Installation) -> None:
+    done = installation.run("ingest", "hyperliquid", "--ws", "https://secret")
     assert done.returncode == 2
     assert "must be a URL that begins with ws://" in done.stderr
     assert "secret" not in done.stderr

@@ -19,7 +19,7 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.model.worker_spec import KafkaAccess
 from tests.acceptance.conftest import running
-from tests.acceptance.stack import Stack, client_config, deployed, pipeline, until
+from tests.acceptance.stack import Installation, client_config, deployed, pipeline, until
 from tests.support.secured_kafka import PROTOCOLS, SecuredKafka
 
 CHAIN, ENTITY = "base", "erc20_token_transfer"
@@ -106,29 +106,29 @@ def login_error(kafka: SecuredKafka, sink: dict[str, Any]) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("listener", PROTOCOLS)
-def test_an_installation_on_each_listener(secured_kafka: SecuredKafka, own_stack: Stack, tmp_path: Path, listener: str) -> None:
+def test_an_installation_on_each_listener(secured_kafka: SecuredKafka, own_installation: Installation, tmp_path: Path, listener: str) -> None:
     """Deploy a pipeline, feed records, read them also by the program in the response, and rotate the credentials."""
     make_topic(secured_kafka, TOPIC)
     records = tmp_path / "records.jsonl"
     records.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
-    own_stack.variables = variables(secured_kafka, listener)
-    own_stack.start()
-    with own_stack.client() as client, deployed(client, pipeline()) as made:
-        with own_stack.replay(CHAIN, ENTITY, records) as feeding:
+    own_installation.variables = variables(secured_kafka, listener)
+    own_installation.start()
+    with own_installation.client() as client, deployed(client, pipeline()) as deployment:
+        with own_installation.replay(CHAIN, ENTITY, records) as feeding:
             assert feeding.wait(WITHIN_S) == 0
-        with reading(secured_kafka, made.sink) as consumer:
+        with reading(secured_kafka, deployment.sink) as consumer:
             assert records_of(consumer, len(RECORDS)) == RECORDS
-        assert made.sink["sasl_mechanism"] == ("SCRAM-SHA-256" if listener == "scram256" else "SCRAM-SHA-512")
-        run_program(secured_kafka, made.sink, tmp_path)
-        assert not [line for line in own_stack.log().splitlines() if "Traceback" in line]
-        rotate(secured_kafka, client, made.id, made.sink)
-    assert own_stack.stop() == 0
+        assert deployment.sink["sasl_mechanism"] == ("SCRAM-SHA-256" if listener == "scram256" else "SCRAM-SHA-512")
+        run_program(secured_kafka, deployment.sink, tmp_path)
+        assert not [line for line in own_installation.log().splitlines() if "Traceback" in line]
+        rotate(secured_kafka, client, deployment.id, deployment.sink)
+    assert own_installation.stop() == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("listener", ["plain", "oauth", "mtls", "open"])
 def test_an_installation_with_the_operators_users(
-    secured_kafka: SecuredKafka, own_stack: Stack, tmp_path: Path, listener: str
+    secured_kafka: SecuredKafka, own_installation: Installation, tmp_path: Path, listener: str
 ) -> None:
     """Workers use Headwater's own credentials, and readers get the operator's credentials if there are any."""
     make_topic(secured_kafka, TOPIC)
@@ -140,23 +140,23 @@ def test_an_installation_with_the_operators_users(
         "HEADWATER_KAFKA_READER_USERNAME": access.username,
         "HEADWATER_KAFKA_READER_PASSWORD": access.password,
     }
-    own_stack.variables = admin_variables(access) | given
-    own_stack.start()
-    with own_stack.client() as client, deployed(client, pipeline(delivery="exactly_once")) as made:
-        told = [made.sink[name] for name in ("security_protocol", "sasl_mechanism", "username", "password")]
+    own_installation.variables = admin_variables(access) | given
+    own_installation.start()
+    with own_installation.client() as client, deployed(client, pipeline(delivery="exactly_once")) as deployment:
+        told = [deployment.sink[name] for name in ("security_protocol", "sasl_mechanism", "username", "password")]
         mechanism = access.sasl_mechanism if access.uses_sasl else None
         assert told == [access.security_protocol, mechanism, access.username or None, access.password or None]
-        with own_stack.replay(CHAIN, ENTITY, records) as feeding:
+        with own_installation.replay(CHAIN, ENTITY, records) as feeding:
             assert feeding.wait(WITHIN_S) == 0
-        settings = consumer_settings(access, ClientErrors(access), made.sink["consumer_group"])
+        settings = consumer_settings(access, ClientErrors(access), deployment.sink["consumer_group"])
         with contextlib.closing(Consumer(settings | {"auto.offset.reset": "earliest"})) as consumer:
-            consumer.subscribe([made.sink["topic"]])
+            consumer.subscribe([deployment.sink["topic"]])
             assert records_of(consumer, len(RECORDS)) == RECORDS
         if listener in {"plain", "open"}:
-            run_program(secured_kafka, made.sink, tmp_path)
-        assert client.post(f"/api/v1/flow/{made.id}/deploy/credentials").status_code == 409
-        assert not [line for line in own_stack.log().splitlines() if "Traceback" in line]
-    assert own_stack.stop() == 0
+            run_program(secured_kafka, deployment.sink, tmp_path)
+        assert client.post(f"/api/v1/flow/{deployment.id}/deploy/credentials").status_code == 409
+        assert not [line for line in own_installation.log().splitlines() if "Traceback" in line]
+    assert own_installation.stop() == 0
 
 
 def run_program(kafka: SecuredKafka, sink: dict[str, Any], folder: Path) -> None:
@@ -188,7 +188,7 @@ def rotate(kafka: SecuredKafka, client: httpx.Client, flow_id: str, old: dict[st
 
 
 @pytest.fixture(scope="module")
-def bound(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def bound(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """Run an installation with an embedded Kafka, whose streams are bound to the listeners of another cluster."""
     folder = tmp_path_factory.mktemp("bound")
     bindings = {}
@@ -200,23 +200,23 @@ def bound(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory)
             kafka["oauth_client_secret_file"] = "client-secret"
         bindings[f"{chain}.{entity}"] = {"kafka": kafka}
     (folder / "streams.json").write_text(json.dumps(bindings))
-    yield from running(Stack(folder / "data", flags=("--stream-bindings", str(folder / "streams.json"))))
+    yield from running(Installation(folder / "data", flags=("--stream-bindings", str(folder / "streams.json"))))
 
 
 @pytest.mark.parametrize("listener", PROTOCOLS)
-def test_a_stream_of_another_cluster(secured_kafka: SecuredKafka, bound: Stack, listener: str) -> None:
+def test_a_stream_of_another_cluster(secured_kafka: SecuredKafka, bound: Installation, listener: str) -> None:
     chain, entity = STREAMS[listener]
     access = secured_kafka.access(listener)
-    with bound.client() as client, deployed(client, pipeline(entity, chain)) as made:
+    with bound.client() as client, deployed(client, pipeline(entity, chain)) as deployment:
         producer = Producer(producer_settings(access, ClientErrors(access), 1))
         for record in RECORDS:
             producer.produce(f"bound-{listener}", json.dumps(record).encode())
         assert producer.flush(WITHIN_S) == 0
-        with reading(secured_kafka, made.sink) as consumer:
+        with reading(secured_kafka, deployment.sink) as consumer:
             assert records_of(consumer, len(RECORDS)) == RECORDS
 
 
-def test_inconsistent_settings_are_rejected_at_start(bound: Stack) -> None:
+def test_inconsistent_settings_are_rejected_at_start(bound: Installation) -> None:
     """The error says which setting is missing, or which one is not allowed."""
     place = {"HEADWATER_KAFKA_BOOTSTRAP_SERVERS": "kafka.example:9092", "HEADWATER_REDIS_URL": "redis://127.0.0.1:1"}
     oauth = place | {"HEADWATER_KAFKA_SASL_MECHANISM": "OAUTHBEARER"}
@@ -229,6 +229,6 @@ def test_inconsistent_settings_are_rejected_at_start(bound: Stack) -> None:
         "GSSAPI (Kerberos) is not supported": place | {"HEADWATER_KAFKA_SASL_MECHANISM": "GSSAPI"},
     }
     for sentence, settings in cases.items():
-        refused = Stack(bound.data_dir.with_name("refused"), variables=settings).run("controller")
+        refused = Installation(bound.data_dir.with_name("refused"), variables=settings).run("controller")
         assert refused.returncode == 2
         assert sentence in refused.stderr

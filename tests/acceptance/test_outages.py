@@ -11,22 +11,22 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.acceptance.conftest import external_parts
-from tests.acceptance.stack import Deployed, Stack, alive, deployed, pipeline
+from tests.acceptance.conftest import external_servers
+from tests.acceptance.stack import Deployed, Installation, alive, deployed, pipeline
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": ["0xab"]}
 PARTS = {"kafka": b"kafka.Kafka", "valkey": b"valkey-server"}
 ANSWERS_WITHIN_S = 75
 
 
-def processes_of(stack: Stack, part: str) -> list[int]:
+def processes_of(installation: Installation, part: str) -> list[int]:
     """Return the processes of a server of this test's installation."""
     found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
             pid = int(entry.name)
             command = (entry / "cmdline").read_bytes()
-            if PARTS[part] in command and stack.external is not None and _belongs(pid, stack.external.pid):
+            if PARTS[part] in command and installation.external is not None and _belongs(pid, installation.external.pid):
                 found.append(pid)
     return found
 
@@ -50,8 +50,8 @@ def hanging(pids: list[int]) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
-def calls(made: Deployed) -> list[tuple[str, str, object]]:
-    of = f"/api/v1/flow/{made.id}"
+def calls(deployment: Deployed) -> list[tuple[str, str, object]]:
+    of = f"/api/v1/flow/{deployment.id}"
     return [
         ("GET", "/api/v1/flow", None),
         ("GET", of, None),
@@ -63,8 +63,8 @@ def calls(made: Deployed) -> list[tuple[str, str, object]]:
         ("GET", f"{of}/deploy/logs", None),
         ("POST", f"{of}/deploy/credentials", None),
         ("PUT", f"{of}/transforms", [FILTER]),
-        ("GET", f"{made.filter_url()}/count", None),
-        ("POST", made.filter_url(), {"values": ["0xcd"]}),
+        ("GET", f"{deployment.filter_url()}/count", None),
+        ("POST", deployment.filter_url(), {"values": ["0xcd"]}),
         ("POST", "/api/v1/flow/datasets", {"name": "watched"}),
         ("POST", "/api/v1/developer/prices/stats", [{"token_address": "0xab", "chain": "base"}]),
         ("GET", "/readyz", None),
@@ -76,7 +76,7 @@ def calls(made: Deployed) -> list[tuple[str, str, object]]:
 def test_responses_do_not_reveal_internal_addresses(
     part: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with external_parts(True, tmp_path_factory.mktemp("parts")) as parts:
+    with external_servers(True, tmp_path_factory.mktemp("parts")) as parts:
         assert parts is not None
         secret = re.compile(
             "|".join(
@@ -85,31 +85,31 @@ def test_responses_do_not_reveal_internal_addresses(
                 for word in re.findall(r"[\w.-]+:\d{4,5}|(?<=:)[\w-]{8,}(?=@)|/tmp/[\w/.-]+|headwater-admin", value)
             )
         )
-        stack = Stack(tmp_path / "data", external=parts, flags=("--deploy-timeout-s", "25"))
-        stack.start()
+        installation = Installation(tmp_path / "data", external=parts, flags=("--deploy-timeout-s", "25"))
+        installation.start()
         try:
-            with stack.client() as client, deployed(client, pipeline(transforms=[FILTER])) as made:
-                pids = processes_of(stack, part)
+            with installation.client() as client, deployed(client, pipeline(transforms=[FILTER])) as deployment:
+                pids = processes_of(installation, part)
                 assert pids, f"no process of {part}"
                 with hanging(pids), ThreadPoolExecutor(20) as pool:
-                    asked = [pool.submit(ask, stack, *call) for call in calls(made)]
+                    asked = [pool.submit(ask, installation, *call) for call in calls(deployment)]
                     answers = [future.result(ANSWERS_WITHIN_S) for future in asked]
                 assert {status for status, _ in answers} & {503}
                 for status, text in answers:
                     assert status != 500, text
                     if part != "kafka" or status >= 400:
-                        assert not secret.search(without_endpoint(text, made)), text
+                        assert not secret.search(without_endpoint(text, deployment)), text
                     assert str(tmp_path) not in text
         finally:
-            stack.stop()
+            installation.stop()
 
 
-def without_endpoint(text: str, made: Deployed) -> str:
+def without_endpoint(text: str, deployment: Deployed) -> str:
     """Remove Kafka's public endpoint from a text, since responses may contain it."""
-    return text.replace(made.sink["bootstrap_servers"], "")
+    return text.replace(deployment.sink["bootstrap_servers"], "")
 
 
-def ask(stack: Stack, method: str, path: str, body: object) -> tuple[int, str]:
-    with stack.client() as client:
+def ask(installation: Installation, method: str, path: str, body: object) -> tuple[int, str]:
+    with installation.client() as client:
         answer: httpx.Response = client.request(method, path, json=body)
         return answer.status_code, answer.text

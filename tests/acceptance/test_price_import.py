@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from tests.acceptance.stack import Stack, until
+from tests.acceptance.stack import Installation, until
 
 STATS = "/api/v1/developer/prices/stats"
 HOUR = 3600
@@ -57,10 +57,10 @@ def written(folder: Path, form: str, token: str) -> Path:
         ("parquet", 0x9A),
     ],
 )
-def test_an_imported_history_is_readable_immediately(stack: Stack, client: httpx.Client, tmp_path: Path, form: str, number: int) -> None:
+def test_an_imported_history_is_readable_immediately(installation: Installation, client: httpx.Client, tmp_path: Path, form: str, number: int) -> None:
     token, file = address(number), written(tmp_path, form, address(number))
     for _ in range(2):  # a second import changes nothing
-        done = stack.run("prices", "import", str(file))
+        done = installation.run("prices", "import", str(file))
         assert (done.returncode, done.stdout) == (0, "3 ticks written\n"), done.stderr
     body = [{"token_address": token, "chain": "base"}]
     names = ("latest_price", "low_24h", "high_24h", "low_1h", "high_1h", "percent_change_24h", "percent_change_1h")
@@ -72,10 +72,10 @@ def test_an_imported_history_is_readable_immediately(stack: Stack, client: httpx
     until(lambda: figures() == [110, 100, 120, 110, 120, None, pytest.approx(10.0)], what="the history")
 
 
-def test_the_error_names_an_invalid_tick(stack: Stack, tmp_path: Path) -> None:
+def test_the_error_names_an_invalid_tick(installation: Installation, tmp_path: Path) -> None:
     good = json.dumps(ticks(address(0xBAD))[0])
     (tmp_path / "ticks.jsonl").write_text(f'{good}\n{{"chain": "base"}}\nno json\n')
-    done = stack.run("prices", "import", str(tmp_path / "ticks.jsonl"))
+    done = installation.run("prices", "import", str(tmp_path / "ticks.jsonl"))
     assert done.returncode == 1
     assert "1 ticks written" in done.stdout
     assert "record 2 is not a valid tick: token_address" in done.stdout
@@ -83,7 +83,7 @@ def test_the_error_names_an_invalid_tick(stack: Stack, tmp_path: Path) -> None:
     assert "2 records were rejected" in done.stdout
 
 
-def test_a_missing_file(stack: Stack, tmp_path: Path) -> None:
-    done = stack.run("prices", "import", str(tmp_path / "nowhere.csv"))
+def test_a_missing_file(installation: Installation, tmp_path: Path) -> None:
+    done = installation.run("prices", "import", str(tmp_path / "nowhere.csv"))
     assert done.returncode == 2
     assert "nowhere.csv" in done.stderr

@@ -18,7 +18,7 @@ import pytest
 
 from tests.acceptance.recorded import read_logs
 from tests.acceptance.recorded_prices import BLOCK, orca_swaps
-from tests.acceptance.stack import Stack, reading, until
+from tests.acceptance.stack import Installation, reading, until
 
 FOLDER = Path(os.environ.get("HEADWATER_TEST_DATA") or "nowhere")
 RECORDED = pytest.mark.skipif(not FOLDER.exists(), reason="HEADWATER_TEST_DATA names no folder")
@@ -117,7 +117,7 @@ def v3_quoted() -> Case:
 
 
 def v3_decoded() -> Case:
-    made = v3_quoted()
+    case = v3_quoted()
     records = [
         {
             **record,
@@ -130,9 +130,9 @@ def v3_decoded() -> Case:
                 )
             ),
         }
-        for record in made.records
+        for record in case.records
     ]
-    return Case("uniswap-v3", "base", "decoded_log", records, made.expected, made.tokens, made.files, token=TOKEN)
+    return Case("uniswap-v3", "base", "decoded_log", records, case.expected, case.tokens, case.files, token=TOKEN)
 
 
 def v3_recorded() -> Case:
@@ -308,20 +308,20 @@ def hyperliquid_recorded() -> Case:
     return hyperliquid(trades())
 
 
-def enable(stack: Stack, client: httpx.Client, case: Case, folder: Path) -> dict[str, Any]:
+def enable(installation: Installation, client: httpx.Client, case: Case, folder: Path) -> dict[str, Any]:
     """Create the configuration of the recipe, without deploying it."""
     if case.tokens:
         (folder / "list.json").write_text(json.dumps({"name": "test", "tokens": case.tokens}))
-        imported = stack.run("tokens", "import", str(folder / "list.json"))
+        imported = installation.run("tokens", "import", str(folder / "list.json"))
         assert imported.returncode == 0, imported.stderr
-    options = ["--chain", case.chain, "--entity", case.entity, "--no-deploy", "--url", stack.url]
+    options = ["--chain", case.chain, "--entity", case.entity, "--no-deploy", "--url", installation.url]
     for option, text in case.files.items():
         (folder / option[2:]).write_text(text)
         options += [option, str(folder / option[2:])]
-    made = stack.run("prices", "enable", case.recipe, *options)
-    assert made.returncode == 0, made.stderr
-    assert case.recipe == "hyperliquid" or "USDC (" in made.stdout, made.stdout
-    flow: dict[str, Any] = client.get(f"/api/v1/flow/{made.stdout.split()[-1].rstrip('.')}").json()
+    result = installation.run("prices", "enable", case.recipe, *options)
+    assert result.returncode == 0, result.stderr
+    assert case.recipe == "hyperliquid" or "USDC (" in result.stdout, result.stdout
+    flow: dict[str, Any] = client.get(f"/api/v1/flow/{result.stdout.split()[-1].rstrip('.')}").json()
     return flow
 
 
@@ -338,10 +338,10 @@ CASES = [
 
 @pytest.mark.parametrize("make", CASES)
 def test_every_trade_becomes_its_price(
-    stack: Stack, client: httpx.Client, tmp_path: Path, make: Callable[[], Case]
+    installation: Installation, client: httpx.Client, tmp_path: Path, make: Callable[[], Case]
 ) -> None:
     case = make()
-    flow = enable(stack, client, case, tmp_path)
+    flow = enable(installation, client, case, tmp_path)
     path = f"/api/v1/flow/{flow['id']}"
     flow["pipeline_config"]["sinks"].append({"type": "kafka", "name": "seen"})  # the result is an ordinary configuration
     assert client.put(path, json=flow).status_code == 200
@@ -349,7 +349,7 @@ def test_every_trade_becomes_its_price(
     now = time.time()
     times = {"block_timestamp": now, "time": int(now * 1000)}
     with reading(sinks[1]) as reader:
-        stack.feed(case.chain, case.entity, [record | times for record in case.records])
+        installation.feed(case.chain, case.entity, [record | times for record in case.records])
         ticks = [read.json() for read in reader.read(len(case.expected))]
     assert len({case.key(tick) for tick in ticks}) == len(case.expected)
     for tick in ticks:
@@ -381,11 +381,11 @@ def check_quoted(client: httpx.Client, ticks: Sequence[dict[str, Any]], case: Ca
 
 
 class TestEnabling:
-    def test_enabling_again_updates_the_configuration(self, stack: Stack, client: httpx.Client, tmp_path: Path) -> None:
+    def test_enabling_again_updates_the_configuration(self, installation: Installation, client: httpx.Client, tmp_path: Path) -> None:
         case = v3_generated()
-        first = enable(stack, client, case, tmp_path)
+        first = enable(installation, client, case, tmp_path)
         case.files = pool_file((POOL, USDC, WETH), (WETH, USDC, WETH))
-        second = enable(stack, client, case, tmp_path)
+        second = enable(installation, client, case, tmp_path)
         assert (second["id"], second["revision"]) == (first["id"], first["revision"] + 1)
         assert second["description"].startswith("2 pools against a stablecoin")
         client.delete(f"/api/v1/flow/{first['id']}")
@@ -400,7 +400,7 @@ class TestEnabling:
             (["hyperliquid"], "--markets"),
         ],
     )
-    def test_the_error_names_the_missing_files(self, stack: Stack, arguments: list[str], word: str) -> None:
-        refused = stack.run("prices", "enable", *arguments, "--url", stack.url)
+    def test_the_error_names_the_missing_files(self, installation: Installation, arguments: list[str], word: str) -> None:
+        refused = installation.run("prices", "enable", *arguments, "--url", installation.url)
         assert refused.returncode == 2
         assert word in refused.stderr

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.acceptance.recorded_prices import BLOCK, Trade, orca_day, uniswap_day
-from tests.acceptance.stack import Stack, deployed, pipeline, until
+from tests.acceptance.stack import Installation, deployed, pipeline, until
 from tests.support.prices import DAY, HOUR, BruteForceStats, brute_force
 
 FOLDER = Path(os.environ.get("HEADWATER_TEST_DATA") or "nowhere")
@@ -112,35 +112,35 @@ class Moments:
                 assert figures(item) in possible(trades, began, ended), token
 
 
-def feed(stack: Stack, client: httpx.Client, records: Sequence[dict[str, Any]]) -> None:
+def feed(installation: Installation, client: httpx.Client, records: Sequence[dict[str, Any]]) -> None:
     """Feed all trades, and wait until the last ones are readable."""
     for first in range(0, len(records), 20_000):
-        stack.feed("base", "log", records[first : first + 20_000])
+        installation.feed("base", "log", records[first : first + 20_000])
     ends = [f"0x{random.getrandbits(160):040x}" for _ in range(1000)]
     now = int(time.time() * 1000)
-    stack.feed("base", "log", [record(end, (now, number, 1.0)) for number, end in enumerate(ends)])
+    installation.feed("base", "log", [record(end, (now, number, 1.0)) for number, end in enumerate(ends)])
     for first in range(0, len(ends), 200):
         body = [{"token_address": end, "chain": "base"} for end in ends[first : first + 200]]
         until(lambda b=body: len(client.post(STATS, json=b).json()["items"]) == len(b), 600, "all ticks folded")  # type: ignore[misc]  # a default binds the loop's variable
 
 
 @pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.slow)])
-def test_statistics_of_recorded_trades_at_random_times(stack: Stack, client: httpx.Client, count: int) -> None:
+def test_statistics_of_recorded_trades_at_random_times(installation: Installation, client: httpx.Client, count: int) -> None:
     moments = Moments(count, seed=count)
     with deployed(client, PRICES):
-        feed(stack, client, moments.records)
+        feed(installation, client, moments.records)
         moments.check(client)
     assert len(moments.trades) == count
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.slow)])
-def test_a_killed_worker_loses_nothing(stack: Stack, client: httpx.Client, kills: int) -> None:
+def test_a_killed_worker_loses_nothing(installation: Installation, client: httpx.Client, kills: int) -> None:
     """Ticks are fed while the worker is killed repeatedly."""
     moments, fed, killed = Moments(10, seed=kills), threading.Event(), set[int]()
 
     def kill_now_and_then() -> None:
         while not fed.wait(1.5):
-            for pid in stack.below("prices worker"):
+            for pid in installation.below("prices worker"):
                 os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
 
@@ -149,10 +149,10 @@ def test_a_killed_worker_loses_nothing(stack: Stack, client: httpx.Client, kills
         killer = threading.Thread(target=kill_now_and_then)
         killer.start()
         for first in range(0, len(moments.records), size):
-            stack.feed("base", "log", moments.records[first : first + size])
+            installation.feed("base", "log", moments.records[first : first + size])
             time.sleep(0.05)
         fed.set()
         killer.join()
-        feed(stack, client, [])
+        feed(installation, client, [])
         moments.check(client)
     assert len(killed) > 1

@@ -17,7 +17,7 @@ import pytest
 from headwater.brokers.base import AccessRule, DeploymentResources, User
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from tests.acceptance.conftest import running
-from tests.acceptance.stack import Deployed, ReadRecord, Stack, beside, deploy, deployed, kill, pipeline, reading, until
+from tests.acceptance.stack import Deployed, ReadRecord, Installation, beside, deploy, deployed, kill, pipeline, reading, until
 from tests.acceptance.test_rounds import send
 from tests.support.kafka import KafkaServer
 
@@ -32,8 +32,8 @@ FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.kind", "set_va
 OWN_SUBSCRIPTION = "mine"
 
 
-def subscription(made: Deployed) -> str:
-    return f"wrk-{made.sink['username'].removeprefix('dep-')}.1"
+def subscription(deployment: Deployed) -> str:
+    return f"wrk-{deployment.sink['username'].removeprefix('dep-')}.1"
 
 
 class Bench:
@@ -97,37 +97,37 @@ def bench(pubsub: "PubSubServer", kafka: KafkaServer, tmp_path_factory: pytest.T
 
 
 @pytest.fixture(scope="module")
-def own(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def own(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     data_dir = tmp_path_factory.mktemp("pubsub") / "data"
-    yield from running(Stack(data_dir, flags=("--stream-bindings", str(bench.bindings))))
+    yield from running(Installation(data_dir, flags=("--stream-bindings", str(bench.bindings))))
 
 
 @pytest.fixture(scope="module")
-def http(own: Stack) -> Iterator[httpx.Client]:
-    with own.client() as made:
-        yield made
+def http(own: Installation) -> Iterator[httpx.Client]:
+    with own.client() as http_client:
+        yield http_client
 
 
 @pytest.fixture(scope="module", autouse=True)
-def killed(bench: Bench, own: Stack, http: httpx.Client) -> Iterator[Deployed]:
+def killed(bench: Bench, own: Installation, http: httpx.Client) -> Iterator[Deployed]:
     """A pipeline whose workers were killed while they held messages. Other tests run until the leases end."""
-    with deployed(http, pipeline("erc721_token_transfer", transforms=[FILTER], parallelism=2)) as made:
+    with deployed(http, pipeline("erc721_token_transfer", transforms=[FILTER], parallelism=2)) as deployment:
         bench.publish(0, 120, topic=bench.kills_topic)
-        with reading(made.sink) as reader:
+        with reading(deployment.sink) as reader:
             reader.read(30)
-        kill(own.workers_of(made))
+        kill(own.workers_of(deployment))
         bench.publish(120, 160, topic=bench.kills_topic)
-        yield made
+        yield deployment
 
 
 def numbers(records: list[ReadRecord]) -> list[int]:
     return [record.json()["n"] for record in records]
 
 
-def counts(http: httpx.Client, made: Deployed) -> tuple[float, ...]:
+def counts(http: httpx.Client, deployment: Deployed) -> tuple[float, ...]:
     """Return the numbers of received and sent messages."""
     names = "messages_received,messages_sent"
-    answer = http.get(f"{FLOW}/{made.id}/deploy/metrics", params={"metrics": names})
+    answer = http.get(f"{FLOW}/{deployment.id}/deploy/metrics", params={"metrics": names})
     return tuple(sum(point["value"] for point in series["points"]) for series in answer.json()["metrics"])
 
 
@@ -169,7 +169,7 @@ def test_a_pipeline_reads_pubsub_and_its_subscription_is_deleted_with_it(bench: 
 
 @pytest.mark.slow
 def test_a_redeploy_neither_loses_nor_repeats_records(bench: Bench, http: httpx.Client) -> None:
-    with deployed(http, pipeline("log", transforms=[FILTER])) as made, reading(made.sink) as reader:
+    with deployed(http, pipeline("log", transforms=[FILTER])) as deployment, reading(deployment.sink) as reader:
         count = 0
 
         def feed(stop: threading.Event) -> None:
@@ -179,35 +179,35 @@ def test_a_redeploy_neither_loses_nor_repeats_records(bench: Bench, http: httpx.
                 count += 10
 
         with beside(feed):
-            changed = http.put(f"{FLOW}/{made.id}", json=pipeline("log", transforms=[]))
+            changed = http.put(f"{FLOW}/{deployment.id}", json=pipeline("log", transforms=[]))
             assert changed.status_code == 200, changed.text
-            assert http.post(f"{FLOW}/{made.id}/deploy").status_code == 200
+            assert http.post(f"{FLOW}/{deployment.id}/deploy").status_code == 200
             last = count
             until(lambda: count > last, what="records after the redeploy")
         good = set(range(0, count, 2))
         until(lambda: bool(reader.poll()) and good <= set(numbers(reader.records)), what="all records")
         assert len(reader.records) == len(reader.sources)
         assert any(n % 2 for n in numbers(reader.records))
-        assert {subscription(made)} <= bench.server.subscriptions()
+        assert {subscription(deployment)} <= bench.server.subscriptions()
         check_order(reader.records)
 
 
 @pytest.mark.slow
 def test_no_subscription_is_left_if_the_controller_is_killed_in_a_teardown(
-    bench: Bench, own: Stack, http: httpx.Client
+    bench: Bench, own: Installation, http: httpx.Client
 ) -> None:
-    made = deploy(http, pipeline("log"))
+    deployment = deploy(http, pipeline("log"))
     with beside(lambda _: kill_soon(own)):
-        while http.post(f"{FLOW}/{made.id}/teardown").status_code != 200:
+        while http.post(f"{FLOW}/{deployment.id}/teardown").status_code != 200:
             time.sleep(0.2)
-    until(lambda: subscription(made) not in bench.server.subscriptions(), what="the end of the subscription")
-    assert http.delete(f"{FLOW}/{made.id}").status_code == 200
+    until(lambda: subscription(deployment) not in bench.server.subscriptions(), what="the end of the subscription")
+    assert http.delete(f"{FLOW}/{deployment.id}").status_code == 200
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_repeated_deploys_and_teardowns_leave_nothing_although_the_controller_is_killed(
-    bench: Bench, own: Stack, http: httpx.Client, killed: Deployed
+    bench: Bench, own: Installation, http: httpx.Client, killed: Deployed
 ) -> None:
     rng = random.Random(7)
 
@@ -217,8 +217,8 @@ def test_repeated_deploys_and_teardowns_leave_nothing_although_the_controller_is
                 kill(own.below("headwater controller"))
 
     def one_round(number: int) -> None:
-        made = http.post(FLOW, json=pipeline("log", name=f"round {number}")).json()
-        path = f"{FLOW}/{made['id']}"
+        flow = http.post(FLOW, json=pipeline("log", name=f"round {number}")).json()
+        path = f"{FLOW}/{flow['id']}"
         assert send(http, "POST", f"{path}/deploy").status_code == 200
         assert send(http, "POST", f"{path}/teardown").status_code == 200
         assert send(http, "DELETE", path).status_code == 200
@@ -229,9 +229,9 @@ def test_repeated_deploys_and_teardowns_leave_nothing_although_the_controller_is
     until(lambda: bench.server.subscriptions() == kept, 90, "the end of all subscriptions")
 
 
-def kill_soon(stack: Stack) -> None:
+def kill_soon(installation: Installation) -> None:
     time.sleep(0.1)
-    kill(stack.below("headwater controller"))
+    kill(installation.below("headwater controller"))
 
 
 def test_a_missing_topic_is_reported_immediately(http: httpx.Client) -> None:
@@ -253,7 +253,7 @@ def test_exactly_once_is_refused(http: httpx.Client) -> None:
 @pytest.mark.slow
 def test_a_user_managed_subscription_has_one_reader_and_is_kept(bench: Bench, http: httpx.Client) -> None:
     bench.publish(0, 10, topic=bench.own_topic)  # published before the deployment, and retained by the subscription
-    with deployed(http, pipeline("log", "polygon")) as made, reading(made.sink) as reader:
+    with deployed(http, pipeline("log", "polygon")) as deployment, reading(deployment.sink) as reader:
         assert sorted(numbers(reader.read(10))) == list(range(10))
         other = http.post(FLOW, json=pipeline("log", "polygon")).json()
         refused = http.post(f"{FLOW}/{other['id']}/deploy")
@@ -267,7 +267,7 @@ def test_a_user_managed_subscription_has_one_reader_and_is_kept(bench: Bench, ht
     assert bad.json()["errors"][0]["pointer"] == "/pipeline_config/source/start_at"
 
 
-def test_replay_names_the_topic_to_feed(own: Stack, tmp_path: Path) -> None:
+def test_replay_names_the_topic_to_feed(own: Installation, tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").write_text("{}\n")
     done = own.run("replay", "--chain", "base", "--entity", "log", str(tmp_path / "records.jsonl"), *own.flags)
     assert done.returncode == 2
@@ -276,18 +276,18 @@ def test_replay_names_the_topic_to_feed(own: Stack, tmp_path: Path) -> None:
 
 class TestAnotherCluster:
     @pytest.mark.slow
-    def test_records_are_read_from_the_other_cluster_and_written_to_the_own_one(self, bench: Bench, own: Stack, http: httpx.Client) -> None:
+    def test_records_are_read_from_the_other_cluster_and_written_to_the_own_one(self, bench: Bench, own: Installation, http: httpx.Client) -> None:
         bench.kafka.produce(bench.foreign_topic, [b'{"n": 0}'])  # published before the deployment, so not processed
-        with deployed(http, pipeline("trade", "hyperliquid")) as made, reading(made.sink) as reader:
+        with deployed(http, pipeline("trade", "hyperliquid")) as deployment, reading(deployment.sink) as reader:
             for partition in (0, 1):
                 bench.kafka.produce(bench.foreign_topic, [b'{"n": 1}', b'{"n": 2}'], partition=partition)
             found = reader.read(4)
             assert sorted((r.partition, r.json()["n"]) for r in found) == [(0, 1), (0, 2), (1, 1), (1, 2)]
             assert found[0].headers["headwater-src"].startswith(f"{bench.foreign_topic}/")
-            stats = f"{FLOW}/{made.id}/deploy/stats"
+            stats = f"{FLOW}/{deployment.id}/deploy/stats"
             until(lambda: http.get(stats).json()["lag"] == 0, what="a lag of 0")
-            assert subscription(made) in bench.groups()
-            kill(own.workers_of(made))
+            assert subscription(deployment) in bench.groups()
+            kill(own.workers_of(deployment))
             bench.kafka.produce(bench.foreign_topic, [b'{"n": 3}'])
             assert len(reader.read(5)) == 5
         assert "a password" not in own.log()
@@ -298,9 +298,9 @@ class TestAnotherCluster:
 
     @pytest.mark.slow
     def test_the_group_is_deleted_in_the_background(self, bench: Bench, http: httpx.Client) -> None:
-        with deployed(http, pipeline("trade", "hyperliquid")) as made:
-            assert subscription(made) in bench.groups()
-        until(lambda: subscription(made) not in bench.groups(), 90, "the end of the group")
+        with deployed(http, pipeline("trade", "hyperliquid")) as deployment:
+            assert subscription(deployment) in bench.groups()
+        until(lambda: subscription(deployment) not in bench.groups(), 90, "the end of the group")
 
 
 def test_killed_workers_lose_nothing_and_repeats_can_be_removed(killed: Deployed) -> None:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.acceptance.recorded import Log, log_files, read_logs
-from tests.acceptance.stack import ReadRecord, Stack, deployed, pipeline, reading
+from tests.acceptance.stack import ReadRecord, Installation, deployed, pipeline, reading
 
 FOLDER = os.environ.get("HEADWATER_TEST_DATA", "")
 FILES = [f for f in log_files(Path(FOLDER)) if read_logs(f[1])] if FOLDER and Path(FOLDER).exists() else []
@@ -77,7 +77,7 @@ def case(file: tuple[str, Path]) -> Any:
 
 @pytest.mark.skipif(not FILES, reason="HEADWATER_TEST_DATA names no folder with recorded data")
 @pytest.mark.parametrize(("chain", "path"), [case(file) for file in FILES])
-def test_the_output_has_exactly_the_expected_records(chain: str, path: Path, stack: Stack, client: httpx.Client) -> None:
+def test_the_output_has_exactly_the_expected_records(chain: str, path: Path, installation: Installation, client: httpx.Client) -> None:
     logs = read_logs(path)
     watched = busiest_half(logs)
     transforms = [
@@ -86,10 +86,10 @@ def test_the_output_has_exactly_the_expected_records(chain: str, path: Path, sta
     ]
     expected = [expected_output(log) for log in logs if log["address"] in watched]
     ends = [{"address": watched[0], "topics": [], "transaction_hash": f"end{n}", "log_index": 0} for n in range(16)]
-    with deployed(client, pipeline("log", chain, transforms=transforms)) as made, reading(made.sink) as reader:
-        stack.feed(chain, "log", logs)
+    with deployed(client, pipeline("log", chain, transforms=transforms)) as deployment, reading(deployment.sink) as reader:
+        installation.feed(chain, "log", logs)
         reader.read(len(expected))
-        stack.feed(chain, "log", ends)  # end markers for all partitions, after the records
+        installation.feed(chain, "log", ends)  # end markers for all partitions, after the records
         records = reader.read(len(expected) + len(ends))
     ended = [record for record in records if record.json()["id"].startswith("end")]
     assert {record.partition for record in ended} == {record.partition for record in records}

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.acceptance.stack import Stack, beside, kill, pipeline, until
+from tests.acceptance.stack import Installation, beside, kill, pipeline, until
 
 FLOW = "/api/v1/flow"
 SIDE_BY_SIDE = 8
@@ -34,8 +34,8 @@ def send(client: httpx.Client, method: str, path: str, **options: Any) -> httpx.
         time.sleep(float(answer.headers["retry-after"]))
 
 
-def left_on_the_broker(stack: Stack) -> dict[str, list[str]]:
-    admin = AdminClient(stack.admin_config() | {"log_level": 0})
+def left_on_the_broker(installation: Installation) -> dict[str, list[str]]:
+    admin = AdminClient(installation.admin_config() | {"log_level": 0})
     anything: Any = None  # the type annotations lack that None is a wildcard
     everything = AclBindingFilter(
         ResourceType.ANY,
@@ -57,7 +57,7 @@ def left_on_the_broker(stack: Stack) -> dict[str, list[str]]:
     return {kind: [name for name in names if name.startswith(ours)] for kind, names in found.items()}
 
 
-def rounds(stack: Stack, count: int, kill_every_s: tuple[float, float]) -> list[float]:
+def rounds(installation: Installation, count: int, kill_every_s: tuple[float, float]) -> list[float]:
     """Return the seconds of each round, in the order of their start."""
     rng, numbers = random.Random(7), itertools.count()
     took: dict[int, float] = {}
@@ -66,19 +66,19 @@ def rounds(stack: Stack, count: int, kill_every_s: tuple[float, float]) -> list[
     def disturb(stop: threading.Event) -> None:
         nonlocal kills
         while not stop.wait(rng.uniform(*kill_every_s)):
-            kill(stack.below("headwater controller"))
+            kill(installation.below("headwater controller"))
             kills += 1
 
     def work(_: int) -> None:
-        with stack.client() as client:
-            made = client.post(FLOW, json=pipeline(name="round")).json()["id"]
+        with installation.client() as client:
+            flow_id = client.post(FLOW, json=pipeline(name="round")).json()["id"]
             while (number := next(numbers)) < count:
                 began = time.monotonic()
                 for call in ("deploy", "teardown"):
-                    answer = send(client, "POST", f"{FLOW}/{made}/{call}")
+                    answer = send(client, "POST", f"{FLOW}/{flow_id}/{call}")
                     assert answer.status_code == 200, answer.text
                 took[number] = time.monotonic() - began
-            assert send(client, "DELETE", f"{FLOW}/{made}").status_code == 200
+            assert send(client, "DELETE", f"{FLOW}/{flow_id}").status_code == 200
 
     with beside(disturb), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         list(pool.map(work, range(SIDE_BY_SIDE)))
@@ -87,18 +87,18 @@ def rounds(stack: Stack, count: int, kill_every_s: tuple[float, float]) -> list[
     return [took[number] for number in range(count)]
 
 
-def nothing_is_left(stack: Stack) -> None:
-    until(lambda: not any(left_on_the_broker(stack).values()), 120, "an empty broker")
-    assert stack.workers() == []
-    assert stack.sandboxes() == []
+def nothing_is_left(installation: Installation) -> None:
+    until(lambda: not any(left_on_the_broker(installation).values()), 120, "an empty broker")
+    assert installation.workers() == []
+    assert installation.sandboxes() == []
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
-def test_a_thousand_rounds(own_stack: Stack) -> None:
-    own_stack.start()
+def test_a_thousand_rounds(own_installation: Installation) -> None:
+    own_installation.start()
     began = time.monotonic()
-    took = rounds(own_stack, 1000, (20, 60))
+    took = rounds(own_installation, 1000, (20, 60))
     first, last = statistics.median(took[:100]), statistics.median(took[-100:])
     print(f"{time.monotonic() - began:.0f} s in all; a round takes {first:.2f} s (first 100), {last:.2f} s (last 100)")
-    nothing_is_left(own_stack)
+    nothing_is_left(own_installation)

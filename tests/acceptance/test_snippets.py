@@ -23,7 +23,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Read, Stack, deployed, pipeline, reading, until
+from tests.acceptance.stack import Read, Installation, deployed, pipeline, reading, until
 from tests.support import node_packages
 
 WANTED, OTHER = "0x" + "a" * 40, "0x" + "b" * 40
@@ -87,7 +87,7 @@ class Output:
         assert done.returncode == 0, done.stderr.decode()
         self.check(done.stdout.splitlines())
 
-    def run_with_a_pause(self, stack: Stack, *command: str | Path) -> None:
+    def run_with_a_pause(self, installation: Installation, *command: str | Path) -> None:
         """Run a program whose output is not read until its group has removed it, and then read the output."""
         limit = {"HEADWATER_MAX_RECORDS": str(RECORDS), "LC_ALL": "C"}
         with (
@@ -104,7 +104,7 @@ class Output:
             try:
                 # The program may be a member for less time than one poll; its output shows that it was.
                 until(lambda: waiting_bytes(pipe) > 0 or program.poll() is not None, what="a first record")
-                until(lambda: members(stack, self.group) == 0, what="an empty group")
+                until(lambda: members(installation, self.group) == 0, what="an empty group")
                 assert program.poll() is None, said(errors)
                 deadline.start()
                 printed = pipe.read().splitlines()
@@ -129,23 +129,23 @@ def waiting_bytes(pipe: IO[bytes]) -> int:
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
-def members(stack: Stack, group: str) -> int:
-    admin = AdminClient({**stack.admin_config(), "log_level": 0})
+def members(installation: Installation, group: str) -> int:
+    admin = AdminClient({**installation.admin_config(), "log_level": 0})
     described = admin.describe_consumer_groups([group], request_timeout=20)[group].result(30)
     return len(described.members)
 
 
-def repeat(stack: Stack, records: list[Read]) -> None:
+def repeat(installation: Installation, records: list[Read]) -> None:
     """Write records again with their headers, as after a failure."""
-    producer = Producer({**stack.admin_config(), "log_level": 0})
+    producer = Producer({**installation.admin_config(), "log_level": 0})
     for record in records:
         producer.produce(record.topic, record.value, record.key, record.partition, headers=dict(record.headers))
     assert producer.flush(60) == 0
 
 
-def abort(stack: Stack, topic: str) -> None:
+def abort(installation: Installation, topic: str) -> None:
     """Write a record in a transaction and abort it, as when an exactly-once worker ends early."""
-    producer = Producer({**stack.admin_config(), "transactional.id": f"aborted-{topic}", "log_level": 0})
+    producer = Producer({**installation.admin_config(), "transactional.id": f"aborted-{topic}", "log_level": 0})
     producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(topic, b'"never committed"', partition=0)
@@ -154,18 +154,18 @@ def abort(stack: Stack, topic: str) -> None:
 
 
 @pytest.fixture
-def output(stack: Stack, client: httpx.Client, tmp_path: Path) -> Iterator[Output]:
+def output(installation: Installation, client: httpx.Client, tmp_path: Path) -> Iterator[Output]:
     half = len(TRANSFERS) // 2
-    with deployed(client, pipeline(transforms=TRANSFORMS)) as made:
-        with reading(made.sink) as reader:
-            stack.feed("base", "erc20_token_transfer", TRANSFERS[:half])
-            repeat(stack, reader.read(RECORDS // 2))
-            abort(stack, made.sink["topic"])
-            stack.feed("base", "erc20_token_transfer", TRANSFERS[half:])
+    with deployed(client, pipeline(transforms=TRANSFORMS)) as deployment:
+        with reading(deployment.sink) as reader:
+            installation.feed("base", "erc20_token_transfer", TRANSFERS[:half])
+            repeat(installation, reader.read(RECORDS // 2))
+            abort(installation, deployment.sink["topic"])
+            installation.feed("base", "erc20_token_transfer", TRANSFERS[half:])
             records = reader.read(RECORDS)
         assert sorted((r.json() for r in records), key=lambda r: r["log_index"]) == EXPECTED
         lines = [record.value for record in records]
-        yield Output(made.sink["snippets"], lines, tmp_path, made.sink["consumer_group"])
+        yield Output(deployment.sink["snippets"], lines, tmp_path, deployment.sink["consumer_group"])
 
 
 def unavailable(what: str) -> NoReturn:
@@ -196,17 +196,17 @@ def jdk() -> str:
     return java
 
 
-def client_jars(stack: Stack) -> list[Path]:
+def client_jars(installation: Installation) -> list[Path]:
     """Return the jars of the Java client, from the class path of the running broker."""
-    (broker,) = stack.below("kafka.Kafka")
+    (broker,) = installation.below("kafka.Kafka")
     command = Path(f"/proc/{broker}/cmdline").read_text().split("\0")
     jars = map(Path, command[command.index("-cp") + 1].split(os.pathsep))
     return [jar for jar in jars if jar.name.startswith(JAVA_CLIENT)]
 
 
-def put_jars(stack: Stack, folder: Path) -> None:
+def put_jars(installation: Installation, folder: Path) -> None:
     (folder / "lib").mkdir()
-    for jar in client_jars(stack):
+    for jar in client_jars(installation):
         (folder / "lib" / jar.name).symlink_to(jar)
 
 
@@ -226,8 +226,8 @@ def test_node(output: Output, node_modules: Path) -> None:
 
 
 @pytest.mark.proves("4.2/POST /api/v1/flow/{config_id}/deploy", "6/deployed-pipelines-deliver-processed-records-to")
-def test_java(output: Output, stack: Stack, jdk: str) -> None:
-    put_jars(stack, output.folder)
+def test_java(output: Output, installation: Installation, jdk: str) -> None:
+    put_jars(installation, output.folder)
     output.run(jdk, "-cp", "lib/*", output.save("java", "ReadTopic.java"))
 
 
@@ -235,23 +235,23 @@ def test_java(output: Output, stack: Stack, jdk: str) -> None:
 class TestAPause:
     """The program pauses for longer than the group's session timeout, which is 3 s here, as on a sleeping laptop."""
 
-    def test_of_python(self, output: Output, stack: Stack) -> None:
+    def test_of_python(self, output: Output, installation: Installation) -> None:
         shorter = '"max.poll.interval.ms": 3000, "session.timeout.ms": 3000, "heartbeat.interval.ms": 500,'
         path = output.save("python", "read.py", '"auto.offset.reset": "earliest",', shorter)
-        output.run_with_a_pause(stack, sys.executable, path)
+        output.run_with_a_pause(installation, sys.executable, path)
 
-    def test_of_node(self, output: Output, stack: Stack, node_modules: Path) -> None:
+    def test_of_node(self, output: Output, installation: Installation, node_modules: Path) -> None:
         (output.folder / "node_modules").symlink_to(node_modules)
         shorter = " sessionTimeout: 3000, heartbeatInterval: 500,"
         path = output.save("node", "read.js", "const consumer = kafka.consumer({", shorter)
-        output.run_with_a_pause(stack, program("node"), path)
+        output.run_with_a_pause(installation, program("node"), path)
 
-    def test_of_java(self, output: Output, stack: Stack, jdk: str) -> None:
-        put_jars(stack, output.folder)
+    def test_of_java(self, output: Output, installation: Installation, jdk: str) -> None:
+        put_jars(installation, output.folder)
         limits = {"max.poll.interval.ms": 3000, "session.timeout.ms": 3000, "heartbeat.interval.ms": 500}
         shorter = "".join(f'settings.put("{name}", "{limit}");' for name, limit in limits.items())
         path = output.save("java", "ReadTopic.java", 'settings.put("auto.offset.reset", "earliest");', shorter)
-        output.run_with_a_pause(stack, jdk, "-cp", "lib/*", path)
+        output.run_with_a_pause(installation, jdk, "-cp", "lib/*", path)
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")

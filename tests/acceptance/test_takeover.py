@@ -19,13 +19,13 @@ import psycopg
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.conftest import external_parts
+from tests.acceptance.conftest import external_servers
 from tests.acceptance.stack import (
     HEADWATER,
     ROOT,
     STOP_WITHIN_S,
     Deployed,
-    Stack,
+    Installation,
     beside,
     deployed,
     descendants,
@@ -42,12 +42,12 @@ PER_FEED = 20
 class Process:
     """A command of Headwater as a process, which can be restarted."""
 
-    def __init__(self, stack: Stack, data_dir: Path, *command: str, clock: Mapping[str, str] | None = None) -> None:
+    def __init__(self, installation: Installation, data_dir: Path, *command: str, clock: Mapping[str, str] | None = None) -> None:
         """`clock` has environment variables that shift the wall clock; see `clock_off`."""
         data_dir.mkdir(exist_ok=True)
         self._log = data_dir / "log"
         self._command = [*HEADWATER, *command, "--data-dir", str(data_dir)]
-        self._environment = {**stack.environment, **(clock or {})}
+        self._environment = {**installation.environment, **(clock or {})}
         self.start()
 
     def start(self) -> None:
@@ -66,13 +66,13 @@ class Process:
 class Feed:
     """Feeds numbered records until it is stopped."""
 
-    def __init__(self, stack: Stack) -> None:
-        self._stack = stack
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
         self.count = 0
 
     def __call__(self, stop: threading.Event) -> None:
         while not stop.wait(0.05):
-            self._stack.feed("base", "erc20_token_transfer", numbered(PER_FEED, self.count))
+            self._installation.feed("base", "erc20_token_transfer", numbered(PER_FEED, self.count))
             self.count += PER_FEED
 
 
@@ -81,7 +81,7 @@ class TwoControllers:
 
     def __init__(
         self,
-        stack: Stack,
+        installation: Installation,
         directory: Path,
         parts: contextlib.ExitStack,
         clocks: Sequence[Mapping[str, str]] = ({}, {}),
@@ -90,8 +90,8 @@ class TwoControllers:
     ) -> None:
         """`clocks` shift the controllers' wall clocks. If `copied`, the second one starts from a copy of the first one's data."""
         self._parts = parts
-        self.stack = stack
-        stack.process = self._part(stack.data_dir, "api", "--port", str(stack.port)).process
+        self.installation = installation
+        installation.process = self._part(installation.data_dir, "api", "--port", str(installation.port)).process
         self.leader = self._part(directory / "first", "controller", clock=clocks[0])
         until(self._is_ready, what="readiness")
         if copied:
@@ -99,28 +99,28 @@ class TwoControllers:
         self.standby = self._part(directory / "second", "controller", clock=clocks[1])
 
     def _part(self, data_dir: Path, *command: str, clock: Mapping[str, str] | None = None) -> Process:
-        part = Process(self.stack, data_dir, *command, clock=clock)
+        part = Process(self.installation, data_dir, *command, clock=clock)
         self._parts.callback(part.close)
         return part
 
     def _is_ready(self) -> bool:
         with contextlib.suppress(httpx.TransportError):
-            return httpx.get(f"{self.stack.url}/readyz", timeout=5).status_code == 200
+            return httpx.get(f"{self.installation.url}/readyz", timeout=5).status_code == 200
         return False
 
     def swap(self, end: Callable[[Process], None]) -> None:
         """End the leader. Restart it when the other controller leads."""
-        before, gone = self.leader.workers(), self.leader
-        assert before
+        workers, ended = self.leader.workers(), self.leader
+        assert workers
         assert not self.standby.workers()
-        end(gone)
+        end(ended)
         until(lambda: bool(self.standby.workers()), what="takeover")
-        self.leader, self.standby = self.standby, gone
+        self.leader, self.standby = self.standby, ended
         if end is hang:
-            os.kill(gone.process.pid, signal.SIGCONT)
-        gone.process.wait(STOP_WITHIN_S)
-        until(lambda: all_gone(before), what="the end of the old workers")
-        gone.start()
+            os.kill(ended.process.pid, signal.SIGCONT)
+        ended.process.wait(STOP_WITHIN_S)
+        until(lambda: all_gone(workers), what="the end of the old workers")
+        ended.start()
 
 
 def kill(leader: Process) -> None:
@@ -145,54 +145,54 @@ def clock_off(directory: Path, seconds: int) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def installed(tmp_path: Path, clocks: Sequence[Mapping[str, str]], *, copied: bool) -> Iterator[TwoControllers]:
-    with external_parts(True, tmp_path) as outside, contextlib.ExitStack() as parts:
-        assert outside is not None
-        outside.settings["HEADWATER_SECRET_KEY"] = base64.b64encode(os.urandom(32)).decode()
-        yield TwoControllers(Stack(tmp_path / "api", external=outside), tmp_path, parts, clocks, copied=copied)
+def two_controllers(tmp_path: Path, clocks: Sequence[Mapping[str, str]], *, copied: bool) -> Iterator[TwoControllers]:
+    with external_servers(True, tmp_path) as servers, contextlib.ExitStack() as parts:
+        assert servers is not None
+        servers.settings["HEADWATER_SECRET_KEY"] = base64.b64encode(os.urandom(32)).decode()
+        yield TwoControllers(Installation(tmp_path / "api", external=servers), tmp_path, parts, clocks, copied=copied)
 
 
 @pytest.fixture
-def installation(tmp_path: Path) -> Iterator[TwoControllers]:
-    with installed(tmp_path, ({}, {}), copied=False) as made:
-        yield made
+def controllers(tmp_path: Path) -> Iterator[TwoControllers]:
+    with two_controllers(tmp_path, ({}, {}), copied=False) as running_controllers:
+        yield running_controllers
 
 
-def counted(client: httpx.Client, made: Deployed, count: int) -> bool:
-    found = sums(client, made)
+def counted(client: httpx.Client, deployment: Deployed, count: int) -> bool:
+    found = sums(client, deployment)
     return found["messages_received"] == found["messages_sent"] == count
 
 
 @pytest.mark.long
-def test_the_other_controller_takes_over(installation: TwoControllers) -> None:
-    stack = installation.stack
-    key = stack.run("keys", "create", "--owner", "ann").stdout.strip()
+def test_the_other_controller_takes_over(controllers: TwoControllers) -> None:
+    installation = controllers.installation
+    key = installation.run("keys", "create", "--owner", "ann").stdout.strip()
     body = pipeline(transforms=[{"type": "v8", "script": SCRIPT}])
-    with stack.client(key) as client, deployed(client, body) as made, reading(made.sink) as reader:
-        feed = Feed(stack)
+    with installation.client(key) as client, deployed(client, body) as deployment, reading(deployment.sink) as reader:
+        feed = Feed(installation)
         with beside(feed):
             for end in (kill, hang, stop):
                 reader.read(feed.count + 10 * PER_FEED)
-                installation.swap(end)
-                until(lambda: healthy(client, made.id), what="health")
+                controllers.swap(end)
+                until(lambda: healthy(client, deployment.id), what="health")
             reader.read(feed.count + 10 * PER_FEED)
         assert_lossless(reader.read(feed.count), range(feed.count))
-        until(lambda: counted(client, made, feed.count), what="exact counts")
+        until(lambda: counted(client, deployment, feed.count), what="exact counts")
 
 
-def topics(stack: Stack) -> set[str]:
-    return {name for name in AdminClient(stack.admin_config()).list_topics(timeout=20).topics if name[:5] == "flow."}
+def topics(installation: Installation) -> set[str]:
+    return {name for name in AdminClient(installation.admin_config()).list_topics(timeout=20).topics if name[:5] == "flow."}
 
 
 class Leaders:
     """Watches the lease. Each holder must have a higher fencing number than the previous holder."""
 
-    def __init__(self, made: TwoControllers) -> None:
-        self._made = made
+    def __init__(self, controllers: TwoControllers) -> None:
+        self._controllers = controllers
         self.leaders = 0
 
     def __call__(self, stop: threading.Event) -> None:
-        with psycopg.connect(self._made.stack.environment["HEADWATER_DATABASE_URL"], autocommit=True) as database:
+        with psycopg.connect(self._controllers.installation.environment["HEADWATER_DATABASE_URL"], autocommit=True) as database:
             last: tuple[object, ...] | None = None
             while not stop.wait(0.2):
                 row = database.execute("SELECT holder, fencing FROM leases WHERE name = 'controller'").fetchone()
@@ -207,33 +207,33 @@ class Leaders:
 def test_takeovers_with_clocks_a_minute_apart_and_a_copied_directory(tmp_path: Path, off_s: tuple[int, int]) -> None:
     """The leader is killed, hangs, is stopped, and is killed and immediately restarted on its own directory."""
     clocks = [clock_off(tmp_path, each) for each in off_s]
-    with installed(tmp_path, clocks, copied=True) as made:
-        stack = made.stack
-        key = stack.run("keys", "create", "--owner", "ann").stdout.strip()
+    with two_controllers(tmp_path, clocks, copied=True) as controllers:
+        installation = controllers.installation
+        key = installation.run("keys", "create", "--owner", "ann").stdout.strip()
         body = pipeline(transforms=[{"type": "v8", "script": SCRIPT}])
-        with stack.client(key) as client, deployed(client, body) as one, reading(one.sink) as reader:
-            before, feed, watch = topics(stack), Feed(stack), Leaders(made)
+        with installation.client(key) as client, deployed(client, body) as deployment, reading(deployment.sink) as reader:
+            before, feed, watch = topics(installation), Feed(installation), Leaders(controllers)
             with beside(feed), beside(watch):
-                until(lambda: not made.standby.workers(), what="a standby that waits")
+                until(lambda: not controllers.standby.workers(), what="a standby that waits")
                 for end in (kill, hang, stop):
                     reader.read(feed.count + 10 * PER_FEED)
-                    made.swap(end)
-                    until(lambda: healthy(client, one.id), what="health")
+                    controllers.swap(end)
+                    until(lambda: healthy(client, deployment.id), what="health")
                 reader.read(feed.count + 10 * PER_FEED)
-                restart(made)
-                until(lambda: healthy(client, one.id), what="health")
+                restart(controllers)
+                until(lambda: healthy(client, deployment.id), what="health")
                 reader.read(feed.count + 10 * PER_FEED)
-            assert topics(stack) == before
+            assert topics(installation) == before
             assert watch.leaders >= 5
             assert_lossless(reader.read(feed.count), range(feed.count))
-            until(lambda: counted(client, one, feed.count), what="exact counts")
+            until(lambda: counted(client, deployment, feed.count), what="exact counts")
 
 
-def restart(made: TwoControllers) -> None:
+def restart(controllers: TwoControllers) -> None:
     """Kill the leader and restart it immediately. On a slow machine the other controller may take over first."""
-    gone = made.leader.workers()
-    kill(made.leader)
-    made.leader.process.wait(STOP_WITHIN_S)
-    made.leader.start()
-    until(lambda: bool(made.leader.workers() or made.standby.workers()), what="one of them again")
-    until(lambda: all_gone(gone), what="the end of the old workers")
+    old_workers = controllers.leader.workers()
+    kill(controllers.leader)
+    controllers.leader.process.wait(STOP_WITHIN_S)
+    controllers.leader.start()
+    until(lambda: bool(controllers.leader.workers() or controllers.standby.workers()), what="a leader")
+    until(lambda: all_gone(old_workers), what="the end of the old workers")

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, SCRIPT, Owner, faults, filter_path, json, owner
-from tests.acceptance.stack import Stack, pipeline
+from tests.acceptance.stack import Installation, pipeline
 
 UNKNOWN = "01aaaaaaaaaaaaaaaaaaaaaaaa"
 PER_REQUEST = ("request_id", "instance")
@@ -57,15 +57,15 @@ def seen(answer: httpx.Response, sent: dict[str, str]) -> tuple[int, Any, set[st
 
 
 @pytest.fixture(scope="module")
-def alice(stack: Stack) -> Iterator[Owner]:
-    with owner(stack, "tenant") as made:
-        yield made
+def alice(installation: Installation) -> Iterator[Owner]:
+    with owner(installation, "tenant") as new_owner:
+        yield new_owner
 
 
 @pytest.fixture(scope="module")
-def bob(stack: Stack) -> Iterator[Owner]:
-    with owner(stack, "tenant") as made:
-        yield made
+def bob(installation: Installation) -> Iterator[Owner]:
+    with owner(installation, "tenant") as new_owner:
+        yield new_owner
 
 
 @pytest.fixture(scope="module")
@@ -139,12 +139,12 @@ def combinations(names: list[str], ids: dict[str, str], bobs: dict[str, str]) ->
 
 class TestScopes:
     def test_changing_a_running_pipeline_needs_the_deploy_scope(
-        self, stack: Stack, ids: dict[str, str], alice: Owner
+        self, installation: Installation, ids: dict[str, str], alice: Owner
     ) -> None:
         name = json(alice.http.get(f"{FLOW}/{ids['config_id']}"))["owner_org_team_user_id"]
-        made = stack.run("keys", "create", "--owner", name, "--scope", "flow:write", "--scope", "flow:read")
+        result = installation.run("keys", "create", "--owner", name, "--scope", "flow:write", "--scope", "flow:read")
         path = f"{FLOW}/{ids['config_id']}"
-        with stack.client(made.stdout.strip()) as http:
+        with installation.client(result.stdout.strip()) as http:
             for answer in (
                 http.patch(f"{path}/transforms/{ids['transform_uid']}", json=FILTER),
                 http.put(f"{path}/transforms", json=[SCRIPT]),

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from tests.acceptance.stack import ROOT, Stack, beside, pipeline
+from tests.acceptance.stack import ROOT, Installation, beside, pipeline
 from tests.chaos.soak import measure, roles
 
 WARM_UP_S = 20.0
@@ -59,11 +59,11 @@ class AttackReport:
 class User:
     """A user on 127.0.0.1 who sends list, read, check and write requests at a constant rate."""
 
-    def __init__(self, stack: Stack) -> None:
-        self._stack = stack
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
         self.took_ms: list[float] = []
         self.failed: list[str] = []
-        with stack.client() as client:
+        with installation.client() as client:
             filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": ["x"]}
             self._flow = client.post("/api/v1/flow", json=pipeline(transforms=[filter_])).json()
         uid = self._flow["pipeline_config"]["transforms"][0]["uid"]
@@ -73,12 +73,12 @@ class User:
     def run(self, stop: threading.Event) -> None:
         """Send requests until `stop` is set."""
         numbers = itertools.count()
-        client = self._stack.client()
+        client = self._installation.client()
         while not stop.wait(1 / CALLS_PER_S):
             number = next(numbers)
             if number % NEW_CONNECTION_EVERY == 0:
                 client.close()
-                client = self._stack.client()
+                client = self._installation.client()
             self._call(client, number)
         client.close()
 
@@ -102,17 +102,17 @@ class User:
 
 def attack(directory: Path, minutes: float, scale: float = 1.0, warm_up_s: float = WARM_UP_S) -> AttackReport:
     """Start an installation and run the attack against it."""
-    stack = Stack(directory / "data")
-    stack.start()
+    installation = Installation(directory / "data")
+    installation.start()
     try:
-        return _Run(stack, minutes, scale, warm_up_s).run()
+        return _Run(installation, minutes, scale, warm_up_s).run()
     finally:
-        stack.stop()
+        installation.stop()
 
 
 class _Run:
-    def __init__(self, stack: Stack, minutes: float, scale: float, warm_up_s: float) -> None:
-        self._stack = stack
+    def __init__(self, installation: Installation, minutes: float, scale: float, warm_up_s: float) -> None:
+        self._installation = installation
         self._seconds = minutes * 60
         self._scale = scale
         self._warm_up_s = warm_up_s
@@ -120,7 +120,7 @@ class _Run:
         self._before: dict[str, float] = {}
 
     def run(self) -> AttackReport:
-        user = User(self._stack)
+        user = User(self._installation)
         with beside(user.run):
             time.sleep(self._warm_up_s)
             quiet = len(user.took_ms)
@@ -146,7 +146,7 @@ class _Run:
         self._report.load = round(statistics.mean(loads), 1)
 
     def _attacker(self, kind: str) -> subprocess.Popen[bytes]:
-        numbers = [str(self._stack.port), str(self._seconds), str(self._scale)]
+        numbers = [str(self._installation.port), str(self._seconds), str(self._scale)]
         command = [sys.executable, "-m", "tests.chaos.attacker", kind, *numbers]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
 
@@ -158,7 +158,7 @@ class _Run:
             self._report.descriptors_max[role] = max(descriptors, most)
 
     def _sample(self) -> dict[str, tuple[float, int, int]]:
-        pids_by_role = roles(self._stack, ())
+        pids_by_role = roles(self._installation, ())
         return {role: measured for role, pids in pids_by_role if (measured := measure(pids)) is not None}
 
     def _judge(self, took_ms: list[float], failed: list[str]) -> None:

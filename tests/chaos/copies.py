@@ -57,7 +57,7 @@ class _CopyTest:
         # Three random generators, so that the draws from one do not shift the sequence of another.
         order, self._draw, choice = (random.Random(options.run_number + more) for more in range(3))
         scripts = any(kind in SCRIPTED for kind in options.kinds)
-        actions = Victims(environment.stack, environment.proxies, choice, scripts).actions()
+        actions = Victims(environment.installation, environment.proxies, choice, scripts).actions()
         self._actions = shuffled([action for action in actions if not plan.only or action.name in plan.only], order)
         self._ends: list[Timer] = []  # each in its own thread: one action may wait for the end of another
         self._strikes: list[Strike] = []

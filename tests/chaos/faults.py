@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.acceptance.stack import Stack, alive, until
+from tests.acceptance.stack import Installation, alive, until
 from tests.support.proxy import CLEAR, Conditions, Proxy
 
 SHORTEST_S = 5.0
@@ -85,7 +85,7 @@ class Action:
 class Victims:
     """The actions that can be applied to an installation and to its links, whose proxies are given by name."""
 
-    stack: Stack
+    installation: Installation
     proxies: dict[str, Proxy]
     draw: random.Random
     scripts: bool
@@ -122,8 +122,8 @@ class Victims:
     def _find(self, victim: str) -> list[int]:
         """Return the victim's processes in random order. The busiest V8 process comes first, since others may be spare."""
         if victim == "script":
-            return sorted(self.stack.sandboxes(), key=cpu_ticks, reverse=True)
-        pids = sorted(self.stack.below(self._command_parts[victim]))
+            return sorted(self.installation.sandboxes(), key=cpu_ticks, reverse=True)
+        pids = sorted(self.installation.below(self._command_parts[victim]))
         self.draw.shuffle(pids)
         return pids
 
@@ -156,21 +156,21 @@ class Victims:
         """Return the actions on the parent process, `headwater up`, which the test starts again."""
 
         def kill() -> AppliedAction:
-            orphans = self.stack.kill()
+            orphans = self.installation.kill()
             at = time.time()
             until(lambda: not any(map(alive, orphans)), what="the end of all children")
-            self.stack.start()
+            self.installation.start()
             return AppliedAction(at)
 
         def terminate() -> AppliedAction:
             at = time.time()
-            assert self.stack.stop() == 0, self.stack.log()
-            self.stack.start()
+            assert self.installation.stop() == 0, self.installation.log()
+            self.installation.start()
             return AppliedAction(at)
 
         def stop() -> AppliedAction:
-            assert self.stack.process is not None
-            return signal_process(self.stack.process.pid, signal.SIGSTOP)
+            assert self.installation.process is not None
+            return signal_process(self.installation.process.pid, signal.SIGSTOP)
 
         actions = {"KILL": kill, "TERM": terminate, "STOP": stop}
         return [Action("parent", how, apply, exclusive=True) for how, apply in actions.items()]

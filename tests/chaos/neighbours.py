@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from tests.acceptance.stack import Stack, beside, pipeline
+from tests.acceptance.stack import Installation, beside, pipeline
 
 QUOTAS = {
     "configurations": 60,
@@ -61,18 +61,18 @@ def flags(quotas: dict[str, int]) -> tuple[str, ...]:
 
 def neighbours(directory: Path) -> NeighboursReport:
     """Run the test on a new installation."""
-    stack = Stack(directory / "data", flags=flags(QUOTAS))
-    stack.start()
+    installation = Installation(directory / "data", flags=flags(QUOTAS))
+    installation.start()
     try:
-        return measure(stack)
+        return measure(installation)
     finally:
-        stack.stop()
+        installation.stop()
 
 
-def measure(stack: Stack, rounds: int = ROUNDS, deploys: int = DEPLOYS, lists: int = LISTS) -> NeighboursReport:
+def measure(installation: Installation, rounds: int = ROUNDS, deploys: int = DEPLOYS, lists: int = LISTS) -> NeighboursReport:
     """Use up one owner's quotas, let this owner send more requests, and measure the other owner's requests."""
     report = NeighboursReport()
-    full, other = (stack.client(_key(stack, name)) for name in ("full", "other"))
+    full, other = (installation.client(_key(installation, name)) for name in ("full", "other"))
     with full, other:
         Greedy(full).use_up_quotas()
         limits = full.get("/api/v1/flow/limits").json()["limits"]
@@ -92,8 +92,8 @@ def measure(stack: Stack, rounds: int = ROUNDS, deploys: int = DEPLOYS, lists: i
     return report
 
 
-def _key(stack: Stack, owner: str) -> str:
-    created = stack.run("keys", "create", "--owner", owner)
+def _key(installation: Installation, owner: str) -> str:
+    created = installation.run("keys", "create", "--owner", owner)
     assert created.returncode == 0, created.stderr
     return created.stdout.strip()
 

@@ -38,7 +38,7 @@ def _load_and_stop(environment: Environment, report: RunReport) -> None:
     with hogs(HOGS):
         while feeder.count < records:
             time.sleep(STOP_EVERY_S - STOPPED_S)
-            stopped = environment.stack.sandboxes()
+            stopped = environment.installation.sandboxes()
             for pid in stopped:
                 send_signal(pid, signal.SIGSTOP)
             time.sleep(STOPPED_S)
@@ -83,7 +83,7 @@ def _watch_loops(environment: Environment, report: RunReport) -> None:
     assert environment.feeder is not None
     feeder, records = environment.feeder, report.options["records"]
     crashing = 0
-    with environment.stack.client() as client:
+    with environment.installation.client() as client:
         while feeder.count < records:
             crashing = max(
                 [crashing, *(pipeline.stats(client).get("crashing_workers", 0) for pipeline in environment.pipelines)]
@@ -123,7 +123,7 @@ def interrupt_set_store(
     assert environment.feeder is not None
     feeder = environment.feeder
     until(lambda: feeder.count > SETTLED_RECORDS and environment.newest_ms > 0, what="a running stream")
-    workers = set(environment.stack.workers())
+    workers = set(environment.installation.workers())
     make_unavailable()
     behind_s = _furthest_behind(environment, time.time() + away_s)
     make_available()
@@ -131,7 +131,7 @@ def interrupt_set_store(
     until(lambda: environment.newest_ms > available_at * 1000, what="outputs of all pipelines")
     resumed_s = round(time.time() - available_at, 2)
     report.more |= {"away_s": away_s, "furthest_behind_s": behind_s, "resumed_s": resumed_s}
-    if set(environment.stack.workers()) != workers:
+    if set(environment.installation.workers()) != workers:
         report.faults.append("a worker was restarted")
     waiting = {name for name, behind in behind_s.items() if behind > away_s / 2}
     if waiting != {pipeline.name for pipeline in environment.pipelines} & LOOKUP_PIPELINES:

@@ -12,7 +12,7 @@ from typing import TextIO
 
 import httpx
 
-from tests.acceptance.stack import Stack, descendants
+from tests.acceptance.stack import Installation, descendants
 from tests.chaos.load import SCRIPT
 from tests.chaos.trial import Environment, RunningPipeline, RunOptions, RunReport, run
 
@@ -91,7 +91,7 @@ class _SoakTest:
         self._warm_up()
         began = time.monotonic()
         changes, samples = began + self._pace.change_s, began
-        with self._environment.stack.client() as client, path.open("w") as out:
+        with self._environment.installation.client() as client, path.open("w") as out:
             while (now := time.monotonic()) < began + self._pace.hours * 3600:
                 if now >= changes:
                     self._change(client)
@@ -108,7 +108,7 @@ class _SoakTest:
             list(pool.map(self._call, range(10 * CALLS_AT_ONCE)))
 
     def _call(self, _: int) -> None:
-        with self._environment.stack.client() as client:
+        with self._environment.installation.client() as client:
             assert client.get("/api/v1/flow").status_code == 200
 
     def _change(self, client: httpx.Client) -> None:
@@ -122,7 +122,7 @@ class _SoakTest:
 
     def _sample(self, seconds: float, out: TextIO) -> None:
         assert self._environment.feeder is not None
-        pids_by_role = dict(roles(self._environment.stack, self._environment.pipelines))
+        pids_by_role = dict(roles(self._environment.installation, self._environment.pipelines))
         sampled = {role: measured for role, pids in pids_by_role.items() if (measured := measure(pids)) is not None}
         for role, (mib, descriptors, threads) in sampled.items():
             series = self._series.setdefault(role, Series())
@@ -180,16 +180,16 @@ def grown(values: list[float], tolerated: float = 1.0) -> bool:
     return third > 0 and statistics.median(values[-third:]) > statistics.median(values[third : 2 * third]) + tolerated
 
 
-def roles(stack: Stack, pipelines: Iterable[RunningPipeline]) -> Iterator[tuple[str, list[int]]]:
+def roles(installation: Installation, pipelines: Iterable[RunningPipeline]) -> Iterator[tuple[str, list[int]]]:
     """Yield each role and the ids of its processes."""
-    assert stack.process is not None
-    yield "parent", [stack.process.pid]
-    yield "controller", stack.below(" controller")
-    yield from ((f"api {number}", [pid]) for number, pid in enumerate(sorted(stack.below(" api "))))
-    yield "kafka", stack.below("kafka.Kafka")
-    yield "valkey", stack.below("valkey-server")
+    assert installation.process is not None
+    yield "parent", [installation.process.pid]
+    yield "controller", installation.below(" controller")
+    yield from ((f"api {number}", [pid]) for number, pid in enumerate(sorted(installation.below(" api "))))
+    yield "kafka", installation.below("kafka.Kafka")
+    yield "valkey", installation.below("valkey-server")
     for pipeline in pipelines:
-        workers = stack.workers_of(pipeline.deployed)
+        workers = installation.workers_of(pipeline.deployed)
         yield f"worker {pipeline.name}", workers
         below = itertools.chain.from_iterable(map(descendants, workers))
         yield f"script {pipeline.name}", [process.pid for process in below if "deno run" in process.command]

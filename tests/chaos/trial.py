@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from tests.acceptance.stack import Deployed, ExternalServers, Stack, beside, client_config, deploy, free_port, pipeline, until
+from tests.acceptance.stack import Deployed, ExternalServers, Installation, beside, client_config, deploy, free_port, pipeline, until
 from tests.chaos.feeder import Feeder, PubSubFeeder
 from tests.chaos.load import DATASET, KINDS, LAYOUTS, MEMBER_VALUES, POISONS, Load, PipelineKind
 from tests.chaos.witness import Settings, VerifyingConsumer
@@ -82,7 +82,7 @@ class Environment:
         kafka_logs: The directory of the broker's logs.
     """
 
-    stack: Stack
+    installation: Installation
     direct: Settings
     proxies: dict[str, Proxy]
     kafka_logs: Path
@@ -206,15 +206,15 @@ def running_environment(directory: Path, options: RunOptions) -> Iterator[Enviro
         environment = _behind_proxies(directory, options, cleanup) if options.network else _embedded(directory)
         if options.source == "pubsub":
             _bind_to_pubsub(environment, directory, options, cleanup)
-        environment.stack.start()
-        cleanup.callback(environment.stack.stop)
+        environment.installation.start()
+        cleanup.callback(environment.installation.stop)
         if not environment.direct:
-            environment.direct = environment.stack.admin_config()
+            environment.direct = environment.installation.admin_config()
         yield environment
 
 
 def _embedded(directory: Path) -> Environment:
-    return Environment(Stack(directory / "data"), {}, {}, directory / "data" / "logs")
+    return Environment(Installation(directory / "data"), {}, {}, directory / "data" / "logs")
 
 
 def _behind_proxies(directory: Path, options: RunOptions, cleanup: ExitStack) -> Environment:
@@ -224,8 +224,8 @@ def _behind_proxies(directory: Path, options: RunOptions, cleanup: ExitStack) ->
     """
     servers = ExternalServers(directory / "parts", PROXY_HOST)
     cleanup.callback(servers.stop)
-    stack = Stack(directory / "data", external=servers)
-    direct = stack.admin_config()
+    installation = Installation(directory / "data", external=servers)
+    direct = installation.admin_config()
     kafka_port = json.loads((directory / "parts" / "ports.json").read_text())["kafka"]
     redis_url_start, _, valkey = servers.settings["HEADWATER_REDIS_URL"].rpartition(":")
     valkey_port, _, database = valkey.partition("/")
@@ -238,7 +238,7 @@ def _behind_proxies(directory: Path, options: RunOptions, cleanup: ExitStack) ->
         cleanup.callback(proxy.stop)
     servers.settings["HEADWATER_KAFKA_BOOTSTRAP_SERVERS"] = f"{PROXY_HOST}:{kafka_port}"
     servers.settings["HEADWATER_REDIS_URL"] = f"{redis_url_start}:{proxies['valkey'].address[1]}/{database}"
-    return Environment(stack, direct, proxies, directory / "parts" / "logs")
+    return Environment(installation, direct, proxies, directory / "parts" / "logs")
 
 
 def _bind_to_pubsub(environment: Environment, directory: Path, options: RunOptions, cleanup: ExitStack) -> None:
@@ -258,7 +258,7 @@ def _bind_to_pubsub(environment: Environment, directory: Path, options: RunOptio
     binding = {"pubsub": {"project": PROJECT, "topic": PUBSUB_TOPIC, "endpoint": endpoint}}
     path = directory / "streams.json"
     path.write_text(json.dumps({".".join(options.stream): binding}))
-    environment.stack.flags = ("--stream-bindings", str(path))
+    environment.installation.flags = ("--stream-bindings", str(path))
 
 
 def _feeder(environment: Environment, options: RunOptions, load: Load) -> Feeder | PubSubFeeder:
@@ -274,12 +274,12 @@ def _feeder(environment: Environment, options: RunOptions, load: Load) -> Feeder
 
 @contextmanager
 def _deployed(environment: Environment, options: RunOptions, load: Load, report: RunReport) -> Iterator[None]:
-    with environment.stack.client() as client:
+    with environment.installation.client() as client:
         dataset = _filled_dataset(client)
         environment.pipelines = [_deploy(environment, client, name, options, load) for name in options.kinds]
         yield
     # A new client: the run may have killed the process to which the old one was connected.
-    with environment.stack.client() as client:
+    with environment.installation.client() as client:
         flows = (f"/api/v1/flow/{pipeline.deployed.id}" for pipeline in environment.pipelines)
         for url in [*flows, dataset]:
             response = client.delete(url)
@@ -359,7 +359,7 @@ def _result(
 
 def _restarts_when_healthy(environment: Environment, pipeline: RunningPipeline) -> int:
     """Wait until the pipeline's worker is healthy. Return its restart count."""
-    with environment.stack.client() as client:
+    with environment.installation.client() as client:
         until(lambda: pipeline.stats(client).get("healthy_workers") == 1, what=f"a healthy {pipeline.name} at the end")
         return sum(worker["restart_count"] for worker in pipeline.stats(client)["workers"])
 

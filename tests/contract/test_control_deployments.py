@@ -45,9 +45,9 @@ class TestRequestDeploy:
 
     def test_takes_configuration_and_revision_from_the_flow(self, stores: ControlStores) -> None:
         save(stores, SOLANA)
-        made = stores.deployments.request_deploy(OWNER, "f1", a_deployment(desired_revision=9))
-        assert (made.config, made.desired_revision, made.source_epoch) == (SOLANA, 2, 1)
-        assert stores.deployments.active("f1") == made
+        deployment = stores.deployments.request_deploy(OWNER, "f1", a_deployment(desired_revision=9))
+        assert (deployment.config, deployment.desired_revision, deployment.source_epoch) == (SOLANA, 2, 1)
+        assert stores.deployments.active("f1") == deployment
 
     def test_refuses_anothers(self, stores: ControlStores) -> None:
         with pytest.raises(NotFound):
@@ -393,8 +393,8 @@ class TestVersions:
 
 class TestUnfinished:
     def test_of_some_ids(self, stores: ControlStores) -> None:
-        made = deploy(stores)
-        assert stores.deployments.unfinished(["d1", "unknown"]) == [made]
+        deployment = deploy(stores)
+        assert stores.deployments.unfinished(["d1", "unknown"]) == [deployment]
         assert stores.deployments.unfinished([]) == []
 
     def test_newest_first(self, stores: ControlStores) -> None:

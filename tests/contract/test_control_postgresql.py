@@ -93,8 +93,8 @@ class TestWriters:
             for turn in range(3):
                 flow_id = f"f-{number}-{turn}"
                 database.flows.create(a_flow(flow_id))
-                made = database.deployments.request_deploy(OWNER, flow_id, a_deployment(f"d-{number}-{turn}"))
-                database.deployments.observe([seen(made)])
+                deployment = database.deployments.request_deploy(OWNER, flow_id, a_deployment(f"d-{number}-{turn}"))
+                database.deployments.observe([seen(deployment)])
                 database.keys.create(a_key(f"k-{number}-{turn}"))
 
         with ThreadPoolExecutor(20) as pool:
@@ -248,8 +248,8 @@ class TestRules:
 
     def test_the_last_words_of_a_worker_may_hold_nul(self, database: Database) -> None:
         database.flows.create(a_flow())
-        made = database.deployments.request_deploy(OWNER, "f1", a_deployment())
-        database.deployments.observe([seen(made, Phase.FAILED, reason="it said \0")])
+        deployment = database.deployments.request_deploy(OWNER, "f1", a_deployment())
+        database.deployments.observe([seen(deployment, Phase.FAILED, reason="it said \0")])
         found = database.deployments.active("f1")
         assert found is not None
         assert found.reason == "it said \N{SYMBOL FOR NULL}"
@@ -284,10 +284,10 @@ class TestUrls:
 class TestSecrets:
     def test_no_password_is_in_the_tables(self, database: Database, other: psycopg.Connection) -> None:
         database.flows.create(a_flow())
-        made = database.deployments.request_deploy(OWNER, "f1", a_deployment())
+        deployment = database.deployments.request_deploy(OWNER, "f1", a_deployment())
         stored = str(other.execute("SELECT * FROM deployments").fetchall())
-        assert made.id in stored
-        for password in (made.reader_password, made.worker_password):
+        assert deployment.id in stored
+        for password in (deployment.reader_password, deployment.worker_password):
             assert password not in stored
             assert password.encode().hex() not in stored
 

@@ -92,11 +92,11 @@ class TestUsage:
 
     def test_what_is_removed_counts_no_more(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
-        made = stores.deployments.request_deploy(OWNER, "f1", a_deployment())
+        deployment = stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         stores.datasets.create(a_dataset())
         stores.flows.delete(OWNER, "f1")
         assert stores.quotas.usage(OWNER)["workers"] == 1
-        stores.deployments.observe([seen(made, Phase.ABSENT, observed_generation=9)])
+        stores.deployments.observe([seen(deployment, Phase.ABSENT, observed_generation=9)])
         stores.flows.purge("f1")
         stores.datasets.set_state("s1", "deleting")
         assert set(stores.quotas.usage(OWNER).values()) == {0}

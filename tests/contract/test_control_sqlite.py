@@ -160,18 +160,18 @@ class TestOpen:
 class TestSecrets:
     def test_no_password_is_in_the_files(self, path: Path, database: Database) -> None:
         database.flows.create(a_flow())
-        made = database.deployments.request_deploy(OWNER, "f1", a_deployment())
+        deployment = database.deployments.request_deploy(OWNER, "f1", a_deployment())
         stored = path.with_name("headwater.db-wal").read_bytes()
         database.close()
         stored += path.read_bytes()
-        assert made.id.encode() in stored
-        for password in (made.reader_password, made.worker_password):
+        assert deployment.id.encode() in stored
+        for password in (deployment.reader_password, deployment.worker_password):
             assert password.encode() not in stored
 
     def test_an_ended_deployment_has_none_left(self, database: Database, other: sqlite3.Connection) -> None:
         database.flows.create(a_flow())
-        made = database.deployments.request_deploy(OWNER, "f1", a_deployment())
-        database.deployments.observe([seen(made, Phase.ABSENT)])
+        deployment = database.deployments.request_deploy(OWNER, "f1", a_deployment())
+        database.deployments.observe([seen(deployment, Phase.ABSENT)])
         row = other.execute("SELECT phase, reader_password, worker_password FROM deployments").fetchone()
         assert row == ("absent", None, None)
 

@@ -62,10 +62,10 @@ def two(database: Database) -> Database:
     """Deploy two configurations, d1 of f1 and d2 of f2, whose workers are ready."""
     for number in (1, 2):
         database.flows.create(a_flow(f"f{number}", created_s=number))
-        made = database.deployments.request_deploy(
+        deployment = database.deployments.request_deploy(
             OWNER, f"f{number}", a_deployment(f"d{number}", flow_id=f"f{number}", created_at=at(number))
         )
-        database.deployments.observe([seen(made)])
+        database.deployments.observe([seen(deployment)])
     return database
 
 

@@ -96,9 +96,9 @@ def ready(orchestrator: Orchestrator, spec_hash: str, slots: int = 1) -> Callabl
 
 @pytest.fixture(params=["memory", "process"])
 def orchestrator(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Orchestrator]:
-    made: Orchestrator = MemoryOrchestrator() if request.param == "memory" else process_orchestrator(tmp_path)
-    yield made
-    made.close()
+    orchestrator: Orchestrator = MemoryOrchestrator() if request.param == "memory" else process_orchestrator(tmp_path)
+    yield orchestrator
+    orchestrator.close()
 
 
 class Clock:
@@ -198,9 +198,9 @@ class TestProcesses:
 
     @pytest.fixture
     def processes(self, tmp_path: Path, clock: Clock) -> Iterator[ProcessOrchestrator]:
-        made = process_orchestrator(tmp_path, clock)
-        yield made
-        made.close()
+        orchestrator = process_orchestrator(tmp_path, clock)
+        yield orchestrator
+        orchestrator.close()
 
     def journal(self, tmp_path: Path, slot: int = 0) -> list[str]:
         """Who joined and left: "<revision> <pid>" and "<revision> left"."""

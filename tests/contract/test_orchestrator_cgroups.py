@@ -35,9 +35,9 @@ def clock() -> Clock:
 
 @pytest.fixture
 def processes(tmp_path: Path, clock: Clock, groups: WorkerGroups) -> Iterator[ProcessOrchestrator]:
-    made = process_orchestrator(tmp_path, clock, groups)
-    yield made
-    made.close()
+    orchestrator = process_orchestrator(tmp_path, clock, groups)
+    yield orchestrator
+    orchestrator.close()
     assert folders(groups) == []
 
 

@@ -38,9 +38,9 @@ def clock() -> Clock:
 
 @pytest.fixture
 def processes(tmp_path: Path, clock: Clock, counter: Path) -> Iterator[ProcessOrchestrator]:
-    made = process_orchestrator(tmp_path, clock)
-    yield made
-    made.close()
+    orchestrator = process_orchestrator(tmp_path, clock)
+    yield orchestrator
+    orchestrator.close()
 
 
 def start(processes: ProcessOrchestrator, tmp_path: Path, slots: int = 1) -> list[int]:
@@ -139,9 +139,9 @@ class TestIsolation:
 
         repository = str(Path(__file__).parents[2])
         environment = inherited_environment() | {POSITIONS: str(self.positions), "PYTHONPATH": repository}
-        made = ProcessOrchestrator(run_dir, command, ISOLATION_LIMIT, environment=environment, groups=groups)
-        yield made
-        made.close()
+        orchestrator = ProcessOrchestrator(run_dir, command, ISOLATION_LIMIT, environment=environment, groups=groups)
+        yield orchestrator
+        orchestrator.close()
 
     def committed(self) -> list[int]:
         return list(json.loads(self.positions.read_text()).values())

@@ -26,9 +26,9 @@ def clock() -> Clock:
 
 @pytest.fixture
 def processes(tmp_path: Path, clock: Clock) -> Iterator[ProcessOrchestrator]:
-    made = process_orchestrator(tmp_path, clock)
-    yield made
-    made.close()
+    orchestrator = process_orchestrator(tmp_path, clock)
+    yield orchestrator
+    orchestrator.close()
 
 
 @contextmanager

@@ -61,16 +61,16 @@ def client(valkey_url: str) -> Iterator[Counting]:
 
 @pytest.fixture
 def store(client: Counting) -> RedisSetStore:
-    made = RedisSetStore(client)
-    made.add(TARGET, PRESENT)
-    return made
+    store = RedisSetStore(client)
+    store.add(TARGET, PRESENT)
+    return store
 
 
 @pytest.fixture
 def lookup(client: Counting, clock: Clock) -> Iterator[RedisSetLookup]:
-    made = RedisSetLookup(client, clock)
-    yield made
-    made.close()
+    lookup = RedisSetLookup(client, clock)
+    yield lookup
+    lookup.close()
 
 
 def keys_asked(client: Counting, lookup: RedisSetLookup, values: list[str]) -> int:

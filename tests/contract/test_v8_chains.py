@@ -51,14 +51,14 @@ FILTERS = [
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[PlainDeno]:
-    with PlainDeno() as made:
-        yield made
+    with PlainDeno() as plain_deno:
+        yield plain_deno
 
 
 @pytest.fixture(scope="module")
 def chains() -> Iterator[SandboxChains]:
-    with SandboxChains() as made:
-        yield made
+    with SandboxChains() as sandbox_chains:
+        yield sandbox_chains
 
 
 def generated(seed: int) -> list[Step]:

@@ -17,8 +17,8 @@ from tests.support.v8 import Bench
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[PlainDeno]:
-    with PlainDeno() as made:
-        yield made
+    with PlainDeno() as plain_deno:
+        yield plain_deno
 
 
 def assert_as_in_plain_deno(plain: PlainDeno, bench: Bench, script: str, records: list[Any]) -> None:

@@ -16,8 +16,8 @@ MAX_SAFE = 2**53 - 1
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[PlainDeno]:
-    with PlainDeno() as made:
-        yield made
+    with PlainDeno() as plain_deno:
+        yield plain_deno
 
 
 def values() -> st.SearchStrategy[Any]:

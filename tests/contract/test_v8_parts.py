@@ -62,9 +62,9 @@ class TestParts:
 
     def test_large_outputs_of_small_records(self, bench: Bench) -> None:
         script = "function process(d) { return { n: d.n, x: 'ü'.repeat(200000) } }"
-        made = outputs(bench, script, [{"n": n} for n in range(100)])
-        assert [one["n"] for one in made] == [*range(100)]
-        assert {one["x"] for one in made} == {"ü" * 200000}
+        results = outputs(bench, script, [{"n": n} for n in range(100)])
+        assert [one["n"] for one in results] == [*range(100)]
+        assert {one["x"] for one in results} == {"ü" * 200000}
 
     @pytest.mark.parametrize("first", [0, 1, 63, 64, 65, 130, MANY - 1])
     def test_batches_that_ask_late_wait_beside_others(self, bench: Bench, first: int) -> None:
@@ -90,8 +90,8 @@ class TestParts:
           function process(d) { return { n: d.n, m: d.n >= d.from && flow.contains('wallets', ['w' + d.n]) } }
         """
         bench.fill("wallets", [f"w{n}" for n in range(0, count, 3)])
-        made = outputs(bench, script, [{"n": n, "from": asks_from} for n in range(count)])
-        assert made == [{"n": n, "m": n >= asks_from and n % 3 == 0} for n in range(count)]
+        results = outputs(bench, script, [{"n": n, "from": asks_from} for n in range(count)])
+        assert results == [{"n": n, "m": n >= asks_from and n % 3 == 0} for n in range(count)]
 
     def test_many_records_that_are_a_little_slow(self, bench: Bench) -> None:
         script = "function process(d) { for (let i = 0; i < 300000; i++); console.log(d.n); return d }"
@@ -125,9 +125,9 @@ class TestAnswers:
         """
         bench.fill("wallets", ["a", "c"])
         record = {"a": "a", "b": "b", "c": "c", "d": "d"}
-        made = outputs(bench, script, [record, {**record, "a": "x"}, record])
+        results = outputs(bench, script, [record, {**record, "a": "x"}, record])
         right, left = {"path": [True, False, False, True]}, {"path": [False, True, True]}
-        assert made == [right, left, right]
+        assert results == [right, left, right]
 
     def test_a_script_that_would_ask_something_else_in_a_further_run_runs_once(self, bench: Bench) -> None:
         script = """
@@ -151,9 +151,9 @@ class TestAnswers:
         """
         bench.fill("wallets", ["yes"])
         bench.fill("tokens", ["t"])
-        made = outputs(bench, script, [{"v": "yes"}, {"v": "no"}] * 3)
-        assert made[1::2] == [{"m": False, "found": ["token"]}] * 3
-        assert [one["m"] for one in made[::2]] == [True] * 3
+        results = outputs(bench, script, [{"v": "yes"}, {"v": "no"}] * 3)
+        assert results[1::2] == [{"m": False, "found": ["token"]}] * 3
+        assert [one["m"] for one in results[::2]] == [True] * 3
 
     def test_a_name_without_values_is_resolved_too(self, bench: Bench) -> None:
         script = "function process(d) { return { m: flow.contains(d.name, d.v) } }"
@@ -170,8 +170,8 @@ class TestAnswers:
           }
         """
         bench.fill("wallets", ["v3", "v20"])
-        made = outputs(bench, script, [{"n": n, "v": f"v{n}"} for n in range(25)])
-        assert made == [{"n": n, "m": n in (3, 20)} for n in range(25)]
+        results = outputs(bench, script, [{"n": n, "v": f"v{n}"} for n in range(25)])
+        assert results == [{"n": n, "m": n in (3, 20)} for n in range(25)]
 
 
 class TestErrorsOfTheHarness:

@@ -162,7 +162,7 @@ SCRIPTS = {
 }
 
 
-def made(bench: Bench, script: str, sizes: list[int]) -> list[list[str]]:
+def run_script(bench: Bench, script: str, sizes: list[int]) -> list[list[str]]:
     """Per record its outputs, or the name of its error, of batches of these sizes."""
     found: list[list[str]] = [[] for _ in RECORDS]
     first = 0
@@ -193,7 +193,7 @@ def test_it_is_as_in_a_plain_interpreter(bench: Bench, tmp_path: Path, name: str
     members = {"wallets": MEMBERS, "tokens": ["w1", "w4"]}
     for dataset, values in members.items():
         bench.fill(dataset, values)
-    assert made(bench, SCRIPTS[name], split(len(name))) == plain_deno(SCRIPTS[name], RECORDS, members, tmp_path)
+    assert run_script(bench, SCRIPTS[name], split(len(name))) == plain_deno(SCRIPTS[name], RECORDS, members, tmp_path)
 
 
 def test_the_set_store_goes_away_in_the_middle(bench: Bench) -> None:
@@ -251,7 +251,7 @@ def test_the_death_of_the_process_loses_the_state_and_no_record(bench: Bench) ->
 def test_few_questions_are_asked_one_by_one(bench: Bench) -> None:
     """A rehearsal finds out what a batch asks."""
     bench.fill("wallets", MEMBERS)
-    made(bench, SCRIPTS["counter of hits"], [100, 100, 100])
+    run_script(bench, SCRIPTS["counter of hits"], [100, 100, 100])
     assert len(bench.sets.asked) <= 6
 
 
@@ -270,13 +270,13 @@ def test_dependent_questions_of_scripts_that_keep_nothing(bench: Bench) -> None:
 
 def counted(bench: Bench, script: str, sizes: list[int]) -> list[int]:
     """What the members `calls` of all outputs say, of batches of these sizes."""
-    made: list[int] = []
+    results: list[int] = []
     transform = bench.transform(script)
     for size in sizes:
         outcome = transform.start(batch(lines(*RECORDS[:size]))).result()
         assert outcome.failures == []
-        made += [json.loads(value or b"")["calls"] for value in outcome.output.values]
-    return made
+        results += [json.loads(value or b"")["calls"] for value in outcome.output.values]
+    return results
 
 
 def test_a_table_that_is_made_at_the_first_record_costs_no_record(bench: Bench) -> None:

@@ -6,19 +6,19 @@ import httpx
 import pytest
 
 from tests.acceptance.conformance.owner import Owner, owner
-from tests.acceptance.stack import Deployed, Stack, deployed, pipeline
+from tests.acceptance.stack import Deployed, Installation, deployed, pipeline
 
 
 @pytest.fixture(scope="package")
-def alice(stack: Stack) -> Iterator[Owner]:
-    with owner(stack, "alice") as made:
-        yield made
+def alice(installation: Installation) -> Iterator[Owner]:
+    with owner(installation, "alice") as new_owner:
+        yield new_owner
 
 
 @pytest.fixture(scope="package")
-def bob(stack: Stack) -> Iterator[Owner]:
-    with owner(stack, "bob") as made:
-        yield made
+def bob(installation: Installation) -> Iterator[Owner]:
+    with owner(installation, "bob") as new_owner:
+        yield new_owner
 
 
 @pytest.fixture(scope="package")
@@ -34,5 +34,5 @@ def running(http: httpx.Client) -> Iterator[Deployed]:
         {"type": "v8", "script": "function process(r) { return {...r, path: [...(r.path || []), 'first']}; }"},
         {"type": "v8", "script": "function process(r) { return {...r, path: [...r.path, 'second']}; }"},
     ]
-    with deployed(http, pipeline("trade", "hyperliquid", transforms=transforms, name="running")) as made:
-        yield made
+    with deployed(http, pipeline("trade", "hyperliquid", transforms=transforms, name="running")) as deployment:
+        yield deployment

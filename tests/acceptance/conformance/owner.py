@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from tests.acceptance.stack import Stack, pipeline
+from tests.acceptance.stack import Installation, pipeline
 
 FLOW = "/api/v1/flow"
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
@@ -38,10 +38,10 @@ class Owner:
 
     def dataset(self, *values: str) -> dict[str, Any]:
         """Create a dataset with these values."""
-        made: dict[str, Any] = json(self.http.post(f"{FLOW}/datasets", json={"name": unique("dataset")}), 201)
+        dataset: dict[str, Any] = json(self.http.post(f"{FLOW}/datasets", json={"name": unique("dataset")}), 201)
         if values:
-            json(self.http.post(f"{FLOW}/datasets/{made['id']}/entries", json={"values": values}))
-        return made
+            json(self.http.post(f"{FLOW}/datasets/{dataset['id']}/entries", json={"values": values}))
+        return dataset
 
     def delete(self, path: str, values: list[str]) -> httpx.Response:
         """Send a DELETE request with values in the body."""
@@ -66,13 +66,13 @@ def faults(answer: httpx.Response) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def owner(stack: Stack, name: str, *scopes: str) -> Iterator[Owner]:
+def owner(installation: Installation, name: str, *scopes: str) -> Iterator[Owner]:
     """Create an owner for the block. Delete all its configurations and datasets afterwards."""
     options = [part for scope in scopes for part in ("--scope", scope)]
-    made = stack.run("keys", "create", "--owner", unique(name), *options)
-    assert made.returncode == 0, made.stderr
-    key = made.stdout.strip()
-    with stack.client(key) as http:
+    result = installation.run("keys", "create", "--owner", unique(name), *options)
+    assert result.returncode == 0, result.stderr
+    key = result.stdout.strip()
+    with installation.client(key) as http:
         yield Owner(http, key, name)
         for flow in _all(http, FLOW):
             json(http.delete(f"{FLOW}/{flow['id']}"))

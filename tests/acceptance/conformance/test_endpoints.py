@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, SCRIPT, Owner, faults, filter_path, json
-from tests.acceptance.stack import Deployed, Stack, deployed, pipeline, reading
+from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading
 
 WRITES = (("POST", FLOW), ("POST", f"{FLOW}/datasets"), ("POST", f"{FLOW}/datasets/entries"))
 
@@ -45,10 +45,10 @@ class TestConfigurations:
 
     @pytest.mark.proves("4.2/GET /api/v1/flow")
     def test_list(self, alice: Owner) -> None:
-        made = [alice.create()["id"] for _ in range(3)]
+        flow_id = [alice.create()["id"] for _ in range(3)]
         listed = json(alice.http.get(FLOW))
         assert isinstance(listed, list)
-        assert [flow["id"] for flow in listed][:3] == made[::-1]  # newest first
+        assert [flow["id"] for flow in listed][:3] == flow_id[::-1]  # newest first
 
     @pytest.mark.proves("4.2/GET /api/v1/flow/{config_id}")
     def test_read(self, alice: Owner) -> None:
@@ -254,20 +254,20 @@ class TestDatasetEntries:
     @pytest.mark.proves(
         "4.4/both-add-values-duplicates-are-ignored", "1/datasets", "3/filter-values-and-dataset-entries-change"
     )
-    def test_new_entries_are_visible_to_scripts_immediately(self, stack: Stack, alice: Owner) -> None:
+    def test_new_entries_are_visible_to_scripts_immediately(self, installation: Installation, alice: Owner) -> None:
         dataset = alice.dataset("always")
         script = f"const process = (r) => flow.contains('{dataset['name']}', [r.a, r.b]) ? r : null;"
         body = pipeline("fill", "hyperliquid", transforms=[{"type": "v8", "script": script}])
         by_id, by_name = f"{FLOW}/datasets/{dataset['id']}/entries", f"{FLOW}/datasets/entries"
         records = [{"n": 1, "a": "x", "b": "ONE"}, {"n": 2, "a": "two", "b": "y"}, {"n": 3, "a": "always", "b": "z"}]
-        with deployed(alice.http, body) as made, reading(made.sink) as reader:
-            stack.feed("hyperliquid", "fill", records)
+        with deployed(alice.http, body) as deployment, reading(deployment.sink) as reader:
+            installation.feed("hyperliquid", "fill", records)
             assert [record.json()["n"] for record in reader.read(1)] == [3]
             json(alice.http.post(by_id, json={"values": ["one"]}))
-            stack.feed("hyperliquid", "fill", records)
+            installation.feed("hyperliquid", "fill", records)
             assert [record.json()["n"] for record in reader.read(3)] == [3, 1, 3]
             json(alice.http.post(by_name, json={"name": dataset["name"], "values": ["TWO"]}))
-            stack.feed("hyperliquid", "fill", records)
+            installation.feed("hyperliquid", "fill", records)
             assert [record.json()["n"] for record in reader.read(6)] == [3, 1, 3, 1, 2, 3]
 
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, json, owner
-from tests.acceptance.stack import Stack
+from tests.acceptance.stack import Installation
 
 
 def operations(http: httpx.Client) -> list[tuple[str, str, dict[str, Any]]]:
@@ -22,9 +22,9 @@ def operations(http: httpx.Client) -> list[tuple[str, str, dict[str, Any]]]:
 
 class TestKeys:
     @pytest.mark.proves("5/every-endpoint-requires-an-api-key", "4/all-endpoints-need-an-api-key")
-    def test_every_endpoint_needs_a_key(self, stack: Stack, http: httpx.Client) -> None:
+    def test_every_endpoint_needs_a_key(self, installation: Installation, http: httpx.Client) -> None:
         answers = []
-        with httpx.Client(base_url=stack.url) as nobody:
+        with httpx.Client(base_url=installation.url) as nobody:
             for method, path, _ in operations(http):
                 for headers in ({}, {"X-API-Key": "hw_live_wrong"}, {"X-API-Key": ""}):
                     answer = nobody.request(method, path, headers=headers)
@@ -37,11 +37,11 @@ class TestKeys:
 
     @pytest.mark.proves("5/every-endpoint-requires-an-api-key", "5/the-key-value-is-written-api_key")
     @pytest.mark.parametrize("name", ["X-API-Key", "X-API-KEY", "x-api-key"])
-    def test_the_header_name_is_case_insensitive(self, stack: Stack, alice: Owner, name: str) -> None:
-        assert httpx.get(f"{stack.url}{FLOW}", headers={name: alice.key}).status_code == 200
+    def test_the_header_name_is_case_insensitive(self, installation: Installation, alice: Owner, name: str) -> None:
+        assert httpx.get(f"{installation.url}{FLOW}", headers={name: alice.key}).status_code == 200
 
-    def test_every_endpoint_needs_its_scope(self, stack: Stack, http: httpx.Client) -> None:
-        with owner(stack, "narrow", "admin") as narrow:
+    def test_every_endpoint_needs_its_scope(self, installation: Installation, http: httpx.Client) -> None:
+        with owner(installation, "narrow", "admin") as narrow:
             for method, path, operation in operations(http):
                 answer = json(narrow.http.request(method, path), 403)
                 assert operation["x-scope"] in answer["detail"], (method, path)

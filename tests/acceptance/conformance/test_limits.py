@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, faults, filter_path, json
-from tests.acceptance.stack import Stack
+from tests.acceptance.stack import Installation
 
 CHUNK = 250_000
 PARALLEL = 5
@@ -51,13 +51,13 @@ class TestUploads:
         "8/larger-datasets-are-split-into-chunks",
     )
     @pytest.mark.slow
-    def test_five_concurrent_chunks(self, stack: Stack, alice: Owner) -> None:
+    def test_five_concurrent_chunks(self, installation: Installation, alice: Owner) -> None:
         dataset = alice.dataset()
         path = f"{FLOW}/datasets/{dataset['id']}/entries"
         by_name, name = f"{FLOW}/datasets/entries", dataset["name"].encode()
 
         def send(number: int) -> int:
-            with stack.client(alice.key) as http:
+            with installation.client(alice.key) as http:
                 if number % 2:
                     body = chunk(number).replace(b"{", b'{"name": "%s", ' % name, 1)
                     return int(json(upload(http, by_name, body))["count"])

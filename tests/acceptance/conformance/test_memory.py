@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.stack import Stack, pipeline, until
+from tests.acceptance.stack import Installation, pipeline, until
 
 FLOW = "/api/v1/flow"
 
@@ -14,10 +14,10 @@ FLOW = "/api/v1/flow"
 @pytest.mark.slow
 @pytest.mark.proves("2.4/workers_health.oom_killed_workers", "2.4/worker-entry.is_oom_killed")
 def test_out_of_memory_kills_are_reported_as_such(tmp_path: Path) -> None:
-    stack = Stack(tmp_path / "data", flags=("--worker-memory-mb", "32"))
-    stack.start()
+    installation = Installation(tmp_path / "data", flags=("--worker-memory-mb", "32"))
+    installation.start()
     try:
-        with stack.client() as client:
+        with installation.client() as client:
             path = f"{FLOW}/{client.post(FLOW, json=pipeline()).json()['id']}"
             deploying = threading.Thread(target=lambda: client.post(f"{path}/deploy"))
             deploying.start()
@@ -36,4 +36,4 @@ def test_out_of_memory_kills_are_reported_as_such(tmp_path: Path) -> None:
             assert "worker_memory_mb" in worker["reason"]
             deploying.join()
     finally:
-        stack.stop()
+        installation.stop()

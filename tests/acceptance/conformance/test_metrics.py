@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, faults, json
-from tests.acceptance.stack import Deployed, Stack, deployed, pipeline, until
+from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, until
 
 TYPES = (
     "messages_received",
@@ -52,8 +52,8 @@ def records() -> Iterator[dict[str, Any]]:
 class Measured:
     """A pipeline that has processed records, and its metrics."""
 
-    def __init__(self, http: httpx.Client, made: Deployed) -> None:
-        self.id = made.id
+    def __init__(self, http: httpx.Client, deployment: Deployed) -> None:
+        self.id = deployment.id
         self.http = http
 
     def get(self, **query: str) -> Any:
@@ -65,10 +65,10 @@ class Measured:
 
 
 @pytest.fixture(scope="module")
-def measured(stack: Stack, alice: Owner) -> Iterator[Measured]:
-    with deployed(alice.http, pipeline("log", transforms=[{"type": "v8", "script": SCRIPT}])) as made:
-        measured = Measured(alice.http, made)
-        stack.feed("base", "log", records())
+def measured(installation: Installation, alice: Owner) -> Iterator[Measured]:
+    with deployed(alice.http, pipeline("log", transforms=[{"type": "v8", "script": SCRIPT}])) as deployment:
+        measured = Measured(alice.http, deployment)
+        installation.feed("base", "log", records())
         until(lambda: measured.sums()["messages_received"] >= COUNTED["messages_received"], what="the counts")
         yield measured
 

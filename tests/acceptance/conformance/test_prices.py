@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, faults, json, owner
-from tests.acceptance.stack import Deployed, Stack, deployed, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading, until
 
 STATS = "/api/v1/developer/prices/stats"
 PRICES = {"type": "prices", "name": "ticks"}
@@ -33,14 +33,14 @@ def ask(http: httpx.Client, *tokens: str, chain: str = "base") -> dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def feeder(stack: Stack, client: httpx.Client) -> Iterator[Deployed]:
+def feeder(installation: Installation, client: httpx.Client) -> Iterator[Deployed]:
     """Deploy a pipeline with the local key, which has the scope to feed prices."""
-    with deployed(client, pipeline("log", sinks=[PRICES, {"type": "kafka", "name": "seen"}])) as made:
-        yield made
+    with deployed(client, pipeline("log", sinks=[PRICES, {"type": "kafka", "name": "seen"}])) as deployment:
+        yield deployment
 
 
 @pytest.fixture(scope="module")
-def fed(stack: Stack, feeder: Deployed, client: httpx.Client) -> httpx.Client:
+def fed(installation: Installation, feeder: Deployed, client: httpx.Client) -> httpx.Client:
     """Feed ticks of several tokens, and wait until their statistics are readable."""
     ticks = [
         tick(token(1), 100, 2.25 * HOUR),
@@ -56,7 +56,7 @@ def fed(stack: Stack, feeder: Deployed, client: httpx.Client) -> httpx.Client:
         tick(token(6), None, 10 * 60, price_quote=2, quote_address=token(1).upper().replace("X", "x")),
         tick(token(9), 1, 1),
     ]
-    stack.feed("base", "log", ticks)
+    installation.feed("base", "log", ticks)
     until(
         lambda: is_readable(client), what="the prices"
     )  # tokens are in different partitions, so their ticks become readable at different times
@@ -182,7 +182,7 @@ class TestStats:
 
 
 class TestFeeding:
-    def test_bad_ticks_are_dead_letters(self, stack: Stack, feeder: Deployed, client: httpx.Client) -> None:
+    def test_bad_ticks_are_dead_letters(self, installation: Installation, feeder: Deployed, client: httpx.Client) -> None:
         bad: list[dict[str, Any] | bytes] = [
             tick(token(20), 0, 1),
             tick(token(20), 1, -600),
@@ -194,7 +194,7 @@ class TestFeeding:
         ]
         seen = feeder.answer["sinks"][1]
         with reading(seen, feeder.answer["dead_letter"]["topic"]) as reader:
-            stack.feed("base", "log", bad)
+            installation.feed("base", "log", bad)
             letters = reader.read(len(bad))
         assert [letter.headers["headwater-error"] for letter in letters if letter.value == b"no json"] == [
             "InvalidJSON"
@@ -208,33 +208,33 @@ class TestFeeding:
         assert prices == {"uid": prices["uid"], "name": "ticks", "type": "prices"}
         assert kafka["type"] == "kafka"
 
-    def test_exactly_once_pipelines_feed_prices(self, stack: Stack, client: httpx.Client) -> None:
+    def test_exactly_once_pipelines_feed_prices(self, installation: Installation, client: httpx.Client) -> None:
         body = pipeline("decoded_log", sinks=[PRICES], delivery="exactly_once")
         with deployed(client, body):
-            stack.feed("base", "decoded_log", [tick(token(30), 5, 1)])
+            installation.feed("base", "decoded_log", [tick(token(30), 5, 1)])
             until(lambda: ask(client, token(30))["items"], what="its price")
 
-    def test_feeding_needs_its_scope(self, stack: Stack, alice: Owner) -> None:
+    def test_feeding_needs_its_scope(self, installation: Installation, alice: Owner) -> None:
         body = pipeline("log", sinks=[PRICES])
         assert "prices:write" in json(alice.http.post(FLOW, json=body), 403)["detail"]
         plain = alice.create()
         assert "prices:write" in json(alice.http.put(f"{FLOW}/{plain['id']}", json=body), 403)["detail"]
 
-    def test_deploying_a_prices_sink_needs_the_scope(self, stack: Stack) -> None:
+    def test_deploying_a_prices_sink_needs_the_scope(self, installation: Installation) -> None:
         scopes = ("flow:read", "flow:write", "flow:deploy")
-        with owner(stack, "feeder", *scopes, "prices:write") as full:
+        with owner(installation, "feeder", *scopes, "prices:write") as full:
             flow = full.create(sinks=[PRICES], transforms=[])
-            made = stack.run("keys", "create", "--owner", full_name(full), *with_scopes(scopes))
-            with stack.client(made.stdout.strip()) as narrow:
+            result = installation.run("keys", "create", "--owner", full_name(full), *with_scopes(scopes))
+            with installation.client(result.stdout.strip()) as narrow:
                 path = f"{FLOW}/{flow['id']}"
                 assert "prices:write" in json(narrow.post(f"{path}/deploy"), 403)["detail"]
                 assert "prices:write" in json(narrow.put(f"{path}/transforms", json=[]), 403)["detail"]
                 json(narrow.get(path))
 
 
-def full_name(made: Owner) -> str:
+def full_name(new_owner: Owner) -> str:
     """Return the owner's name as it appears in configurations."""
-    flow = made.create()
+    flow = new_owner.create()
     return str(flow["owner_org_team_user_id"])
 
 

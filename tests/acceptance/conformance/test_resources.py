@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, SCRIPT, Owner, faults, filter_path, json, unique
-from tests.acceptance.stack import Deployed, Stack, kill, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Installation, kill, pipeline, reading, until
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 EVM = {"log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer"}
@@ -114,9 +114,9 @@ class TestPipelineConfig:
         assert "erc20_token_transfer" in refused["/pipeline_config/source/entity"]
 
     @pytest.mark.proves("2.2/transforms", "2.2/transform.v8", "2.2/transform.redis_set_filter")
-    def test_transforms_act_in_order(self, stack: Stack, running: Deployed) -> None:
+    def test_transforms_act_in_order(self, installation: Installation, running: Deployed) -> None:
         with reading(running.sink) as reader:
-            stack.feed("hyperliquid", "trade", [{"n": 1, "wanted": "YES"}, {"n": 2, "wanted": "no"}])
+            installation.feed("hyperliquid", "trade", [{"n": 1, "wanted": "YES"}, {"n": 2, "wanted": "no"}])
             (record,) = reader.read(1)
             assert record.json() == {"n": 1, "wanted": "YES", "path": ["first", "second"]}
 
@@ -183,10 +183,10 @@ class TestCatalog:
                 assert created["pipeline_config"]["source"]["type"] == type_
 
     @pytest.mark.proves("2.3/hyperliquid")
-    def test_a_kafka_stream_is_read(self, stack: Stack, running: Deployed) -> None:
+    def test_a_kafka_stream_is_read(self, installation: Installation, running: Deployed) -> None:
         with reading(running.sink) as reader:
             already = len(reader.poll(2))
-            stack.feed("hyperliquid", "trade", [{"n": 3, "wanted": "yes", "coin": "BTC"}])
+            installation.feed("hyperliquid", "trade", [{"n": 3, "wanted": "yes", "coin": "BTC"}])
             assert reader.read(already + 1)[-1].json()["coin"] == "BTC"
 
 
@@ -226,14 +226,14 @@ class TestWorkersHealth:
         "2.4/worker-entry.is_oom_killed",
         "2.4/worker-entry.restart_count",
     )
-    def test_a_repeatedly_killed_worker_is_crash_looping(self, stack: Stack, alice: Owner) -> None:
+    def test_a_repeatedly_killed_worker_is_crash_looping(self, installation: Installation, alice: Owner) -> None:
         flow = alice.create(transforms=[])
-        made = Deployed(flow["id"], flow, json(alice.http.post(f"{FLOW}/{flow['id']}/deploy")))
+        deployment = Deployed(flow["id"], flow, json(alice.http.post(f"{FLOW}/{flow['id']}/deploy")))
         seen: list[dict[str, Any]] = []
 
         def crashing() -> bool:
-            kill(stack.workers_of(made))
-            seen.append(json(alice.http.get(f"{FLOW}/{made.id}/deploy/stats"))["workers_health"])
+            kill(installation.workers_of(deployment))
+            seen.append(json(alice.http.get(f"{FLOW}/{deployment.id}/deploy/stats"))["workers_health"])
             return bool(seen[-1]["crashing_workers"])
 
         until(crashing, what="a crash loop in deploy/stats")
@@ -245,7 +245,7 @@ class TestWorkersHealth:
         assert (seen[-1]["oom_killed_workers"], worker["is_oom_killed"]) == (0, False)
 
         def back() -> bool:
-            health = json(alice.http.get(f"{FLOW}/{made.id}/deploy/stats"))["workers_health"]
+            health = json(alice.http.get(f"{FLOW}/{deployment.id}/deploy/stats"))["workers_health"]
             return (health["healthy_workers"], health["crashing_workers"]) == (1, 0)
 
         until(back, what="the worker's return")
@@ -281,11 +281,11 @@ class TestDataset:
     @pytest.mark.proves("2.8/a-dataset-has-an-id-dataset_id")
     def test_fields(self, alice: Owner, bob: Owner) -> None:
         name = unique("Named Set")
-        made = json(alice.http.post(f"{FLOW}/datasets", json={"name": name}), 201)
-        assert made["name"] == name
-        entries = f"{FLOW}/datasets/{made['id']}/entries"
+        dataset = json(alice.http.post(f"{FLOW}/datasets", json={"name": name}), 201)
+        assert dataset["name"] == name
+        entries = f"{FLOW}/datasets/{dataset['id']}/entries"
         json(alice.http.post(entries, json={"values": ["One", "two"]}))
         assert sorted(json(alice.http.get(entries))["values"]) == ["one", "two"]
-        assert json(alice.http.get(f"{FLOW}/datasets/{made['id']}")) == made | {"updated_at": made["updated_at"]}
-        json(bob.http.get(f"{FLOW}/datasets/{made['id']}"), 404)
+        assert json(alice.http.get(f"{FLOW}/datasets/{dataset['id']}")) == dataset | {"updated_at": dataset["updated_at"]}
+        json(bob.http.get(f"{FLOW}/datasets/{dataset['id']}"), 404)
         json(bob.http.post(f"{FLOW}/datasets", json={"name": name}), 201)

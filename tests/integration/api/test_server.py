@@ -75,8 +75,8 @@ class Server:
 
     @contextlib.contextmanager
     def connected(self, source: str = CLIENT) -> Iterator[socket.socket]:
-        with socket.create_connection(("127.0.0.1", self.port), 10, (source, 0)) as made:
-            yield made
+        with socket.create_connection(("127.0.0.1", self.port), 10, (source, 0)) as connection:
+            yield connection
 
     def until(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 20
@@ -118,8 +118,8 @@ def serving(limits: ServerLimits, app: Any = None, cross_origins: Sequence[str] 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with serving(LIMITS) as made:
-        yield made
+    with serving(LIMITS) as server:
+        yield server
 
 
 def read_all(connection: socket.socket) -> bytes:

@@ -19,9 +19,9 @@ TABLE = {"BTC": 5}
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    made = Bench()
-    yield made
-    made.sandbox.close()
+    bench = Bench()
+    yield bench
+    bench.sandbox.close()
 
 
 def from_fills(root: Path) -> list[bytes]:

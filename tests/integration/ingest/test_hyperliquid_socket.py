@@ -79,8 +79,8 @@ class Ingest:
 
 @pytest.fixture
 def server() -> Iterator[HyperliquidServer]:
-    with HyperliquidServer().running() as made:
-        yield made
+    with HyperliquidServer().running() as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)

@@ -17,14 +17,14 @@ JAVASCRIPT = "function process(r) { return r }"
 
 @pytest.fixture(scope="module")
 def portal() -> Iterator[BlockingPortal]:
-    with start_blocking_portal() as made:
-        yield made
+    with start_blocking_portal() as portal:
+        yield portal
 
 
 @pytest.fixture
 def headwater(portal: BlockingPortal) -> Iterator[Installation]:
-    with Installation(portal, validate=validate, open_sandbox=validation_sandbox).serving() as made:
-        yield made
+    with Installation(portal, validate=validate, open_sandbox=validation_sandbox).serving() as headwater:
+        yield headwater
 
 
 @pytest.fixture

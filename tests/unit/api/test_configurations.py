@@ -23,15 +23,15 @@ class TestCreate:
     def test_returns_the_configuration_with_generated_members(self, alice: User) -> None:
         response = alice.post(FLOW, flow_body())
         assert response.status_code == 201
-        made = response.json()
-        assert re.fullmatch(r"[0-9a-z]{26}", made["id"])
-        assert response.headers["location"] == f"{FLOW}/{made['id']}"
+        body = response.json()
+        assert re.fullmatch(r"[0-9a-z]{26}", body["id"])
+        assert response.headers["location"] == f"{FLOW}/{body['id']}"
         assert response.headers["etag"] == '"1"'
-        assert made["revision"] == 1
-        assert made["owner_org_team_user_id"] == "alice"
-        assert made["created_at"] == made["updated_at"] == "2026-01-02T03:04:05.678Z"
-        assert (made["name"], made["description"], made["tags"]) == ("Transfers", "of one token", ["a"])
-        assert not {"warnings", "external_id"} & made.keys()
+        assert body["revision"] == 1
+        assert body["owner_org_team_user_id"] == "alice"
+        assert body["created_at"] == body["updated_at"] == "2026-01-02T03:04:05.678Z"
+        assert (body["name"], body["description"], body["tags"]) == ("Transfers", "of one token", ["a"])
+        assert not {"warnings", "external_id"} & body.keys()
 
     def test_fills_in_the_pipeline(self, alice: User) -> None:
         config = alice.create()["pipeline_config"]
@@ -52,8 +52,8 @@ class TestCreate:
     def test_description_and_tags_may_be_left_out(self, alice: User) -> None:
         body = flow_body()
         del body["description"], body["tags"]
-        made = alice.post(FLOW, body).json()
-        assert (made["description"], made["tags"]) == ("", [])
+        flow = alice.post(FLOW, body).json()
+        assert (flow["description"], flow["tags"]) == ("", [])
 
     def test_uids_are_ignored(self, alice: User) -> None:
         transforms = [V8 | {"uid": "mine", "warnings": []}, V8 | {"uid": "mine"}, V8 | {"uid": None}]
@@ -80,17 +80,17 @@ class TestCreate:
         transform = flow_body()["pipeline_config"]["transforms"][0] | {"set_values": [" 0xAB ", "0xab", "0xcd"]}
         response = alice.post(FLOW, flow_body(transforms=[transform]))
         assert "set_values" not in response.text
-        made = response.json()
-        target = filter_set(made["id"], made["pipeline_config"]["transforms"][0]["uid"])
+        body = response.json()
+        target = filter_set(body["id"], body["pipeline_config"]["transforms"][0]["uid"])
         assert headwater.sets.contains_many(target, ["0xab", "0xcd", " 0xAB "]) == [True, True, False]
         assert headwater.sets.count(target)[0] == 2
 
     def test_what_a_script_throws_on_the_example_is_a_warning(self, alice: User) -> None:
-        made = alice.create(transforms=[V8, V8 | {"script": "function process() { throws }"}])
-        assert made["warnings"] == [
+        flow = alice.create(transforms=[V8, V8 | {"script": "function process() { throws }"}])
+        assert flow["warnings"] == [
             {"pointer": f"{PIPELINE}/transforms/1/script", "detail": "TypeError: x is undefined"}
         ]
-        assert "warnings" not in alice.get(f"{FLOW}/{made['id']}").json()
+        assert "warnings" not in alice.get(f"{FLOW}/{flow['id']}").json()
 
     @pytest.mark.parametrize("start_at", ["latest", "earliest", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05.5+02:00"])
     def test_start_at(self, alice: User, start_at: str) -> None:
@@ -106,9 +106,9 @@ class TestCreate:
         assert alice.create(source=source)["pipeline_config"]["source"]["is_zerolag"] is True
 
     def test_exactly_once_is_shown_and_kept(self, alice: User) -> None:
-        made = alice.create(delivery="exactly_once")
-        url = f"{FLOW}/{made['id']}"
-        assert made["pipeline_config"]["delivery"] == "exactly_once"
+        flow = alice.create(delivery="exactly_once")
+        url = f"{FLOW}/{flow['id']}"
+        assert flow["pipeline_config"]["delivery"] == "exactly_once"
         assert alice.put(url, alice.get(url).json()).json()["pipeline_config"]["delivery"] == "exactly_once"
         assert alice.put(url, flow_body()).json()["pipeline_config"]["delivery"] == "at_least_once"
 
@@ -266,9 +266,9 @@ class TestNull:
         filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": None, "name": None}
         members = {"transforms": [filter_], "parallelism": None, "delivery": None}
         body = flow_body(source=source, **members) | {"description": None, "tags": None, "external_id": None}
-        made = alice.post(FLOW, body)
-        assert made.status_code == 201, made.text
-        read = made.json()
+        response = alice.post(FLOW, body)
+        assert response.status_code == 201, response.text
+        read = response.json()
         assert (read["description"], read["tags"]) == ("", [])
         config = read["pipeline_config"]
         assert config["source"] == {
@@ -299,17 +299,17 @@ class TestNull:
 
 class TestExternalId:
     def create(self, user: User, external_id: str) -> dict[str, Any]:
-        made = user.post(FLOW, flow_body() | {"external_id": external_id})
-        assert made.status_code == 201, made.text
-        answer: dict[str, Any] = made.json()
+        response = user.post(FLOW, flow_body() | {"external_id": external_id})
+        assert response.status_code == 201, response.text
+        answer: dict[str, Any] = response.json()
         return answer
 
     def test_finds_its_configuration(self, alice: User, bob: User) -> None:
-        made = self.create(alice, "orders/1")
+        flow = self.create(alice, "orders/1")
         alice.create()
         self.create(bob, "orders/1")
-        assert made["external_id"] == "orders/1"
-        assert alice.get(FLOW, params={"external_id": "orders/1"}).json() == [made]
+        assert flow["external_id"] == "orders/1"
+        assert alice.get(FLOW, params={"external_id": "orders/1"}).json() == [flow]
         assert alice.get(FLOW, params={"external_id": "orders/2"}).json() == []
         assert list(alice.faults(alice.get(FLOW, params={"external_id": ""}))) == ["/external_id"]
 
@@ -357,9 +357,9 @@ class TestList:
 
 class TestRead:
     def test_returns_what_create_returned(self, alice: User) -> None:
-        made = alice.create()
-        response = alice.get(f"{FLOW}/{made['id']}")
-        assert response.json() == made
+        flow = alice.create()
+        response = alice.get(f"{FLOW}/{flow['id']}")
+        assert response.json() == flow
         assert response.headers["etag"] == '"1"'
 
     def test_another_owners_looks_like_an_unknown_one(self, alice: User, bob: User) -> None:
@@ -376,34 +376,34 @@ class TestRead:
 
 class TestDelete:
     def test_removes_configuration_and_filter_values(self, headwater: Installation, alice: User) -> None:
-        made = alice.create()
-        uid = made["pipeline_config"]["transforms"][0]["uid"]
-        alice.post(f"{FLOW}/{made['id']}/transforms/{uid}/filter-values", {"values": [TOKEN]})
-        response = alice.delete(f"{FLOW}/{made['id']}")
+        flow = alice.create()
+        uid = flow["pipeline_config"]["transforms"][0]["uid"]
+        alice.post(f"{FLOW}/{flow['id']}/transforms/{uid}/filter-values", {"values": [TOKEN]})
+        response = alice.delete(f"{FLOW}/{flow['id']}")
         assert response.status_code == 200
-        assert response.json() == {"message": f"Pipeline {made['id']} successfully deleted"}
-        alice.problem(alice.get(f"{FLOW}/{made['id']}"), 404, "not-found")
-        assert headwater.sets.count(filter_set(made["id"], uid)) == (0, 0)
+        assert response.json() == {"message": f"Pipeline {flow['id']} successfully deleted"}
+        alice.problem(alice.get(f"{FLOW}/{flow['id']}"), 404, "not-found")
+        assert headwater.sets.count(filter_set(flow["id"], uid)) == (0, 0)
         assert headwater.database.flows.deleted() == []
 
     def test_tears_the_deployment_down(self, headwater: Installation, alice: User) -> None:
-        made = alice.create()
-        alice.post(f"{FLOW}/{made['id']}/deploy")
-        assert alice.delete(f"{FLOW}/{made['id']}").status_code == 200
-        assert headwater.database.deployments.active(made["id"]) is None
+        flow = alice.create()
+        alice.post(f"{FLOW}/{flow['id']}/deploy")
+        assert alice.delete(f"{FLOW}/{flow['id']}").status_code == 200
+        assert headwater.database.deployments.active(flow["id"]) is None
         assert headwater.database.flows.deleted() == []
 
     def test_again_while_the_teardown_goes_on_waits_for_it(self) -> None:
-        with installation(deploy_timeout_s=0.3) as made:
-            alice, bob = made.user("alice"), made.user("bob")
+        with installation(deploy_timeout_s=0.3) as headwater:
+            alice, bob = headwater.user("alice"), headwater.user("bob")
             path = f"{FLOW}/{alice.create()['id']}"
             alice.post(f"{path}/deploy")
-            made.controller.asleep = True
+            headwater.controller.asleep = True
             for _ in range(2):
                 body = alice.problem(alice.delete(path), 503, "deploy-pending")
                 assert "Removal of its deployment continues" in body["detail"]
             bob.problem(bob.delete(path), 404, "not-found")
-            made.controller.asleep = False
+            headwater.controller.asleep = False
             assert alice.delete(path).status_code == 200
             alice.problem(alice.delete(path), 404, "not-found")
 
@@ -418,10 +418,10 @@ class TestDelete:
         assert alice.get(path).status_code == 200
 
     def test_of_a_deployed_one_needs_the_scope_to_deploy(self, headwater: Installation, alice: User) -> None:
-        made = alice.create()
+        flow = alice.create()
         writer = headwater.user("alice", ["flow:write", "flow:read"])
-        alice.post(f"{FLOW}/{made['id']}/deploy")
-        body = writer.problem(writer.delete(f"{FLOW}/{made['id']}"), 403, "forbidden")
+        alice.post(f"{FLOW}/{flow['id']}/deploy")
+        body = writer.problem(writer.delete(f"{FLOW}/{flow['id']}"), 403, "forbidden")
         assert "flow:deploy" in body["detail"]
-        alice.post(f"{FLOW}/{made['id']}/teardown")
-        assert writer.delete(f"{FLOW}/{made['id']}").status_code == 200
+        alice.post(f"{FLOW}/{flow['id']}/teardown")
+        assert writer.delete(f"{FLOW}/{flow['id']}").status_code == 200

@@ -16,8 +16,8 @@ PREFLIGHT = {
 
 @pytest.fixture
 def open_to_pages() -> Iterator[Installation]:
-    with installation(cors_origins=[ORIGIN]) as made:
-        yield made
+    with installation(cors_origins=[ORIGIN]) as headwater:
+        yield headwater
 
 
 def test_without_the_setting_nobody_is_allowed(alice: User) -> None:

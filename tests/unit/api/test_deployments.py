@@ -23,8 +23,8 @@ STARTED = datetime(2026, 1, 2, 3, 4, 5, 123000, UTC)
 
 @pytest.fixture
 def config_id(alice: User) -> str:
-    made: str = alice.create(sinks=[{"type": "kafka", "name": "a"}, {"type": "kafka", "name": "b"}])["id"]
-    return made
+    flow_id: str = alice.create(sinks=[{"type": "kafka", "name": "a"}, {"type": "kafka", "name": "b"}])["id"]
+    return flow_id
 
 
 class TestDeploy:
@@ -110,14 +110,14 @@ class TestDeploy:
         assert (seen["revision"], seen["desired_revision"]) == (1, 2)
 
     def test_still_going_on_at_the_timeout(self) -> None:
-        with installation(deploy_timeout_s=1) as made:
-            alice = made.user("alice")
-            made.controller.asleep = True
+        with installation(deploy_timeout_s=1) as headwater:
+            alice = headwater.user("alice")
+            headwater.controller.asleep = True
             path = f"{FLOW}/{alice.create()['id']}"
             alice.problem(alice.post(f"{path}/deploy"), 503, "deploy-pending")
             seen = alice.get(f"{path}/deploy").json()
             assert (seen["status"], seen["condition"], seen["revision"]) == ("deploying", "RollingOut", None)
-            made.controller.asleep = False
+            headwater.controller.asleep = False
             assert alice.post(f"{path}/deploy").status_code == 200
 
     def test_torn_down_meanwhile(self, headwater: Installation, alice: User, config_id: str) -> None:
@@ -134,18 +134,18 @@ class TestDeploy:
         assert again.result().status_code == 200
 
     def test_the_wait_for_a_teardown_is_part_of_the_timeout(self) -> None:
-        with installation(deploy_timeout_s=3) as made:
-            alice = made.user("alice")
+        with installation(deploy_timeout_s=3) as headwater:
+            alice = headwater.user("alice")
             path = f"{FLOW}/{alice.create()['id']}/deploy"
             alice.post(path)
-            made.controller.asleep = True
-            (deployment,) = made.database.deployments.unfinished()
-            made.database.deployments.request_teardown(deployment.flow_id)
+            headwater.controller.asleep = True
+            (deployment,) = headwater.database.deployments.unfinished()
+            headwater.database.deployments.request_teardown(deployment.flow_id)
             began = time.monotonic()
             again = alice.start("POST", path)
             time.sleep(1.5)
             gone = Observation(deployment.id, Phase.ABSENT, None, deployment.generation + 1, Condition.STABLE)
-            made.database.deployments.observe([gone])
+            headwater.database.deployments.observe([gone])
             alice.problem(again.result(), 503, "deploy-pending")
             assert time.monotonic() - began < 4
             assert alice.get(path).json()["status"] == "deploying"
@@ -252,11 +252,11 @@ class TestTeardown:
             assert alice.post(f"{FLOW}/{config_id}/teardown").status_code == 200
 
     def test_still_going_on_at_the_timeout(self) -> None:
-        with installation(deploy_timeout_s=1) as made:
-            alice = made.user("alice")
+        with installation(deploy_timeout_s=1) as headwater:
+            alice = headwater.user("alice")
             path = f"{FLOW}/{alice.create()['id']}"
             alice.post(f"{path}/deploy")
-            made.controller.asleep = True
+            headwater.controller.asleep = True
             alice.problem(alice.post(f"{path}/teardown"), 503, "deploy-pending")
             assert alice.get(f"{path}/deploy").json()["status"] == "terminating"
             alice.problem(alice.delete(path), 503, "deploy-pending")
@@ -326,8 +326,8 @@ class TestStats:
 
     def test_the_threads_that_read_it_end_with_the_app(self) -> None:
         before = set(threading.enumerate())
-        with installation() as made:
-            user = made.user("alice")
+        with installation() as headwater:
+            user = headwater.user("alice")
             config_id = user.create()["id"]
             user.post(f"{FLOW}/{config_id}/deploy")
             user.get(f"{FLOW}/{config_id}/deploy/stats")
@@ -371,44 +371,44 @@ class TestStats:
             answered.set()
 
     def test_reasons_and_lines_of_workers_name_nothing_of_the_operators(self, portal: BlockingPortal) -> None:
-        made = Installation(portal)
+        headwater = Installation(portal)
         hidden = Deployments(
-            flows=made.database.flows,
-            store=made.controller,
-            now=made.clock,
+            flows=headwater.database.flows,
+            store=headwater.controller,
+            now=headwater.clock,
             new_id=new_id,
             new_password=lambda: "secret",
             redact=redactor(["kafka.internal:9093"]),
         )
         away = "Kafka at kafka.internal:9093 does not answer."
-        with made.serving(deployments=hidden):
-            alice = made.user("alice")
+        with headwater.serving(deployments=hidden):
+            alice = headwater.user("alice")
             path = f"{FLOW}/{alice.create()['id']}"
-            made.controller.reasons = [away]
+            headwater.controller.reasons = [away]
             failed = alice.post(f"{path}/deploy")
             assert failed.status_code == 422
             assert "Kafka at … does not answer." in failed.text
             alice.post(f"{path}/deploy")
-            deployment = made.database.deployments.active(path.rsplit("/", 1)[1])
+            deployment = headwater.database.deployments.active(path.rsplit("/", 1)[1])
             assert deployment is not None
             worker = WorkerStatus(name="w", status=Status.RUNNING, is_ready=False, start_time=STARTED, reason=away)
-            made.database.deployments.report_workers({deployment.id: [worker]})
+            headwater.database.deployments.report_workers({deployment.id: [worker]})
             lines = [LogLine(time=STARTED, worker="w", source=of, message=away) for of in ("worker", "script")]
-            made.database.deployments.write_logs({deployment.id: lines})
+            headwater.database.deployments.write_logs({deployment.id: lines})
             stats = alice.get(f"{path}/deploy/stats").json()["workers_health"]["workers"]
             assert stats[0]["reason"] == "Kafka at … does not answer."
             shown = {line["source"]: line["message"] for line in alice.get(f"{path}/deploy/logs").json()["lines"]}
             assert shown == {"worker": "Kafka at … does not answer.", "script": away}
 
     def test_nothing_is_ready_while_no_controller_looks_after_it(self) -> None:
-        with installation(has_leader=lambda: False) as made:
-            alice = made.user("alice")
+        with installation(has_leader=lambda: False) as headwater:
+            alice = headwater.user("alice")
             config_id = alice.create()["id"]
             alice.post(f"{FLOW}/{config_id}/deploy")
-            deployment = made.database.deployments.active(config_id)
+            deployment = headwater.database.deployments.active(config_id)
             assert deployment is not None
             worker = WorkerStatus(name="w-0", status=Status.RUNNING, is_ready=True, start_time=STARTED)
-            made.database.deployments.report_workers({deployment.id: [worker]})
+            headwater.database.deployments.report_workers({deployment.id: [worker]})
             health = alice.get(f"{FLOW}/{config_id}/deploy/stats").json()["workers_health"]
             assert health["healthy_workers"] == 0
             assert "No controller runs" in health["workers"][0]["reason"]

@@ -35,10 +35,10 @@ class Counted:
 
 @pytest.fixture
 def headwater(portal: BlockingPortal) -> Iterator[Installation]:
-    made = Installation(portal)
-    made.keys = Keys(Counted(made), made.clock, made.clock.monotonic)  # type: ignore[arg-type]
-    with made.serving(failed_keys_per_minute=5):
-        yield made
+    headwater = Installation(portal)
+    headwater.keys = Keys(Counted(headwater), headwater.clock, headwater.clock.monotonic)  # type: ignore[arg-type]
+    with headwater.serving(failed_keys_per_minute=5):
+        yield headwater
 
 
 def counted(headwater: Installation) -> Counted:

@@ -48,9 +48,9 @@ class TestAdd:
 
     def test_first_values_are_trimmed_alike(self, alice: User) -> None:
         transform = {"type": "redis_set_filter", "filter_expr": "root = this.to", "set_values": ["\ufeff0xABC"]}
-        made = alice.create(transforms=[transform])
-        uid = made["pipeline_config"]["transforms"][0]["uid"]
-        values = alice.get(f"{FLOW}/{made['id']}/transforms/{uid}/filter-values").json()["values"]
+        flow = alice.create(transforms=[transform])
+        uid = flow["pipeline_config"]["transforms"][0]["uid"]
+        values = alice.get(f"{FLOW}/{flow['id']}/transforms/{uid}/filter-values").json()["values"]
         assert values == ["0xabc"]
 
     def test_a_whole_request_of_values(self, alice: User, path: str) -> None:

@@ -21,18 +21,18 @@ BURST = 3
 @pytest.fixture
 def limited(portal: BlockingPortal) -> Iterator[Installation]:
     """A limit of one request in two seconds, with bursts of three."""
-    made = Installation(portal)
-    with made.serving(limits=RateLimits(MemoryBuckets(made.clock.monotonic), 0.5, BURST)):
-        yield made
+    headwater = Installation(portal)
+    with headwater.serving(limits=RateLimits(MemoryBuckets(headwater.clock.monotonic), 0.5, BURST)):
+        yield headwater
 
 
 @pytest.fixture
 def storeless(portal: BlockingPortal, tmp_path: Path) -> Iterator[Installation]:
     """A limit whose set store is unavailable."""
     with closing(connect(f"unix://{tmp_path}/none.sock")) as client:
-        made = Installation(portal)
-        with made.serving(limits=RateLimits(RedisTokenBuckets(client), 1.0, BURST)):
-            yield made
+        headwater = Installation(portal)
+        with headwater.serving(limits=RateLimits(RedisTokenBuckets(client), 1.0, BURST)):
+            yield headwater
 
 
 class TestLimited:

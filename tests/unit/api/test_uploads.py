@@ -38,8 +38,8 @@ def stalled(alice: User) -> Iterator[Stalled]:
 
 
 def values_path(user: User) -> str:
-    made = user.create()
-    return f"{FLOW}/{made['id']}/transforms/{made['pipeline_config']['transforms'][0]['uid']}/filter-values"
+    flow = user.create()
+    return f"{FLOW}/{flow['id']}/transforms/{flow['pipeline_config']['transforms'][0]['uid']}/filter-values"
 
 
 def test_one_owners_keep_nobody_else_waiting(alice: User, bob: User, stalled: Stalled) -> None:

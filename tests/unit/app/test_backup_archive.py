@@ -13,7 +13,7 @@ from headwater.errors import SetupError
 LINES = [["flows", {"name": "größe"}], ["keys", {"id": 7}], ["flows", {"name": ""}]]
 
 
-def made(path: Path) -> Path:
+def write_archive(path: Path) -> Path:
     with writing(path) as archive:
         archive.add("secret-key", b"secret\n")
         archive.add_lines("database.jsonl", LINES, lambda line: str(line[0]))
@@ -22,7 +22,7 @@ def made(path: Path) -> Path:
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
-    with reading(made(tmp_path / "b")) as archive:
+    with reading(write_archive(tmp_path / "b")) as archive:
         archive.verify()
         assert archive.read("secret-key") == b"secret\n"
         assert list(archive.lines("database.jsonl")) == LINES
@@ -31,14 +31,14 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 
 def test_only_its_owner_reads_it(tmp_path: Path) -> None:
-    assert made(tmp_path / "b").stat().st_mode & 0o777 == 0o600
+    assert write_archive(tmp_path / "b").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_file_that_is_there_is_never_replaced(tmp_path: Path) -> None:
-    path = made(tmp_path / "b")
+    path = write_archive(tmp_path / "b")
     before = path.read_bytes()
     with pytest.raises(SetupError, match="already"):
-        made(path)
+        write_archive(path)
     assert path.read_bytes() == before
 
 
@@ -49,7 +49,7 @@ def test_one_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_cut_or_changed_file_is_refused(tmp_path: Path) -> None:
-    whole = made(tmp_path / "whole").read_bytes()
+    whole = write_archive(tmp_path / "whole").read_bytes()
     with zipfile.ZipFile(tmp_path / "whole") as archive:
         names = [(info.header_offset, info.filename) for info in archive.infolist()]
     random_ = random.Random(1)
@@ -66,7 +66,7 @@ def test_a_cut_or_changed_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", ["missing", "added", "content", "format"])
 def test_a_member_that_is_not_as_the_manifest_says(tmp_path: Path, change: str) -> None:
-    with zipfile.ZipFile(made(tmp_path / "whole")) as archive:
+    with zipfile.ZipFile(write_archive(tmp_path / "whole")) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     changes: dict[str, dict[str, Any]] = {
         "missing": {"secret-key": None},

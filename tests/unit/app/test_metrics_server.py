@@ -46,8 +46,8 @@ def test_is_scraped(port: int) -> None:
 
 
 def test_slow_and_silent_clients_are_cut_off(port: int) -> None:
-    with contextlib.ExitStack() as stack:
-        held = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 10)) for _ in range(CONNECTIONS)]
+    with contextlib.ExitStack() as installation:
+        held = [installation.enter_context(socket.create_connection(("127.0.0.1", port), 10)) for _ in range(CONNECTIONS)]
         for connection in held[::2]:
             connection.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
         with socket.create_connection(("127.0.0.1", port), 10) as one_too_many:

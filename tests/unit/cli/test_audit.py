@@ -14,8 +14,8 @@ from headwater.cli import app
 def data_dir(tmp_path: Path) -> Path:
     """With a key of two owners; one of them is revoked."""
     run(tmp_path, "keys", "create", "--owner", "ann")
-    made = run(tmp_path, "keys", "create", "--owner", "[red]bob")
-    run(tmp_path, "keys", "revoke", made.strip().removeprefix("hw_live_")[:12])
+    result = run(tmp_path, "keys", "create", "--owner", "[red]bob")
+    run(tmp_path, "keys", "revoke", result.strip().removeprefix("hw_live_")[:12])
     return tmp_path
 
 

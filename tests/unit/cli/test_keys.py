@@ -20,13 +20,13 @@ def run(data_dir: Path, *arguments: str) -> Result:
 
 
 def test_create_prints_the_key_alone(data_dir: Path) -> None:
-    made = run(data_dir, "create", "--owner", "ann", "--scope", "flow:read", "--scope", "sets:write")
-    assert made.exit_code == 0
-    assert parse_key(made.stdout.removesuffix("\n"))
+    result = run(data_dir, "create", "--owner", "ann", "--scope", "flow:read", "--scope", "sets:write")
+    assert result.exit_code == 0
+    assert parse_key(result.stdout.removesuffix("\n"))
     listed = run(data_dir, "list").stdout
-    assert made.stdout[8:20] in listed
+    assert result.stdout[8:20] in listed
     assert "flow:read sets:write" in listed
-    assert made.stdout[21:60] not in listed
+    assert result.stdout[21:60] not in listed
 
 
 def test_help_explains_the_scopes() -> None:

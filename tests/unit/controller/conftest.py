@@ -10,8 +10,8 @@ from tests.unit.controller.world import World
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    made = World()
-    yield made
+    world = World()
+    yield world
     stop = threading.Event()
     stop.set()
-    made.controller.run(stop)
+    world.controller.run(stop)

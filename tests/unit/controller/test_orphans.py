@@ -21,12 +21,12 @@ class TestOrphans:
     """What a broker may carry out late, after a killed controller had asked for it."""
 
     def test_users_rules_topics_and_workers_of_ended_deployments_go(self, world: World) -> None:
-        made = world.deploy()
+        deployment = world.deploy()
         world.run()
-        wanted = resources(made, made.requested_revision, KafkaTopic(TOPIC), 4)
+        wanted = resources(deployment, deployment.requested_revision, KafkaTopic(TOPIC), 4)
         running = worker_set(
-            made,
-            made.requested_revision,
+            deployment,
+            deployment.requested_revision,
             KafkaTopic(TOPIC),
             WorkerSettings(KafkaAccess(bootstrap_servers="b"), "", jit=False),
         )
@@ -64,11 +64,11 @@ class TestWithoutUsers:
 
     @pytest.fixture
     def world(self) -> Iterator[World]:
-        made = World(manages_users=False)
-        yield made
+        world = World(manages_users=False)
+        yield world
         stop = threading.Event()
         stop.set()
-        made.controller.run(stop)
+        world.controller.run(stop)
 
     @pytest.fixture
     def torn_down(self, world: World) -> World:
@@ -151,11 +151,11 @@ class TestRestoredBackup:
         assert not restored.sweeper.unknown
 
     def test_a_deposed_leader_removes_nothing(self, world: World) -> None:
-        made = world.deploy()
+        deployment = world.deploy()
         world.run()
         world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
-        world.broker.ensure(resources(made, made.requested_revision, KafkaTopic(TOPIC), 4))
+        world.broker.ensure(resources(deployment, deployment.requested_revision, KafkaTopic(TOPIC), 4))
         before = world.broker.inventory()
         world.database.leases.acquire(CONTROLLER_LEASE, Candidate("another", LOCK), 3600)
         with pytest.raises(LeaseLost):

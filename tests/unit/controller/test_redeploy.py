@@ -21,14 +21,14 @@ from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World, deployme
 @pytest.fixture
 def world() -> Iterator[World]:
     """A deployment that runs; the orchestrator moves on no worker by itself from now on."""
-    made = World()
-    made.deploy()
-    made.run(ticks=100)
-    made.orchestrator.auto = False
-    yield made
+    world = World()
+    world.deploy()
+    world.run(ticks=100)
+    world.orchestrator.auto = False
+    yield world
     stop = threading.Event()
     stop.set()
-    made.controller.run(stop)
+    world.controller.run(stop)
 
 
 class TestTopicMembers:

@@ -17,10 +17,10 @@ OTHER = "01jz0000000000000000000001"
 
 
 def world_with(binding: PubSubTopic | PubSubSubscription) -> World:
-    made = World(bindings=Bindings({"base.log": binding}))
-    made.project.topics[TOPIC] = False
-    made.project.foreign.add("mine")
-    return made
+    world = World(bindings=Bindings({"base.log": binding}))
+    world.project.topics[TOPIC] = False
+    world.project.foreign.add("mine")
+    return world
 
 
 @pytest.fixture

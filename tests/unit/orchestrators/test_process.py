@@ -19,8 +19,8 @@ def no_process(*_: object) -> list[str]:
 
 @pytest.fixture
 def orchestrator(tmp_path: Path) -> Iterator[ProcessOrchestrator]:
-    with contextlib.closing(ProcessOrchestrator(tmp_path / "workers", no_process, 1 << 30)) as made:
-        yield made
+    with contextlib.closing(ProcessOrchestrator(tmp_path / "workers", no_process, 1 << 30)) as orchestrator:
+        yield orchestrator
 
 
 def lines_of_status(orchestrator: ProcessOrchestrator, deployment_id: str) -> int:

@@ -75,10 +75,10 @@ def results(text: bytes, summary: bytes) -> list[Frame]:
 
 
 def sandbox(monkeypatch: pytest.MonkeyPatch, replies: Callable[[], Iterator[Reply]]) -> Sandbox:
-    made = Sandbox(spare=False)
-    made._starter.close()
-    monkeypatch.setattr(made, "_starter", Pool(Child(reply) for reply in replies()))
-    return made
+    sandbox = Sandbox(spare=False)
+    sandbox._starter.close()
+    monkeypatch.setattr(sandbox, "_starter", Pool(Child(reply) for reply in replies()))
+    return sandbox
 
 
 def breach(*frames: Frame) -> Callable[[], Iterator[Reply]]:

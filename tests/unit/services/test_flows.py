@@ -178,10 +178,10 @@ class TestChange:
         compiled: list[str],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        made = flows.create("alice", SENT).flow
+        flow = flows.create("alice", SENT).flow
         Interrupted(database, monkeypatch)
         sent = [*SCRIPTS, *SENT.pipeline_config.transforms]
-        saved = flows.replace_transforms("alice", made.id, sent).flow
+        saved = flows.replace_transforms("alice", flow.id, sent).flow
         assert (saved.revision, saved.name) == (5, "other 0")
         assert compiled == [script.script for script in SCRIPTS]
         assert [sets.count(target)[0] for target in filter_sets(saved)] == [2, 1]
@@ -190,24 +190,24 @@ class TestChange:
     def test_if_match_is_held_until_the_save(
         self, flows: Flows, database: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        made = flows.create("alice", SENT).flow
+        flow = flows.create("alice", SENT).flow
         Interrupted(database, monkeypatch, times=1)
         with pytest.raises(PreconditionFailed):
-            flows.replace_transforms("alice", made.id, SCRIPTS, if_match=frozenset({1}))
-        assert flows.get("alice", made.id).name == "other 0"
-        assert flows.replace_transforms("alice", made.id, SCRIPTS, if_match=frozenset({1, 2})).flow.revision == 3
+            flows.replace_transforms("alice", flow.id, SCRIPTS, if_match=frozenset({1}))
+        assert flows.get("alice", flow.id).name == "other 0"
+        assert flows.replace_transforms("alice", flow.id, SCRIPTS, if_match=frozenset({1, 2})).flow.revision == 3
 
     def test_if_match_is_held_until_the_delete(
         self, flows: Flows, database: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        made = flows.create("alice", SENT).flow
+        flow = flows.create("alice", SENT).flow
         delete = database.flows.delete
 
         def late(owner: str, flow_id: str, revision: int | None = None) -> bool:
-            database.flows.save(replace(made, revision=2))
+            database.flows.save(replace(flow, revision=2))
             return delete(owner, flow_id, revision)
 
         monkeypatch.setattr(database.flows, "delete", late)
         with pytest.raises(PreconditionFailed):
-            flows.delete("alice", made.id, if_match=frozenset({1}))
-        assert flows.get("alice", made.id).revision == 2
+            flows.delete("alice", flow.id, if_match=frozenset({1}))
+        assert flows.get("alice", flow.id).revision == 2

@@ -39,10 +39,10 @@ def proxy() -> Iterator[Proxy]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = threading.Thread(target=echo, args=(listener,))
         server.start()
-        made = Proxy(("127.0.0.1", free_port()), listener.getsockname(), run_number=1)
-        made.start()
-        yield made
-        made.stop()
+        proxy = Proxy(("127.0.0.1", free_port()), listener.getsockname(), run_number=1)
+        proxy.start()
+        yield proxy
+        proxy.stop()
         listener.shutdown(socket.SHUT_RDWR)
         server.join()
 

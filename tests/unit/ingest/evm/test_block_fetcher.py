@@ -25,9 +25,9 @@ METHODS: tuple[Method, Method] = ("receipts", "logs")
 
 
 def chain(blocks: int = 60, seed: int = 1, **options: Any) -> FakeChain:
-    made = FakeChain(random.Random(seed), **options)
-    made.mine(blocks)
-    return made
+    chain = FakeChain(random.Random(seed), **options)
+    chain.mine(blocks)
+    return chain
 
 
 def width(call: dict[str, Any]) -> int:

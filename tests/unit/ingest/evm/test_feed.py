@@ -42,9 +42,9 @@ class Store:
 
 
 def chain(**options: Any) -> FakeChain:
-    made = FakeChain(random.Random(4), **options)
-    made.mine(LAST + FINAL_BLOCKS + 1)
-    return made
+    chain = FakeChain(random.Random(4), **options)
+    chain.mine(LAST + FINAL_BLOCKS + 1)
+    return chain
 
 
 def opened_keys(true: FakeChain) -> list[bytes]:

@@ -23,13 +23,13 @@ KEY = "abcdef0123456789"
 @contextmanager
 def server(talk: Callable[[ServerConnection], None], port: int = 0) -> Iterator[str]:
     """A WebSocket server; its address."""
-    with serve(talk, "127.0.0.1", port) as made:
-        thread = threading.Thread(target=made.serve_forever)
+    with serve(talk, "127.0.0.1", port) as server:
+        thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield f"ws://127.0.0.1:{made.socket.getsockname()[1]}/{KEY}"
+            yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/{KEY}"
         finally:
-            made.shutdown()
+            server.shutdown()
             thread.join()
 
 

@@ -20,9 +20,9 @@ KEY = "abcdef0123456789"
 
 
 def chain(blocks: int = 40, seed: int = 1, **options: Any) -> FakeChain:
-    made = FakeChain(random.Random(seed), **options)
-    made.mine(blocks)
-    return made
+    chain = FakeChain(random.Random(seed), **options)
+    chain.mine(blocks)
+    return chain
 
 
 def copy_of(true: FakeChain, blocks: int) -> FakeChain:

@@ -131,8 +131,8 @@ def test_keys_of_recorded_logs_are_unique(all_abis: Decoder, chain: str) -> None
     """A receipt may be recorded twice, alone and in its block."""
     values: dict[tuple[str, bytes], set[str]] = defaultdict(set)
     for block in blocks_of(chain):
-        for made in Converter(chain, all_abis, {}).convert(block, Counter()):
-            values[made.entity, made.key].add(json.loads(made.value).get("data") or made.value.decode())
+        for record in Converter(chain, all_abis, {}).convert(block, Counter()):
+            values[record.entity, record.key].add(json.loads(record.value).get("data") or record.value.decode())
     assert len(values) > 3_000
     assert {len(each) for each in values.values()} == {1}
 

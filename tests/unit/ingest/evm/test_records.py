@@ -51,8 +51,8 @@ def made_of(
     tokens = {TOKEN.lower(): token} if token else {}
     converter = Converter("base", Decoder(Abis(well_known(), {})), tokens)
     by_entity: dict[str, list[EncodedRecord]] = {}
-    for made in converter.convert(seen, Counter() if counts is None else counts):
-        by_entity.setdefault(made.entity, []).append(made)
+    for record in converter.convert(seen, Counter() if counts is None else counts):
+        by_entity.setdefault(record.entity, []).append(record)
     return by_entity
 
 
@@ -127,9 +127,9 @@ def words(*values: int) -> bytes:
 )
 def test_a_transfer_without_its_data_is_counted_and_kept_as_a_log(seen: Block) -> None:
     counts = Counter[str]()
-    made = made_of(seen, counts)
-    assert not [entity for entity in made if entity.endswith("_token_transfer")]
-    assert len(made["log"]) == 1
+    records = made_of(seen, counts)
+    assert not [entity for entity in records if entity.endswith("_token_transfer")]
+    assert len(records["log"]) == 1
     assert counts["malformed"] == 1
 
 
@@ -140,19 +140,19 @@ OFFSETS = st.one_of(st.integers(0, 12).map(lambda n: 32 * n), st.integers(0, 400
 def test_transfers_of_a_batch_are_what_its_decoded_log_says(numbers: list[int], rest: bytes) -> None:
     """Offsets need not be multiples of 32, and arrays may lie upon each other."""
     seen = block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=words(*numbers) + rest)
-    made = made_of(seen)
-    transfers = [json.loads(each.value) for each in made.get("erc1155_token_transfer", [])]
-    params = json.loads(made["decoded_log"][0].value)["params"] if "decoded_log" in made else {"ids": [], "values": []}
+    records = made_of(seen)
+    transfers = [json.loads(each.value) for each in records.get("erc1155_token_transfer", [])]
+    params = json.loads(records["decoded_log"][0].value)["params"] if "decoded_log" in records else {"ids": [], "values": []}
     pairs = zip(params["ids"], params["values"], strict=True) if len(params["ids"]) == len(params["values"]) else []
     assert [(each["token_id"], each["raw_amount_str"]) for each in transfers] == list(pairs)
 
 
 def test_a_batch_whose_arrays_lie_at_odd_places_is_read() -> None:
     data = words(65, 129) + b"\xff" + words(1, 7, 1, 9)
-    made = made_of(block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=data))
-    (transfer,) = (json.loads(each.value) for each in made["erc1155_token_transfer"])
+    records = made_of(block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=data))
+    (transfer,) = (json.loads(each.value) for each in records["erc1155_token_transfer"])
     assert (transfer["token_id"], transfer["amount_str"]) == ("7", "9")
-    assert json.loads(made["decoded_log"][0].value)["params"]["ids"] == ["7"]
+    assert json.loads(records["decoded_log"][0].value)["params"]["ids"] == ["7"]
 
 
 def test_of_dirty_addresses_all_streams_have_the_low_bits() -> None:
@@ -163,9 +163,9 @@ def test_of_dirty_addresses_all_streams_have_the_low_bits() -> None:
         block(TRANSFER_SINGLE, dirty, dirty, dirty, data=words(1, 2)),
         block(TRANSFER_BATCH, dirty, dirty, dirty, data=words(64, 128, 1, 7, 1, 9)),
     ):
-        made = made_of(seen)
-        (entity,) = (each for each in made if each.endswith("_token_transfer"))
-        transfer, params = json.loads(made[entity][0].value), json.loads(made["decoded_log"][0].value)["params"]
+        records = made_of(seen)
+        (entity,) = (each for each in records if each.endswith("_token_transfer"))
+        transfer, params = json.loads(records[entity][0].value), json.loads(records["decoded_log"][0].value)["params"]
         assert (transfer["from_address"], transfer["to_address"]) == (TO, TO)
         assert (params["from"], params["to"]) == (TO, TO)
 
@@ -175,7 +175,7 @@ def test_a_decoded_record_that_no_topic_takes_counts_as_undecoded(size: int) -> 
     event = parse_event("Told(bytes what)")
     data = words(32, size) + b"\xab" * size
     converter, counts = Converter("base", Decoder(Abis([event], {})), {}), Counter[str]()
-    entities = [made.entity for made in converter.convert(block(event.topic0, data=data), counts)]
+    entities = [record.entity for record in converter.convert(block(event.topic0, data=data), counts)]
     assert entities == ["log", "decoded_log"] if size == 100 else ["log"]
     assert counts["undecoded"] == (size != 100)
 
@@ -186,7 +186,7 @@ def test_a_log_that_unfolds_into_gigabytes_is_a_log_and_the_next_one_follows() -
     seen = block(event.topic0, data=data)
     seen = seen._replace(logs=[*seen.logs, *erc20(3).logs])
     converter, counts = Converter("base", Decoder(Abis([event, *well_known()], {})), {}), Counter[str]()
-    entities = [made.entity for made in converter.convert(seen, counts)]
+    entities = [record.entity for record in converter.convert(seen, counts)]
     assert entities == ["log", "log", "decoded_log", "erc20_token_transfer"]
     assert counts == {"undecoded": 1}
 
@@ -194,8 +194,8 @@ def test_a_log_that_unfolds_into_gigabytes_is_a_log_and_the_next_one_follows() -
 def test_a_transfer_with_other_topics_is_none() -> None:
     """ERC-20 has its parties indexed; the old tokens that don't are logs alone."""
     counts = Counter[str]()
-    made = made_of(block(TRANSFER, data=words(1, 2, 3)), counts)
-    assert list(made) == ["log"]
+    records = made_of(block(TRANSFER, data=words(1, 2, 3)), counts)
+    assert list(records) == ["log"]
     assert counts == {"undecoded": 1}
 
 
@@ -222,9 +222,9 @@ def shouted(hex_: str | list[str]) -> Any:
 def test_all_records_have_what_the_receipt_says() -> None:
     receipt: dict[str, Any] = {"transactionHash": TX, "blockHash": HASH, "from": FROM, "to": None, "logs": []}
     receipt |= {"status": "0x0", "gasUsed": "0x5208", "effectiveGasPrice": hex(BIG)}
-    made = made_of(read(receipt))
-    assert set(made) == {"log", "decoded_log", "erc20_token_transfer"}
-    for (record,) in made.values():
+    records = made_of(read(receipt))
+    assert set(records) == {"log", "decoded_log", "erc20_token_transfer"}
+    for (record,) in records.values():
         found = json.loads(record.value)
         assert [found[name] for name in DETAILS] == [0, 21_000, str(BIG), None]
 
@@ -233,8 +233,8 @@ def test_all_records_have_what_the_receipt_says() -> None:
 def test_what_a_node_does_not_say_is_null(quantity: Any) -> None:
     receipt = {"transactionHash": TX, "blockHash": HASH, "from": FROM, "logs": []}
     receipt |= dict.fromkeys(("status", "gasUsed", "effectiveGasPrice"), quantity)
-    (made,) = made_of(read(receipt))["log"]
-    assert [json.loads(made.value)[name] for name in DETAILS] == [None] * 4
+    (record,) = made_of(read(receipt))["log"]
+    assert [json.loads(record.value)[name] for name in DETAILS] == [None] * 4
 
 
 def test_blocks_read_without_receipts_have_the_value_alone() -> None:
@@ -242,8 +242,8 @@ def test_blocks_read_without_receipts_have_the_value_alone() -> None:
     full = FullBlock(hex(61_234_567), HASH, PARENT, hex(WHEN), transactions=transactions)
     block_read = from_logs(full, erc20(3).logs)
     assert block_read is not None
-    (made,) = made_of(block_read)["log"]
-    assert [json.loads(made.value)[name] for name in DETAILS] == [None, None, None, str(10**19)]
+    (record,) = made_of(block_read)["log"]
+    assert [json.loads(record.value)[name] for name in DETAILS] == [None, None, None, str(10**19)]
 
 
 def read(receipt: dict[str, Any]) -> Block:
