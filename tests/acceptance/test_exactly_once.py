@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.stack import Deployed, Reader, Installation, beside, deployed, kill, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Installation, Reader, beside, deployed, kill, pipeline, reading, until
 from tests.acceptance.test_redeploy import FLOW, Feeder, marks, ok
 
 ENTITY = "decoded_log"

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.stack import Read, Installation, deployed, pipeline, reading
+from tests.acceptance.stack import Installation, Read, deployed, pipeline, reading
 
 TOKEN, OTHER, ALWAYS = "0x" + "a" * 40, "0x" + "b" * 40, "0x" + "c" * 40
 

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from tests.acceptance.stack import (
-    ReadRecord,
     Installation,
+    ReadRecord,
     alive,
     deploy,
     deployed,

@@ -17,7 +17,18 @@ import pytest
 from headwater.brokers.base import AccessRule, DeploymentResources, User
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from tests.acceptance.conftest import running
-from tests.acceptance.stack import Deployed, ReadRecord, Installation, beside, deploy, deployed, kill, pipeline, reading, until
+from tests.acceptance.stack import (
+    Deployed,
+    Installation,
+    ReadRecord,
+    beside,
+    deploy,
+    deployed,
+    kill,
+    pipeline,
+    reading,
+    until,
+)
 from tests.acceptance.test_rounds import send
 from tests.support.kafka import KafkaServer
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.acceptance.recorded import Log, log_files, read_logs
-from tests.acceptance.stack import ReadRecord, Installation, deployed, pipeline, reading
+from tests.acceptance.stack import Installation, ReadRecord, deployed, pipeline, reading
 
 FOLDER = os.environ.get("HEADWATER_TEST_DATA", "")
 FILES = [f for f in log_files(Path(FOLDER)) if read_logs(f[1])] if FOLDER and Path(FOLDER).exists() else []

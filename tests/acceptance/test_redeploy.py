@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, KafkaException
 
 from tests.acceptance.stack import (
     Deployed,
-    Reader,
     Installation,
+    Reader,
     beside,
     client_config,
     deployed,

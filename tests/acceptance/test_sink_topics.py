@@ -7,7 +7,7 @@ import httpx
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from tests.acceptance.stack import Deployed, ReadRecord, Installation, deployed, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Installation, ReadRecord, deployed, pipeline, reading, until
 
 FLOW = "/api/v1/flow"
 ENTITY = "erc721_token_transfer"

@@ -23,7 +23,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Read, Installation, deployed, pipeline, reading, until
+from tests.acceptance.stack import Installation, Read, deployed, pipeline, reading, until
 from tests.support import node_packages
 
 WANTED, OTHER = "0x" + "a" * 40, "0x" + "b" * 40

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from tests.acceptance.stack import Deployed, ExternalServers, Installation, beside, client_config, deploy, free_port, pipeline, until
+from tests.acceptance.stack import (
+    Deployed,
+    ExternalServers,
+    Installation,
+    beside,
+    client_config,
+    deploy,
+    free_port,
+    pipeline,
+    until,
+)
 from tests.chaos.feeder import Feeder, PubSubFeeder
 from tests.chaos.load import DATASET, KINDS, LAYOUTS, MEMBER_VALUES, POISONS, Load, PipelineKind
 from tests.chaos.witness import Settings, VerifyingConsumer

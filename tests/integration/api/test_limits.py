@@ -1,4 +1,4 @@
-"""Rate limits, counted by a real Valkey."""
+"""Rate limits with a real Valkey."""
 
 from contextlib import closing
 
@@ -10,8 +10,8 @@ from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from tests.unit.api.installation import FLOW, Installation
 
 
-def test_five_large_uploads_at_once_pass(valkey_url: str) -> None:
-    """With the smallest limit that there is, counted by a real Valkey."""
+def test_five_concurrent_large_uploads_succeed(valkey_url: str) -> None:
+    """The smallest possible rate limit allows five concurrent uploads."""
     with closing(connect(valkey_url)) as client, start_blocking_portal() as portal:
         headwater = Installation(portal)
         with headwater.serving(limits=RateLimits(RedisTokenBuckets(client), 0.001, 1)):

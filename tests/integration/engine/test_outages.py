@@ -15,13 +15,13 @@ from tests.support.kafka import KafkaServer, OwnKafka
 from tests.support.valkey import ValkeyServer
 
 LOST = "partitions lost"
-"""What a worker logs when the group has given its partitions to others, or would have."""
+"""The log messages of a worker whose partitions are lost."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 @pytest.mark.parametrize("outlives_the_session", [False, True])
-def test_a_killed_broker_is_waited_out(
+def test_a_worker_waits_while_the_broker_is_killed(
     own_kafka: OwnKafka, tmp_path: Path, delivery: DeliveryMode, outlives_the_session: bool
 ) -> None:
     """The producer's retries repeat no record. A worker that loses its partitions continues at the last commit."""
@@ -42,8 +42,8 @@ def test_a_killed_broker_is_waited_out(
 
 
 @pytest.mark.long
-def test_an_idle_worker_is_not_ready_while_kafka_is_away(own_kafka: OwnKafka, tmp_path: Path) -> None:
-    """Neither while its connections fail, nor when the group has taken its partitions, nor until it has them again."""
+def test_an_idle_worker_is_not_ready_while_kafka_is_unavailable(own_kafka: OwnKafka, tmp_path: Path) -> None:
+    """The worker is not ready while its connections fail, when it loses its partitions, and until it has them again."""
     pipeline = Pipeline(own_kafka.server, tmp_path)
     with pipeline.worker() as worker:
         worker.ready()
@@ -58,7 +58,7 @@ def test_an_idle_worker_is_not_ready_while_kafka_is_away(own_kafka: OwnKafka, tm
 
 
 @pytest.mark.long
-def test_without_the_set_store_nothing_passes_and_nothing_is_dropped(
+def test_records_wait_while_the_set_store_is_unavailable(
     kafka: KafkaServer, valkey_server: ValkeyServer, tmp_path: Path
 ) -> None:
     filters = [RedisSetFilterTransform(uid="t1", type="redis_set_filter", filter_expr="root = this.who")]

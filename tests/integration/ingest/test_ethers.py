@@ -1,7 +1,7 @@
-"""Logs decoded beside ethers: generated events of all types, half of their logs damaged as in the field.
+"""Compares the decoding of logs with ethers, on generated events of all types. Half of the logs are damaged.
 
-What differs is one of DIFFERENCES. A log that ethers refuses for one of these reasons is decoded by ethers a second
-time, with types that it always reads (decode_with_ethers.js), and must be equal to that.
+Only the DIFFERENCES are allowed. A log that ethers rejects for one of these reasons is decoded by ethers again with
+types that it accepts (decode_with_ethers.js), and the results must be equal.
 """
 
 import json
@@ -47,7 +47,7 @@ ERRORS: Final = {
     "INVALID_ARGUMENT: invalid codepoint": "text",
     "UNSUPPORTED_TYPE": "type",
 }
-"""How ethers' refusals begin, and the difference that they stand for."""
+"""The beginnings of ethers' error messages, and the corresponding differences."""
 
 Random = random.Random
 Entry = dict[str, Any]
@@ -88,14 +88,14 @@ def some_word_type(rng: Random) -> str:
 
 
 def type_of(entry: Entry) -> str:
-    """With tuples in parentheses, and texts as bytes, so that any bytes can be encoded in their place."""
+    """Return the type with tuples in parentheses, and with `bytes` for `string`, so that any bytes can be encoded."""
     base, bracket, rest = entry["type"].partition("[")
     if base == "tuple":
         base = f"({','.join(map(type_of, entry['components']))})"
     return f"{'bytes' if base == 'string' else base}{bracket}{rest}"
 
 
-# Values, and logs as a contract writes them.
+# Values and logs.
 
 
 def some_value(rng: Random, entry: Entry) -> Any:
@@ -150,7 +150,7 @@ def some_topic(rng: Random, entry: Entry) -> bytes:
 
 
 def dirtied(rng: Random, data: bytes, place: int) -> bytes:
-    """With other bits in one word, mostly in those that its type does not have."""
+    """Change bits of one word, mostly bits that its type does not use."""
     at = place + rng.choice([*range(12), *range(32)])
     return data[:at] + rng.randbytes(1) + data[at + 1 :]
 
@@ -182,7 +182,7 @@ DAMAGES: Final[list[Damage]] = [
 
 
 def some_log(rng: Random) -> tuple[Entry, list[bytes], bytes]:
-    """An event, the topics of a log behind the first one, and its data."""
+    """Return an event, the topics of a log after the first one, and its data."""
     if rng.random() < 0.06:
         return aliased(rng)
     if rng.random() < 0.06:
@@ -197,7 +197,7 @@ def some_log(rng: Random) -> tuple[Entry, list[bytes], bytes]:
 
 
 def scattered(rng: Random) -> tuple[Entry, list[bytes], bytes]:
-    """Parameters of variable length at any places, with rubbish between them."""
+    """Encode parameters of variable length at random offsets, with garbage between them."""
     inputs: list[Entry] = [
         {"name": f"p{place}", "type": rng.choice(["bytes", "string", "uint256[]", "string[]", "bool[2][]"]),
          "indexed": False} for place in range(rng.randint(1, 4))
@@ -212,7 +212,7 @@ def scattered(rng: Random) -> tuple[Entry, list[bytes], bytes]:
 
 
 def aliased(rng: Random) -> tuple[Entry, list[bytes], bytes]:
-    """Offsets of an array that all point to the same bytes."""
+    """Encode an array whose offsets all point to the same bytes."""
     count, size = rng.randint(1, 60), rng.randint(0, 3_000)
     data = word(32) + word(count) + word(32 * count) * count + word(size) + b"a" * size
     inputs = [{"name": "same", "type": rng.choice(["bytes[]", "string[]"]), "indexed": False}]
@@ -232,7 +232,7 @@ def by_headwater(fragment: Entry, topics: list[str], data: str) -> list[Any] | N
 
 
 def as_lists(value: Any) -> Any:
-    """With the members of tuples in their order, without their names."""
+    """Convert tuples to lists of their members, without names."""
     if isinstance(value, dict):
         value = list(value.values())
     return [as_lists(each) for each in value] if isinstance(value, list) else value
@@ -249,7 +249,7 @@ def by_ethers(logs: Sequence[Entry]) -> list[Entry]:
 
 
 def difference(log: Entry, ours: list[Any] | None, theirs: Entry) -> str:
-    """The name of the difference; empty when there is none, `?` when it is none of those that are stated."""
+    """Return the name of the difference: empty if there is none, and `?` for an unknown difference."""
     strict, loose = theirs["strict"].get("values"), theirs["loose"].get("values")
     if ours == strict:
         return ""
@@ -264,14 +264,14 @@ def difference(log: Entry, ours: list[Any] | None, theirs: Entry) -> str:
 
 
 def with_low_bytes_true(ours: Any, strict: Any) -> Any:
-    """Ours, with true in place of false where ethers has true."""
+    """Return our values with true in place of false where ethers has true."""
     if isinstance(ours, list) and isinstance(strict, list) and len(ours) == len(strict):
         return [with_low_bytes_true(own, other) for own, other in zip(ours, strict, strict=True)]
     return strict if (ours, strict) == ("false", "true") else ours
 
 
 def differences(logs: Sequence[Entry], ours: Sequence[list[Any] | None]) -> Counter[str]:
-    """How often each stated difference was met. Any other fails the test."""
+    """Count the known differences. Fail the test on any other difference."""
     theirs = by_ethers(logs)
     assert len(theirs) == len(logs)
     found = Counter[str]()

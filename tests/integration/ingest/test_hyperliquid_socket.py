@@ -1,4 +1,4 @@
-"""Trades and blocks over a real WebSocket, with a server that cuts connections, repeats and begins with snapshots."""
+"""Trades and blocks over a real WebSocket, whose server closes connections, repeats messages and sends snapshots."""
 
 import json
 import threading
@@ -23,7 +23,7 @@ WITHIN_S = 20.0
 
 
 def trade(coin: str, number: int, time_ms: int | None = None) -> dict[str, Any]:
-    """Three trades per ms."""
+    """Return a trade. There are three trades per ms."""
     return {"coin": coin, "side": "B", "px": "1.50", "sz": "2.0", "hash": "0x1", "tid": 1000 + number,
             "time": 5000 + number // 3 if time_ms is None else time_ms, "users": ["0xa", "0xb"]}  # fmt: skip
 
@@ -37,7 +37,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 @dataclass
 class Store:
-    """Keeps records and position together, as the writer's transaction does."""
+    """Stores records and position together, as the writer's transaction does."""
 
     position: bytes | None = None
     records: list[StreamRecord] = field(default_factory=list)
@@ -92,7 +92,7 @@ def subscribed(server: HyperliquidServer, *coins: str) -> None:
     until(lambda: any(set(coins) <= have for have in list(server.subscribed.values())), f"{coins} subscribed")
 
 
-def test_trades_through_cuts_repeats_and_snapshots(server: HyperliquidServer) -> None:
+def test_trades_are_ingested_once_despite_disconnects_and_repeats(server: HyperliquidServer) -> None:
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):
         subscribed(server, "BTC")
@@ -102,7 +102,7 @@ def test_trades_through_cuts_repeats_and_snapshots(server: HyperliquidServer) ->
             else:
                 server.tell(trade("BTC", number))
                 server.cut()
-                server.tell(trade("BTC", number + 1))  # nobody hears it; the snapshot has it
+                server.tell(trade("BTC", number + 1))  # no client is connected, so only the snapshot has this trade
                 subscribed(server, "BTC")
         until(lambda: len(ingest.store.tids()) == 60, "all trades")
     assert ingest.store.tids() == [1000 + number for number in range(60)]
@@ -123,7 +123,7 @@ def test_all_coins_of_meta(server: HyperliquidServer) -> None:
     assert (ingest.store.tids("BTC"), ingest.store.tids("ETH")) == ([1001], [1002])
 
 
-def test_a_gap_that_no_snapshot_closes_is_told(server: HyperliquidServer) -> None:
+def test_a_gap_beyond_the_snapshot_is_reported(server: HyperliquidServer) -> None:
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):
         subscribed(server, "BTC")
@@ -136,7 +136,7 @@ def test_a_gap_that_no_snapshot_closes_is_told(server: HyperliquidServer) -> Non
     assert ingest.store.tids() == [1000, *(one["tid"] for one in missed[-server.snapshot :])]
 
 
-def test_a_restart_goes_on_where_the_snapshot_reaches_back(server: HyperliquidServer) -> None:
+def test_a_restart_continues_from_the_snapshot(server: HyperliquidServer) -> None:
     ingest = Ingest()
     for first in (0, 10, 20):
         with ingest.running(server, coins=("BTC",)):
@@ -183,7 +183,7 @@ def test_a_server_that_confirms_nothing(server: HyperliquidServer, capsys: pytes
     assert "did not confirm 1 requests: BTC" in capsys.readouterr().out
 
 
-def test_a_connection_is_kept_alive_and_given_up_when_silent(
+def test_a_connection_is_kept_alive_and_closed_when_silent(
     server: HyperliquidServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sockets, "PING_S", 0.2)
@@ -209,7 +209,7 @@ def test_no_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert str(server.port) not in told
 
 
-def test_a_message_that_can_not_be_read_is_counted(server: HyperliquidServer) -> None:
+def test_unreadable_messages_are_counted(server: HyperliquidServer) -> None:
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):
         subscribed(server, "BTC")
