@@ -1,4 +1,4 @@
-"""Scripts behind each other: a chain makes of each record what its functions make of it in plain JavaScript."""
+"""Chains of scripts give the same outputs as their functions in plain JavaScript."""
 
 import json
 import random
@@ -62,7 +62,7 @@ def chains() -> Iterator[SandboxChains]:
 
 
 def generated(seed: int) -> list[Step]:
-    """Two to four scripts, some with a filter between."""
+    """Generate two to four scripts, some with a filter between them."""
     rng = random.Random(seed)
     steps: list[Step] = []
     for number in range(rng.randint(2, 4)):
@@ -73,19 +73,19 @@ def generated(seed: int) -> list[Step]:
 
 
 def transfers(chain: str) -> list[bytes]:
-    """The token transfers of all recorded blocks."""
+    """Return the token transfers of all recorded blocks."""
     converter = Converter(chain, Decoder(Abis(well_known(), {})), {})
     made = [record for block in blocks_of(chain) for record in converter.convert(block, Counter())]
     return [record.value for record in made if record.entity == "erc20_token_transfer"]
 
 
 def sorted_per_record(made: Made) -> Made:
-    """Outputs and errors of a record: where only one of its outputs failed, the others' order is all that counts."""
+    """Sort errors after the outputs of each record, since only the order of the outputs matters."""
     return [sorted(of_record) for of_record in made]
 
 
 def numbers() -> st.SearchStrategy[str]:
-    """The whole range of JSON numbers, as people write them."""
+    """Generate the whole range of JSON numbers in all notations."""
     digits = st.integers(-(10**40), 10**40) | st.integers(2**53 - 3, 2**53 + 3) | st.integers(-3, 3)
     doubles = st.floats(allow_nan=False, allow_infinity=False).map(repr)
     shapes = st.builds("{}.{}e{}".format, st.integers(-99, 99), st.integers(0, 10**20), st.integers(-320, 320))
@@ -93,7 +93,7 @@ def numbers() -> st.SearchStrategy[str]:
 
 
 def records() -> st.SearchStrategy[bytes]:
-    """Objects with such numbers anywhere, and texts that look like what is written between scripts."""
+    """Generate objects with such numbers, and strings that look like the encoding between scripts."""
     text = st.sampled_from(["", "12e0", '":5e0,', "\\", '\\":1e0}', " ", "é", "\ud83e\udd8a"]) | st.text(max_size=4)
     name = st.sampled_from(["a", "b", "raw_amount", "log_index", "exact", "a b", "é", "__proto__", "1", ""])
     leaf = numbers() | text.map(json.dumps) | st.sampled_from(["null", "true", "[]", "{}"])
@@ -179,7 +179,7 @@ class TestBetween:
         ("fault", "errors"),
         [("for (;;);", "Timeout"), ("const a = []; for (;;) a.push(Array(1e5).fill(1.5))", "Timeout or SandboxCrash")],
     )
-    def test_a_script_that_ends_badly_leaves_the_others_their_numbers(
+    def test_a_failing_script_does_not_affect_numbers_of_other_records(
         self, plain: PlainDeno, chains: SandboxChains, fault: str, errors: str
     ) -> None:
         make = "function process(r) { return { n: BigInt(r.n), number: 2 ** 60 + r.n * 1024 } }"
@@ -192,7 +192,7 @@ class TestBetween:
         assert made.pop(5)[0] in errors
         assert made == plain.run([make, bad.replace("FAULT", ""), COPY], given_[:5] + given_[6:])
 
-    def test_each_of_many_outputs_has_chances_of_its_own(self, chains: SandboxChains) -> None:
+    def test_each_output_has_its_own_random_numbers(self, chains: SandboxChains) -> None:
         many = "function process(r) { return Array.from({ length: 30 }, (_, n) => ({ n })) }"
         two, chance = (
             "function process(r) { return [r, r] }",
@@ -201,7 +201,7 @@ class TestBetween:
         (made,) = chains.run([many, two, chance], [b"{}"])
         assert len({*made}) == len(made) == 60
 
-    def test_raw_json_that_a_script_makes_keeps_its_digits(self, chains: SandboxChains) -> None:
+    def test_raw_json_of_a_script_keeps_its_digits(self, chains: SandboxChains) -> None:
         make = """function process(r) {
           const [a, b, c] = ['12345678901234567890', '1.50', '"5e0"'].map(JSON.rawJSON);
           return { a, b, c, d: (10n ** 20n).toJSON(), e: 4n };
@@ -213,13 +213,13 @@ class TestBetween:
         )
         assert chains.run([make, kinds], [b"{}"]) == [[expected]]
 
-    def test_bigints_that_a_script_writes_in_its_own_way(self, chains: SandboxChains) -> None:
+    def test_bigints_with_a_custom_serialisation(self, chains: SandboxChains) -> None:
         own = "BigInt.prototype.toJSON = function () { return `${this}n` };\n"
         assert chains.run([f"{own}function process(r) {{ return {{ a: 5n }} }}", KINDS], [b"{}"]) == [
             ['{"a":"5n","kinds":["string"]}']
         ]
 
-    def test_records_of_the_largest_size_have_room_for_their_marks(self, chains: SandboxChains) -> None:
+    def test_records_of_the_largest_size_have_room_for_bigint_marks(self, chains: SandboxChains) -> None:
         make = "function process(r) { return { a: Array(1000).fill(10n ** 99n), s: 'x'.repeat(r.s) } }"
         room = 1_000_000 - len(json.dumps({"a": [10**99] * 1000, "s": ""}, separators=(",", ":")))
         fits, is_too_large = chains.run([make, COPY], [b'{"s":%d}' % room, b'{"s":%d}' % (room + 1)])

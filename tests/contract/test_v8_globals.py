@@ -1,4 +1,4 @@
-"""`atob`, `btoa`, `TextEncoder`, `TextDecoder` and `structuredClone` in a script: as in a plain Deno."""
+"""`atob`, `btoa`, `TextEncoder`, `TextDecoder` and `structuredClone` behave as in plain Deno."""
 
 import base64
 import json
@@ -159,7 +159,7 @@ class TestTexts:
         )
 
     def test_parts_of_a_stream_are_refused(self, bench: Bench) -> None:
-        """What a decoder keeps for its next call would live on from record to record."""
+        """A decoder's state between calls would be kept from record to record."""
         _, failures = bench.run(
             "function process() { return { t: new TextDecoder().decode(new Uint8Array(1), { stream: true }) } }",
             [b"{}"],

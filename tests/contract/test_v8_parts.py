@@ -1,4 +1,4 @@
-"""Batches that are read, run and answered in parts, and records that run again with what was answered before."""
+"""Batches that are processed in parts, and records that run again with earlier lookup results."""
 
 import json
 from typing import Any
@@ -42,8 +42,8 @@ class TestParts:
         assert [(failure.row, failure.message) for failure in outcome.failures] == [(n, f"r{n}") for n in failed]
         assert outcome.logs == [f"l{n}" for n in range(0, MANY, 50) if n not in failed]
 
-    def test_slices_of_time_that_are_over_at_once(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-        """As when the process is stopped just as it begins with a batch: no record is lost, repeated or blamed."""
+    def test_time_slices_that_end_immediately(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """This happens if the process is stopped when it starts a batch. No record may be lost, repeated or rejected."""
         monkeypatch.setattr(script_batch, "SEGMENT_LIMIT_MS", 1)
         script = "function process(d) { return { n: d.n, m: flow.contains('wallets', ['w' + d.n]) } }"
         transform = bench.transform(script)
@@ -67,7 +67,7 @@ class TestParts:
         assert {one["x"] for one in results} == {"ü" * 200000}
 
     @pytest.mark.parametrize("first", [0, 1, 63, 64, 65, 130, MANY - 1])
-    def test_batches_that_ask_late_wait_beside_others(self, bench: Bench, first: int) -> None:
+    def test_batches_with_late_lookups_wait_beside_others(self, bench: Bench, first: int) -> None:
         script = """
           function process(d) {
             return { n: d.n, b: d.b, m: d.n < d.first || flow.contains('wallets', ['w' + d.n]), r: Math.random() };
@@ -102,7 +102,7 @@ class TestParts:
 
 
 class TestAnswers:
-    def test_each_record_has_its_own_where_values_repeat(self, bench: Bench) -> None:
+    def test_each_record_gets_its_own_results_if_values_repeat(self, bench: Bench) -> None:
         script = """
           function process(d) {
             const has = flow.contains, all = has('wallets', ['no', 'no', 'const', d.v]), one = has('wallets', [d.v]);
@@ -115,7 +115,7 @@ class TestAnswers:
         found = [json.loads(value or b"")["m"] for value in kept]
         assert found == [True, True, False, False, False, False, True, False, *[False] * 4] * 10
 
-    def test_a_record_that_asks_in_another_order_when_it_runs_again(self, bench: Bench) -> None:
+    def test_a_record_that_looks_up_in_another_order_when_it_runs_again(self, bench: Bench) -> None:
         script = """
           function process(d) {
             const has = (...values) => flow.contains('wallets', values);
@@ -129,7 +129,7 @@ class TestAnswers:
         right, left = {"path": [True, False, False, True]}, {"path": [False, True, True]}
         assert results == [right, left, right]
 
-    def test_a_script_that_would_ask_something_else_in_a_further_run_runs_once(self, bench: Bench) -> None:
+    def test_a_script_with_nondeterministic_lookups_runs_once(self, bench: Bench) -> None:
         script = """
           let runs = 0;
           function process(d) { return { n: d.n, m: flow.contains('wallets', [runs++ < 200 ? 'yes' : 'no' + d.n]) } }
@@ -137,7 +137,7 @@ class TestAnswers:
         bench.fill("wallets", ["yes"])
         assert outputs(bench, script, [{"n": n} for n in range(200)]) == [{"n": n, "m": True} for n in range(200)]
 
-    def test_calls_inside_of_calls(self, bench: Bench) -> None:
+    def test_nested_lookups(self, bench: Bench) -> None:
         script = """
           function process(d) {
             const values = new Proxy(['no', d.v, 'x'], { get(target, key) {
@@ -162,7 +162,7 @@ class TestAnswers:
         assert [json.loads(value or b"")["m"] for value in kept] == [False, False, True, False]
         assert [(failure.row, failure.error) for failure in failures] == [(row, "UnknownDataset") for row in range(4)]
 
-    def test_more_values_than_one_question_may_have(self, bench: Bench) -> None:
+    def test_more_values_than_one_query_may_have(self, bench: Bench) -> None:
         script = """
           function process(d) {
             const values = [...Array(900).keys()].map((i) => 'x'.repeat(500) + i);

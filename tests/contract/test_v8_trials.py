@@ -1,4 +1,4 @@
-"""What a trial of a configuration shows of scripts, for records as people send them."""
+"""The validation of a configuration runs its scripts on the given records."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
