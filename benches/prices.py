@@ -120,7 +120,9 @@ def positions(client: Client) -> dict[int, int]:
     return {p: int(end.rpartition(b":")[2]) for p, end in ends.items()}
 
 
-def fold_backlog(installation: Installation, client: Client, topic: Topic, ticks: Ticks, label: str, quote: str = "") -> None:
+def fold_backlog(
+    installation: Installation, client: Client, topic: Topic, ticks: Ticks, label: str, quote: str = ""
+) -> None:
     """Write ticks while the worker is paused, let it fold them, and print its rates."""
     [worker] = installation.below("prices worker")
     starts = topic.ends()
@@ -223,10 +225,15 @@ def latest(http: httpx.Client, token: int) -> float | None:
 
 def main(count: int = 2_000_000, seconds: float = 20) -> None:
     """Run the benchmark on a new installation."""
-    with running_installation(["--no-price-filter"]) as installation, closing(connect(EmbeddedValkey(installation.data_dir).url)) as client:
+    with (
+        running_installation(["--no-price-filter"]) as installation,
+        closing(connect(EmbeddedValkey(installation.data_dir).url)) as client,
+    ):
         topic, now = Topic(installation), int(time.time() * 1000)
         memory(client, topic)
-        fold_backlog(installation, client, topic, traded(count, now - DAY_MS, now - HOUR_MS // 6, 1), "a day of history")
+        fold_backlog(
+            installation, client, topic, traded(count, now - DAY_MS, now - HOUR_MS // 6, 1), "a day of history"
+        )
         fold_backlog(installation, client, topic, traded(count, now - HOUR_MS // 6, now, 2), "ten minutes of trade")
         for at_once in (1, 4):
             requests(installation, seconds, at_once)
@@ -235,7 +242,9 @@ def main(count: int = 2_000_000, seconds: float = 20) -> None:
         now = int(time.time() * 1000)
         topic.write((QUOTE, now - ago * 1000, 2000 + ago % 7) for ago in range(HOUR_MS // 1000))
         quoted = traded(count // 4, now - HOUR_MS // 6, now, 3)
-        fold_backlog(installation, client, topic, quoted, "ten minutes of trade quoted in another token", address(QUOTE))
+        fold_backlog(
+            installation, client, topic, quoted, "ten minutes of trade quoted in another token", address(QUOTE)
+        )
         requests(installation, seconds, 1)
 
 

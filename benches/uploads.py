@@ -265,7 +265,10 @@ def main(values: int = 10_000_000, flags: str = "") -> None:
         write_body(body, values)
         with running_installation(flags.split()) as installation:
             api = Api(installation.port, installation.key)
-            with installation.client() as client, redis.Redis.from_url(EmbeddedValkey(installation.data_dir).url) as store:
+            with (
+                installation.client() as client,
+                redis.Redis.from_url(EmbeddedValkey(installation.data_dir).url) as store,
+            ):
                 flow = client.post("/api/v1/flow", json=pipeline(transforms=[FILTER])).json()
                 uid = flow["pipeline_config"]["transforms"][0]["uid"]
                 path = f"/api/v1/flow/{flow['id']}/transforms/{uid}/filter-values"

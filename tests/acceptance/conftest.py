@@ -41,7 +41,9 @@ def running(installation: Installation) -> Iterator[Installation]:
 
 
 @pytest.fixture
-def own_installation(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Installation]:
+def own_installation(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Installation]:
     """Return an installation that is not started yet, which the test may stop and kill."""
     directory = tmp_path_factory.mktemp("own")
     with external_servers(request.config.getoption("--external"), directory) as servers:

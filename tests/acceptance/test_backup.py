@@ -16,7 +16,9 @@ FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"
 
 
 def topics(installation: Installation) -> set[str]:
-    return {name for name in AdminClient(installation.admin_config()).list_topics(timeout=20).topics if name[:5] == "flow."}
+    return {
+        name for name in AdminClient(installation.admin_config()).list_topics(timeout=20).topics if name[:5] == "flow."
+    }
 
 
 def of(deployment: Deployed) -> set[str]:

@@ -156,5 +156,7 @@ class TestDocs:
                     address = place.split(quote)[0]
                     assert not address.startswith(("http", "//")), address
                     if not address.startswith("data:"):
-                        assert httpx.get(httpx.URL(f"{installation.url}/docs").join(address)).status_code == 200, address
+                        assert httpx.get(httpx.URL(f"{installation.url}/docs").join(address)).status_code == 200, (
+                            address
+                        )
         assert httpx.get(f"{installation.url}/openapi.json").json()["openapi"].startswith("3.")

@@ -95,7 +95,9 @@ class TestSaved:
 
 class TestDeployed:
     @pytest.mark.slow
-    def test_a_patch_applies_to_records_after_its_response(self, installation: Installation, client: httpx.Client) -> None:
+    def test_a_patch_applies_to_records_after_its_response(
+        self, installation: Installation, client: httpx.Client
+    ) -> None:
         with deployed(client, pipeline(transforms=[marks("old")])) as deployment, reading(deployment.sink) as reader:
             installation.feed("base", ENTITY, [transfer(0)])
             assert reader.read(1)[0].json()["mark"] == "old"
@@ -116,7 +118,9 @@ class TestDeployed:
             installation.feed("base", ENTITY, [transfer(1)])
             assert reader.read(2)[1].json()["mark"] == "new"
 
-    def test_replacing_the_list_adds_removes_updates_and_reorders_transforms(self, installation: Installation, client: httpx.Client) -> None:
+    def test_replacing_the_list_adds_removes_updates_and_reorders_transforms(
+        self, installation: Installation, client: httpx.Client
+    ) -> None:
         body = pipeline(transforms=[marks("gone"), FILTER | {"set_values": [TOKEN]}, marks("old")])
         with deployed(client, body) as deployment, reading(deployment.sink) as reader:
             ok(client.post(deployment.filter_url(1), json={"values": [OTHER]}))
@@ -126,10 +130,15 @@ class TestDeployed:
             answer = ok(client.put(f"{FLOW}/{deployment.id}/transforms", json=sent))
             assert [t["uid"] for t in answer[:2]] == [script["uid"], kept["uid"]]
             assert answer[2]["uid"] not in {removed["uid"], kept["uid"], script["uid"]}
-            installation.feed("base", ENTITY, [transfer(0), transfer(1, OTHER), transfer(2), transfer(3), transfer(3, "0xno")])
+            installation.feed(
+                "base", ENTITY, [transfer(0), transfer(1, OTHER), transfer(2), transfer(3), transfer(3, "0xno")]
+            )
             records = [record.json() for record in reader.read(2)]
             assert [(r["n"], r["token_address"], r["mark"]) for r in records] == [(1, OTHER, "new"), (3, TOKEN, "new")]
-            assert client.get(f"{FLOW}/{deployment.id}/transforms/{removed['uid']}/filter-values").status_code in (404, 409)
+            assert client.get(f"{FLOW}/{deployment.id}/transforms/{removed['uid']}/filter-values").status_code in (
+                404,
+                409,
+            )
 
 
 class TestValidate:

@@ -39,7 +39,15 @@ def key(installation: Installation) -> Iterator[str]:
 def schemathesis(installation: Installation, key: str, folder: Path, *flags: str, within_s: int) -> None:
     """Run Schemathesis, and fail with its output."""
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(FUZZ / "schemathesis.toml")]
-    command += ["run", f"{installation.url}/openapi.json", "--checks", "all", "--no-color", "--continue-on-failure", *flags]
+    command += [
+        "run",
+        f"{installation.url}/openapi.json",
+        "--checks",
+        "all",
+        "--no-color",
+        "--continue-on-failure",
+        *flags,
+    ]
     environment = {**os.environ, "HEADWATER_TEST_KEY": key, "PYTHONPATH": str(FUZZ.parents[2]), "COLUMNS": "120"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=within_s)
     print(done.stdout)

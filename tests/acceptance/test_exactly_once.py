@@ -50,7 +50,10 @@ class Killer:
 
 @pytest.mark.slow
 def test_kills_and_redeploys(installation: Installation, client: httpx.Client, tmp_path: Path) -> None:
-    with deployed(client, pipeline(ENTITY, transforms=[marks("0")], **ONCE)) as deployment, reading(deployment.sink) as reader:
+    with (
+        deployed(client, pipeline(ENTITY, transforms=[marks("0")], **ONCE)) as deployment,
+        reading(deployment.sink) as reader,
+    ):
         assert shown(client, deployment) == "exactly_once"
         fed, killer = Feeder(installation, ENTITY), Killer(installation, deployment)
         with beside(fed):

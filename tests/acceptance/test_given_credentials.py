@@ -99,9 +99,7 @@ def test_a_pipeline_runs_with_the_operators_credentials(given: OnGivenKafka, kaf
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_the_sweeper_removes_only_leftovers_of_recorded_teardowns(
-    given: OnGivenKafka, kafka: KafkaServer
-) -> None:
+def test_the_sweeper_removes_only_leftovers_of_recorded_teardowns(given: OnGivenKafka, kafka: KafkaServer) -> None:
     with given.client() as client:
         deployment = deploy(client, pipeline(ENTITY))
         left = deployment.sink["topic"]

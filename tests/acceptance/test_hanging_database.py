@@ -65,9 +65,15 @@ def assert_unavailable(response: httpx.Response) -> None:
 
 
 @pytest.mark.slow
-def test_a_hanging_database_delays_only_requests_that_need_it(installation: Installation, postgres_server: PostgresServer) -> None:
+def test_a_hanging_database_delays_only_requests_that_need_it(
+    installation: Installation, postgres_server: PostgresServer
+) -> None:
     assert installation.process is not None
-    with installation.client() as client, deployed(client, pipeline()) as deployment, reading(deployment.sink) as reader:
+    with (
+        installation.client() as client,
+        deployed(client, pipeline()) as deployment,
+        reading(deployment.sink) as reader,
+    ):
         feed(installation, 0)
         reader.read(RECORDS)
         processes = {process.pid for process in descendants(installation.process.pid)}

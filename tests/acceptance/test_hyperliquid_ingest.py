@@ -179,7 +179,9 @@ def test_every_event_is_ingested_once_despite_kills(
 
 
 @pytest.mark.slow
-def test_the_first_start_begins_at_the_end_of_the_files(installation: Installation, streams: Streams, tmp_path: Path) -> None:
+def test_the_first_start_begins_at_the_end_of_the_files(
+    installation: Installation, streams: Streams, tmp_path: Path
+) -> None:
     node = HyperliquidNode(tmp_path / "data", 1)
     node.write(30, 0)
     node.expected.clear()
@@ -205,13 +207,17 @@ def test_the_first_start_begins_at_the_end_of_the_files(installation: Installati
 
 
 @pytest.mark.slow
-def test_trades_of_the_websocket_are_ingested_despite_kills(installation: Installation, streams: Streams, tmp_path: Path) -> None:
+def test_trades_of_the_websocket_are_ingested_despite_kills(
+    installation: Installation, streams: Streams, tmp_path: Path
+) -> None:
     def trade(number: int) -> dict[str, Any]:
         return {"coin": "BTC", "side": "A", "px": "1.50", "sz": "2.0", "hash": "0x1", "tid": 7000 + number,
                 "time": 1_777_582_000_000 + number // 3, "users": ["0xa", "0xb"]}  # fmt: skip
 
     with HyperliquidServer(snapshot=100).running() as server:
-        ingest = Ingest(installation, "--ws", server.url, "--coin", "BTC", "--name", "socket", log=tmp_path / "ingest.log")
+        ingest = Ingest(
+            installation, "--ws", server.url, "--coin", "BTC", "--name", "socket", log=tmp_path / "ingest.log"
+        )
         with ingest.running():
             until(lambda: bool(any("BTC" in coins for coins in list(server.subscribed.values()))), 30, "a subscription")
             for number in range(120):
@@ -247,7 +253,15 @@ def test_compressed_archives_with_missing_blocks(installation: Installation, str
     }
     port, log = free_port(), tmp_path / "ingest.log"
     ingest = Ingest(
-        installation, "--node-data", str(node.root), "--from-start", "--name", "archives", "--metrics-port", str(port), log=log
+        installation,
+        "--node-data",
+        str(node.root),
+        "--from-start",
+        "--name",
+        "archives",
+        "--metrics-port",
+        str(port),
+        log=log,
     )
     with ingest.running():
         streams.read(sum(map(len, wanted.values())))

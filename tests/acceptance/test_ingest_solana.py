@@ -107,7 +107,10 @@ def test_the_ingest_follows_the_head_and_resumes_there(installation: Installatio
     blocks = Chain(12).blocks(7_000, 7_060)
     slots = sorted(blocks)
     names = ("--name", "head", "--commitment", "confirmed", "--encoding", "base64", "--poll-s", "0.05")
-    with Node(blocks, newest=slots[10]).serving() as node, ingest(installation, node, tmp_path / "log", *names) as running_ingest:
+    with (
+        Node(blocks, newest=slots[10]).serving() as node,
+        ingest(installation, node, tmp_path / "log", *names) as running_ingest,
+    ):
         for newest in (slots[20], slots[-1]):
             process = running_ingest.start()
             asked = node.calls["getSlot"]

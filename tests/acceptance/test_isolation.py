@@ -54,7 +54,9 @@ def first_error(
         consumer.close()
 
 
-def read_with(deployment: Deployed, group: str, count: int, options: Mapping[str, str] = MappingProxyType({})) -> list[int]:
+def read_with(
+    deployment: Deployed, group: str, count: int, options: Mapping[str, str] = MappingProxyType({})
+) -> list[int]:
     """Return the member `n` of the first records that a group reads, and commit the group's offsets."""
     consumer = Consumer(client_config(deployment.sink, group) | dict(options))
     consumer.subscribe([deployment.sink["topic"]])
@@ -95,7 +97,9 @@ def login_error(deployment: Deployed) -> int:
 
 class TestCredentials:
     @pytest.mark.proves("6/deployed-pipelines-deliver-processed-records-to")
-    def test_credentials_give_access_to_their_own_topics_only(self, installation: Installation, client: httpx.Client) -> None:
+    def test_credentials_give_access_to_their_own_topics_only(
+        self, installation: Installation, client: httpx.Client
+    ) -> None:
         with deployed(client, pipeline()) as mine, deployed(client, pipeline()) as other:
             for topic in (mine.sink["topic"], mine.answer["dead_letter"]["topic"]):
                 with reading(mine.sink, topic) as reader:
@@ -130,7 +134,9 @@ class TestCredentials:
             assert first_error(deployment, topic, "connect-warehouse", {"group.protocol": "consumer"}) in DENIED
 
     @pytest.mark.proves("3/deployed: Teardown", "4.2/POST /api/v1/flow/{config_id}/teardown")
-    def test_credentials_and_topics_are_removed_by_a_teardown(self, installation: Installation, client: httpx.Client) -> None:
+    def test_credentials_and_topics_are_removed_by_a_teardown(
+        self, installation: Installation, client: httpx.Client
+    ) -> None:
         deployment = deploy(client, pipeline())
         consumer = Consumer(client_config(deployment.sink))
         consumer.subscribe([deployment.sink["topic"]])
@@ -146,7 +152,10 @@ class TestCredentials:
         consumer.close()
         left = admin_view(installation)
         assert not [
-            name for names in left.values() for name in names if deployment.id in name or deployment.sink["username"] in name
+            name
+            for names in left.values()
+            for name in names
+            if deployment.id in name or deployment.sink["username"] in name
         ]
         again = client.post(f"/api/v1/flow/{deployment.id}/deploy").json()
         assert again["sinks"][0]["username"] != deployment.sink["username"]

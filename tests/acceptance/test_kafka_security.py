@@ -106,7 +106,9 @@ def login_error(kafka: SecuredKafka, sink: dict[str, Any]) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("listener", PROTOCOLS)
-def test_an_installation_on_each_listener(secured_kafka: SecuredKafka, own_installation: Installation, tmp_path: Path, listener: str) -> None:
+def test_an_installation_on_each_listener(
+    secured_kafka: SecuredKafka, own_installation: Installation, tmp_path: Path, listener: str
+) -> None:
     """Deploy a pipeline, feed records, read them also by the program in the response, and rotate the credentials."""
     make_topic(secured_kafka, TOPIC)
     records = tmp_path / "records.jsonl"

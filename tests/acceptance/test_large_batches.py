@@ -65,7 +65,11 @@ def committed(installation: Installation) -> list[int]:
 def test_a_too_large_decompressed_batch_stops_only_its_partition(own_installation: Installation, codec: str) -> None:
     own_installation.flags = ("--worker-memory-mb", LITTLE_MB)
     own_installation.start()
-    with own_installation.client() as client, deployed(client, pipeline()) as deployment, reading(deployment.sink) as reader:
+    with (
+        own_installation.client() as client,
+        deployed(client, pipeline()) as deployment,
+        reading(deployment.sink) as reader,
+    ):
         write(own_installation, 0, range(5))
         write(own_installation, 1, range(5))
         reader.read(10)

@@ -28,7 +28,9 @@ def numbers(records: list[Read]) -> list[int]:
 
 class TestFilterValues:
     @pytest.mark.proves("1/set-filters", "4.3/changes-take-effect-immediately")
-    def test_a_new_value_applies_to_records_sent_after_the_response(self, installation: Installation, client: httpx.Client) -> None:
+    def test_a_new_value_applies_to_records_sent_after_the_response(
+        self, installation: Installation, client: httpx.Client
+    ) -> None:
         filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": [ALWAYS]}
         expected: list[int] = []
         with deployed(client, pipeline(transforms=[filter_])) as deployment, reading(deployment.sink) as reader:
@@ -58,7 +60,9 @@ class TestFilterValues:
 
 class TestDatasets:
     @pytest.mark.proves("1/datasets", "4.4/both-add-values-duplicates-are-ignored")
-    def test_a_new_entry_applies_to_records_sent_after_the_response(self, installation: Installation, client: httpx.Client) -> None:
+    def test_a_new_entry_applies_to_records_sent_after_the_response(
+        self, installation: Installation, client: httpx.Client
+    ) -> None:
         name = "watched wallets"
         dataset = client.post("/api/v1/flow/datasets", json={"name": name})
         assert dataset.status_code == 201, dataset.text
@@ -85,7 +89,9 @@ class TestDatasets:
                 assert records[-1].json() == {**transfer(first + 2, sender=wallet), "seen": True}
         assert client.delete(f"/api/v1/flow/datasets/{dataset.json()['id']}").status_code == 204
 
-    def test_a_lookup_in_an_unknown_dataset_makes_a_dead_letter(self, installation: Installation, client: httpx.Client) -> None:
+    def test_a_lookup_in_an_unknown_dataset_makes_a_dead_letter(
+        self, installation: Installation, client: httpx.Client
+    ) -> None:
         script = "const process = (r) => flow.contains('nobody', [r.from_address]) ? r : null;"
         body = pipeline(transforms=[{"type": "v8", "script": script}])
         with (

@@ -152,7 +152,9 @@ class TestHealth:
             until(back, what="the worker's return in deploy/stats")
 
     @pytest.mark.long
-    def test_a_stopped_worker_is_reported_within_five_seconds_and_continues(self, installation: Installation, client: httpx.Client) -> None:
+    def test_a_stopped_worker_is_reported_within_five_seconds_and_continues(
+        self, installation: Installation, client: httpx.Client
+    ) -> None:
         """A worker that stays stopped is killed after a minute."""
         with deployed(client, pipeline()) as deployment, reading(deployment.sink) as reader:
             url = f"/api/v1/flow/{deployment.id}/deploy/stats"

@@ -50,7 +50,9 @@ class Feed:
         pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(900)]),
     ],
 )
-def test_counts_are_exact_after_kills_at_random_times(installation: Installation, client: httpx.Client, kills: int) -> None:
+def test_counts_are_exact_after_kills_at_random_times(
+    installation: Installation, client: httpx.Client, kills: int
+) -> None:
     draw, feed = random.Random(kills), Feed(installation)
     body = pipeline("erc721_token_transfer", transforms=[{"type": "v8", "script": SCRIPT}], parallelism=2)
     with deployed(client, body) as deployment:

@@ -26,7 +26,11 @@ def processes_of(installation: Installation, part: str) -> list[int]:
         with contextlib.suppress(OSError, ValueError):
             pid = int(entry.name)
             command = (entry / "cmdline").read_bytes()
-            if PARTS[part] in command and installation.external is not None and _belongs(pid, installation.external.pid):
+            if (
+                PARTS[part] in command
+                and installation.external is not None
+                and _belongs(pid, installation.external.pid)
+            ):
                 found.append(pid)
     return found
 

@@ -57,7 +57,9 @@ def written(folder: Path, form: str, token: str) -> Path:
         ("parquet", 0x9A),
     ],
 )
-def test_an_imported_history_is_readable_immediately(installation: Installation, client: httpx.Client, tmp_path: Path, form: str, number: int) -> None:
+def test_an_imported_history_is_readable_immediately(
+    installation: Installation, client: httpx.Client, tmp_path: Path, form: str, number: int
+) -> None:
     token, file = address(number), written(tmp_path, form, address(number))
     for _ in range(2):  # a second import changes nothing
         done = installation.run("prices", "import", str(file))

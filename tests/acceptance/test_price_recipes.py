@@ -343,7 +343,9 @@ def test_every_trade_becomes_its_price(
     case = make()
     flow = enable(installation, client, case, tmp_path)
     path = f"/api/v1/flow/{flow['id']}"
-    flow["pipeline_config"]["sinks"].append({"type": "kafka", "name": "seen"})  # the result is an ordinary configuration
+    flow["pipeline_config"]["sinks"].append(
+        {"type": "kafka", "name": "seen"}
+    )  # the result is an ordinary configuration
     assert client.put(path, json=flow).status_code == 200
     sinks = client.post(f"{path}/deploy").json()["sinks"]
     now = time.time()
@@ -381,7 +383,9 @@ def check_quoted(client: httpx.Client, ticks: Sequence[dict[str, Any]], case: Ca
 
 
 class TestEnabling:
-    def test_enabling_again_updates_the_configuration(self, installation: Installation, client: httpx.Client, tmp_path: Path) -> None:
+    def test_enabling_again_updates_the_configuration(
+        self, installation: Installation, client: httpx.Client, tmp_path: Path
+    ) -> None:
         case = v3_generated()
         first = enable(installation, client, case, tmp_path)
         case.files = pool_file((POOL, USDC, WETH), (WETH, USDC, WETH))
@@ -400,7 +404,9 @@ class TestEnabling:
             (["hyperliquid"], "--markets"),
         ],
     )
-    def test_the_error_names_the_missing_files(self, installation: Installation, arguments: list[str], word: str) -> None:
+    def test_the_error_names_the_missing_files(
+        self, installation: Installation, arguments: list[str], word: str
+    ) -> None:
         refused = installation.run("prices", "enable", *arguments, "--url", installation.url)
         assert refused.returncode == 2
         assert word in refused.stderr

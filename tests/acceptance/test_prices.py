@@ -125,7 +125,9 @@ def feed(installation: Installation, client: httpx.Client, records: Sequence[dic
 
 
 @pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.slow)])
-def test_statistics_of_recorded_trades_at_random_times(installation: Installation, client: httpx.Client, count: int) -> None:
+def test_statistics_of_recorded_trades_at_random_times(
+    installation: Installation, client: httpx.Client, count: int
+) -> None:
     moments = Moments(count, seed=count)
     with deployed(client, PRICES):
         feed(installation, client, moments.records)

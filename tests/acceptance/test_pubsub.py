@@ -287,7 +287,9 @@ def test_replay_names_the_topic_to_feed(own: Installation, tmp_path: Path) -> No
 
 class TestAnotherCluster:
     @pytest.mark.slow
-    def test_records_are_read_from_the_other_cluster_and_written_to_the_own_one(self, bench: Bench, own: Installation, http: httpx.Client) -> None:
+    def test_records_are_read_from_the_other_cluster_and_written_to_the_own_one(
+        self, bench: Bench, own: Installation, http: httpx.Client
+    ) -> None:
         bench.kafka.produce(bench.foreign_topic, [b'{"n": 0}'])  # published before the deployment, so not processed
         with deployed(http, pipeline("trade", "hyperliquid")) as deployment, reading(deployment.sink) as reader:
             for partition in (0, 1):

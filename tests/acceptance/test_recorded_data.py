@@ -77,7 +77,9 @@ def case(file: tuple[str, Path]) -> Any:
 
 @pytest.mark.skipif(not FILES, reason="HEADWATER_TEST_DATA names no folder with recorded data")
 @pytest.mark.parametrize(("chain", "path"), [case(file) for file in FILES])
-def test_the_output_has_exactly_the_expected_records(chain: str, path: Path, installation: Installation, client: httpx.Client) -> None:
+def test_the_output_has_exactly_the_expected_records(
+    chain: str, path: Path, installation: Installation, client: httpx.Client
+) -> None:
     logs = read_logs(path)
     watched = busiest_half(logs)
     transforms = [
@@ -86,7 +88,10 @@ def test_the_output_has_exactly_the_expected_records(chain: str, path: Path, ins
     ]
     expected = [expected_output(log) for log in logs if log["address"] in watched]
     ends = [{"address": watched[0], "topics": [], "transaction_hash": f"end{n}", "log_index": 0} for n in range(16)]
-    with deployed(client, pipeline("log", chain, transforms=transforms)) as deployment, reading(deployment.sink) as reader:
+    with (
+        deployed(client, pipeline("log", chain, transforms=transforms)) as deployment,
+        reading(deployment.sink) as reader,
+    ):
         installation.feed(chain, "log", logs)
         reader.read(len(expected))
         installation.feed(chain, "log", ends)  # end markers for all partitions, after the records

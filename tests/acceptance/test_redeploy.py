@@ -72,7 +72,10 @@ def newest(reader: Reader) -> dict[int, str]:
 @pytest.mark.long
 class TestWithoutAFailure:
     def test_nothing_is_lost_repeated_or_out_of_order(self, installation: Installation, client: httpx.Client) -> None:
-        with deployed(client, pipeline(ENTITY, transforms=[FILTER, marks("0")])) as deployment, reading(deployment.sink) as reader:
+        with (
+            deployed(client, pipeline(ENTITY, transforms=[FILTER, marks("0")])) as deployment,
+            reading(deployment.sink) as reader,
+        ):
             fed = Feeder(installation)
             with beside(fed):
                 reader.read(1)
@@ -113,7 +116,9 @@ class TestWithoutAFailure:
             assert numbers(reader, fed.count) == list(range(fed.count))
             assert len(reader.records) == fed.count, "without a failure nothing is repeated"
 
-    def test_deploying_the_same_revision_again_changes_nothing(self, installation: Installation, client: httpx.Client) -> None:
+    def test_deploying_the_same_revision_again_changes_nothing(
+        self, installation: Installation, client: httpx.Client
+    ) -> None:
         with deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as deployment:
             before = installation.workers_of(deployment)
             again = ok(client.post(f"{FLOW}/{deployment.id}/deploy"))
@@ -142,8 +147,13 @@ class WorkerKiller:
 
 
 class TestRollback:
-    def test_old_workers_keep_running_if_new_ones_never_become_ready(self, installation: Installation, client: httpx.Client) -> None:
-        with deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as deployment, reading(deployment.sink) as reader:
+    def test_old_workers_keep_running_if_new_ones_never_become_ready(
+        self, installation: Installation, client: httpx.Client
+    ) -> None:
+        with (
+            deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as deployment,
+            reading(deployment.sink) as reader,
+        ):
             before = installation.workers_of(deployment)
             fed = Feeder(installation)
             with beside(fed):
@@ -160,7 +170,9 @@ class TestRollback:
 
     @pytest.mark.slow
     @pytest.mark.timeout(240)
-    def test_a_revision_whose_workers_die_soon_is_rolled_back(self, installation: Installation, client: httpx.Client) -> None:
+    def test_a_revision_whose_workers_die_soon_is_rolled_back(
+        self, installation: Installation, client: httpx.Client
+    ) -> None:
         body = pipeline(ENTITY, transforms=[FILTER, marks("0")])
         with deployed(client, body) as deployment, reading(deployment.sink) as reader:
             fed, assassin = Feeder(installation), WorkerKiller(installation, deployment, after_s=5)
@@ -184,7 +196,10 @@ class TestRollback:
 class TestCredentials:
     @pytest.mark.long
     def test_rotation(self, installation: Installation, client: httpx.Client) -> None:
-        with deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as deployment, reading(deployment.sink) as reader:
+        with (
+            deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as deployment,
+            reading(deployment.sink) as reader,
+        ):
             installation.feed("base", ENTITY, [record(0)])
             reader.read(1)
             rotated = ok(client.post(f"{FLOW}/{deployment.id}/deploy/credentials"))["sinks"][0]

@@ -64,11 +64,15 @@ def test_all_formats_in_one_call(installation: Installation, client: httpx.Clien
 
 
 @pytest.mark.long
-def test_a_pipe_is_replayed_in_real_time_with_current_timestamps(installation: Installation, client: httpx.Client) -> None:
+def test_a_pipe_is_replayed_in_real_time_with_current_timestamps(
+    installation: Installation, client: httpx.Client
+) -> None:
     records = blocks(9)
     with deployed(client, pipeline("block", "hyperliquid")) as deployment, reading(deployment.sink) as reader:
         started = time.time()
-        done = installation.run("replay", *STREAM, "--pace", "1", "--times", "shift", "-", input=lines(records).decode())
+        done = installation.run(
+            "replay", *STREAM, "--pace", "1", "--times", "shift", "-", input=lines(records).decode()
+        )
         assert done.returncode == 0, done.stderr
         assert time.time() - started >= 2
         read = [record.json() for record in reader.read(9)]

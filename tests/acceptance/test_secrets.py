@@ -83,7 +83,9 @@ def test_secrets_of_external_servers_are_read_from_files(tmp_path: Path) -> None
             else:
                 installation.variables[name] = value
         installation.start()
-        hidden = {name: Path(path).read_text().strip() for name, path in installation.variables.items() if "_FILE" in name}
+        hidden = {
+            name: Path(path).read_text().strip() for name, path in installation.variables.items() if "_FILE" in name
+        }
         assert len(hidden) == 4
         with installation.client() as client, deployed(client, pipeline(transforms=[SCRIPT])):
             assert installation.process is not None

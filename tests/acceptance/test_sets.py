@@ -40,7 +40,9 @@ class TestReplace:
     @pytest.mark.parametrize(
         "count", [30_000, pytest.param(1_000_000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
     )
-    def test_no_reader_sees_old_and_new_together(self, installation: Installation, client: httpx.Client, count: int) -> None:
+    def test_no_reader_sees_old_and_new_together(
+        self, installation: Installation, client: httpx.Client, count: int
+    ) -> None:
         """If an old value is gone, the new one exists, and vice versa.
 
         So each reader looks up both values, in either order, during a PUT.

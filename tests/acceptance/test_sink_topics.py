@@ -76,7 +76,9 @@ def test_partitions_grow_and_never_shrink(installation: Installation, client: ht
         assert on_partition([read for read in both if read.json()["n"] >= 40], 3)
 
 
-def test_a_deploy_with_fewer_partitions_than_the_topic_has_fails(installation: Installation, client: httpx.Client) -> None:
+def test_a_deploy_with_fewer_partitions_than_the_topic_has_fails(
+    installation: Installation, client: httpx.Client
+) -> None:
     """The topic had the partitions of its source, and only Kafka knows their number."""
     with deployed(client, pipeline(ENTITY)) as deployment:
         assert save(client, deployment, partitions=2).status_code == 200
@@ -120,7 +122,10 @@ def test_a_record_without_a_key_for_a_compacted_topic_becomes_a_dead_letter(
         installation.feed("base", ENTITY, [record(0)])
         installation.feed_without_keys("base", ENTITY, [{"n": 1}])
         installation.feed("base", ENTITY, [record(2)])
-        with reading(deployment.sink) as reader, reading(deployment.sink, deployment.answer["dead_letter"]["topic"]) as dead:
+        with (
+            reading(deployment.sink) as reader,
+            reading(deployment.sink, deployment.answer["dead_letter"]["topic"]) as dead,
+        ):
             assert sorted(read.json()["n"] for read in reader.read(2)) == [0, 2]
             assert {read.partition for read in reader.records} == {0}
             [letter] = dead.read(1)
@@ -128,4 +133,6 @@ def test_a_record_without_a_key_for_a_compacted_topic_becomes_a_dead_letter(
         assert (letter.headers["headwater-error"], letter.headers["headwater-transform"]) == ("NoKey", "out")
         assert "cleanup_policy" in letter.headers["headwater-message"]
         assert letter.headers["headwater-src"].split("/")[1] == str(letter.partition), "of the source's partition"
-        until(lambda: client.get(f"{FLOW}/{deployment.id}/deploy/stats").json()["workers_health"]["healthy_workers"] == 1)
+        until(
+            lambda: client.get(f"{FLOW}/{deployment.id}/deploy/stats").json()["workers_health"]["healthy_workers"] == 1
+        )

@@ -42,7 +42,9 @@ PER_FEED = 20
 class Process:
     """A command of Headwater as a process, which can be restarted."""
 
-    def __init__(self, installation: Installation, data_dir: Path, *command: str, clock: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, installation: Installation, data_dir: Path, *command: str, clock: Mapping[str, str] | None = None
+    ) -> None:
         """`clock` has environment variables that shift the wall clock; see `clock_off`."""
         data_dir.mkdir(exist_ok=True)
         self._log = data_dir / "log"
@@ -181,7 +183,9 @@ def test_the_other_controller_takes_over(controllers: TwoControllers) -> None:
 
 
 def topics(installation: Installation) -> set[str]:
-    return {name for name in AdminClient(installation.admin_config()).list_topics(timeout=20).topics if name[:5] == "flow."}
+    return {
+        name for name in AdminClient(installation.admin_config()).list_topics(timeout=20).topics if name[:5] == "flow."
+    }
 
 
 class Leaders:
@@ -192,7 +196,9 @@ class Leaders:
         self.leaders = 0
 
     def __call__(self, stop: threading.Event) -> None:
-        with psycopg.connect(self._controllers.installation.environment["HEADWATER_DATABASE_URL"], autocommit=True) as database:
+        with psycopg.connect(
+            self._controllers.installation.environment["HEADWATER_DATABASE_URL"], autocommit=True
+        ) as database:
             last: tuple[object, ...] | None = None
             while not stop.wait(0.2):
                 row = database.execute("SELECT holder, fencing FROM leases WHERE name = 'controller'").fetchone()
@@ -211,7 +217,11 @@ def test_takeovers_with_clocks_a_minute_apart_and_a_copied_directory(tmp_path: P
         installation = controllers.installation
         key = installation.run("keys", "create", "--owner", "ann").stdout.strip()
         body = pipeline(transforms=[{"type": "v8", "script": SCRIPT}])
-        with installation.client(key) as client, deployed(client, body) as deployment, reading(deployment.sink) as reader:
+        with (
+            installation.client(key) as client,
+            deployed(client, body) as deployment,
+            reading(deployment.sink) as reader,
+        ):
             before, feed, watch = topics(installation), Feed(installation), Leaders(controllers)
             with beside(feed), beside(watch):
                 until(lambda: not controllers.standby.workers(), what="a standby that waits")

@@ -26,4 +26,7 @@ def test_a_worker_and_its_sandbox_share_a_cgroup(installation: Installation, cli
         assert len(below) >= 1
         assert "headwater-" in groups_of(worker)
         with deployed(client, pipeline(transforms=[SCRIPT])) as other:
-            assert len({groups_of(pid) for pid in (*installation.workers_of(deployment), *installation.workers_of(other))}) == 2
+            assert (
+                len({groups_of(pid) for pid in (*installation.workers_of(deployment), *installation.workers_of(other))})
+                == 2
+            )

@@ -69,7 +69,9 @@ def neighbours(directory: Path) -> NeighboursReport:
         installation.stop()
 
 
-def measure(installation: Installation, rounds: int = ROUNDS, deploys: int = DEPLOYS, lists: int = LISTS) -> NeighboursReport:
+def measure(
+    installation: Installation, rounds: int = ROUNDS, deploys: int = DEPLOYS, lists: int = LISTS
+) -> NeighboursReport:
     """Use up one owner's quotas, let this owner send more requests, and measure the other owner's requests."""
     report = NeighboursReport()
     full, other = (installation.client(_key(installation, name)) for name in ("full", "other"))

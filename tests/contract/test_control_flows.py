@@ -185,7 +185,9 @@ class TestDelete:
         assert (deployment.delete_flow, deployment.generation) == (True, 2)
 
     @pytest.mark.parametrize(("owner", "flow_id"), [("bob", "f1"), (OWNER, "f2")])
-    def test_a_configuration_of_another_owner_is_rejected(self, stores: ControlStores, owner: str, flow_id: str) -> None:
+    def test_a_configuration_of_another_owner_is_rejected(
+        self, stores: ControlStores, owner: str, flow_id: str
+    ) -> None:
         stores.flows.create(a_flow())
         with pytest.raises(NotFound):
             stores.flows.delete(owner, flow_id)

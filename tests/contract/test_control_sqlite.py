@@ -181,7 +181,9 @@ class TestSecrets:
         with pytest.raises(SetupError, match="another secret key"):
             open_sqlite(path, key=bytes(32))
 
-    def test_passwords_moved_to_another_row_cannot_be_decrypted(self, database: Database, other: sqlite3.Connection) -> None:
+    def test_passwords_moved_to_another_row_cannot_be_decrypted(
+        self, database: Database, other: sqlite3.Connection
+    ) -> None:
         database.flows.create(a_flow())
         database.deployments.request_deploy(OWNER, "f1", a_deployment())
         other.execute("UPDATE deployments SET reader_password = worker_password")

@@ -252,7 +252,9 @@ class TestProcesses:
         assert self.pid(tmp_path) != first
 
     @pytest.mark.long
-    def test_a_worker_that_sends_only_alive_heartbeats_is_stuck(self, processes: ProcessOrchestrator, clock: Clock) -> None:
+    def test_a_worker_that_sends_only_alive_heartbeats_is_stuck(
+        self, processes: ProcessOrchestrator, clock: Clock
+    ) -> None:
         processes.ensure(worker_set(revision=444))
         until(ready(processes, "hash444"))
         until(lambda: not self.worker(processes).is_ready)

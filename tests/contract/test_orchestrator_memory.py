@@ -153,7 +153,9 @@ class TestIsolation:
         others = self.committed()[1:] == [RECORDS] * (PARTITIONS - 1)
         return worker.spec_hash == spec_hash and worker.is_ready and left_out and others
 
-    def test_the_partition_of_a_record_that_needs_too_much_memory_is_excluded(self, isolating: ProcessOrchestrator) -> None:
+    def test_the_partition_of_a_record_that_needs_too_much_memory_is_excluded(
+        self, isolating: ProcessOrchestrator
+    ) -> None:
         isolating.ensure(worker_set())
         until(lambda: self.is_left_out(isolating, "hash1"), WITHIN_S)
         assert self.committed()[0] <= BOMB

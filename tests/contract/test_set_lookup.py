@@ -134,7 +134,9 @@ class TestFilter:
 
 
 class TestWrites:
-    def test_writes_are_seen_by_the_next_lookup(self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup) -> None:
+    def test_writes_are_seen_by_the_next_lookup(
+        self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup
+    ) -> None:
         warm(lookup)
         for value in ABSENT[:50]:
             store.add(TARGET, [value])

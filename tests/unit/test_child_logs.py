@@ -91,7 +91,7 @@ def test_a_folder_that_is_removed_does_not_stall_the_child(path: Path) -> None:
     write(path.parents[1] / "other" / "kafka.log", b"another\n")
 
 
-def test_a_log_that_can_not_be_written_does_not_stall_the_child(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_log_does_not_stall_the_child(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 

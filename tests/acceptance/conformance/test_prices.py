@@ -182,7 +182,9 @@ class TestStats:
 
 
 class TestFeeding:
-    def test_bad_ticks_are_dead_letters(self, installation: Installation, feeder: Deployed, client: httpx.Client) -> None:
+    def test_bad_ticks_are_dead_letters(
+        self, installation: Installation, feeder: Deployed, client: httpx.Client
+    ) -> None:
         bad: list[dict[str, Any] | bytes] = [
             tick(token(20), 0, 1),
             tick(token(20), 1, -600),

@@ -286,6 +286,8 @@ class TestDataset:
         entries = f"{FLOW}/datasets/{dataset['id']}/entries"
         json(alice.http.post(entries, json={"values": ["One", "two"]}))
         assert sorted(json(alice.http.get(entries))["values"]) == ["one", "two"]
-        assert json(alice.http.get(f"{FLOW}/datasets/{dataset['id']}")) == dataset | {"updated_at": dataset["updated_at"]}
+        assert json(alice.http.get(f"{FLOW}/datasets/{dataset['id']}")) == dataset | {
+            "updated_at": dataset["updated_at"]
+        }
         json(bob.http.get(f"{FLOW}/datasets/{dataset['id']}"), 404)
         json(bob.http.post(f"{FLOW}/datasets", json={"name": name}), 201)

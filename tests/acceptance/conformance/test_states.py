@@ -85,7 +85,9 @@ class TestLife:
     @pytest.mark.proves("3/deployed: Delete pipeline", "4.2/DELETE /api/v1/flow/{config_id}")
     def test_delete_while_deployed(self, installation: Installation, http: httpx.Client) -> None:
         deployment = deploy(http, marked("a"))
-        assert json(http.delete(f"{FLOW}/{deployment.id}")) == {"message": f"Pipeline {deployment.id} successfully deleted"}
+        assert json(http.delete(f"{FLOW}/{deployment.id}")) == {
+            "message": f"Pipeline {deployment.id} successfully deleted"
+        }
         json(http.get(f"{FLOW}/{deployment.id}"), 404)
         assert installation.workers_of(deployment) == []
         assert topics(installation, deployment.id) == set()
@@ -137,7 +139,9 @@ class TestChanges:
         "4.2/PATCH /api/v1/flow/{config_id}/transforms/{transform_uid}",
         "4.2/PUT /api/v1/flow/{config_id}/transforms",
     )
-    def test_changed_transforms_run_when_the_request_returns(self, installation: Installation, http: httpx.Client) -> None:
+    def test_changed_transforms_run_when_the_request_returns(
+        self, installation: Installation, http: httpx.Client
+    ) -> None:
         with deployed(http, marked("first")) as deployment, reading(deployment.sink) as reader:
             path = f"{FLOW}/{deployment.id}/transforms"
             patched = json(http.patch(f"{path}/{deployment.uid()}", json=marking("second")))
@@ -156,7 +160,9 @@ class TestChanges:
     @pytest.mark.proves(
         "3/filter-values-and-dataset-entries-change", "1/set-filters", "4.3/changes-take-effect-immediately"
     )
-    def test_filter_values_change_without_a_change_of_state(self, installation: Installation, http: httpx.Client) -> None:
+    def test_filter_values_change_without_a_change_of_state(
+        self, installation: Installation, http: httpx.Client
+    ) -> None:
         filter_ = {**FILTER, "filter_expr": "root = this.n"}
         with deployed(http, pipeline(*STREAM[::-1], transforms=[filter_, marking("a")])) as deployment:
             before = json(http.get(f"{FLOW}/{deployment.id}/deploy"))

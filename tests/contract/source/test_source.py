@@ -255,9 +255,7 @@ class TestKafkaAlone:
             source.close()
 
     @pytest.mark.slow
-    def test_a_leaving_member_releases_its_partitions_immediately(
-        self, kafka_bench: KafkaBench
-    ) -> None:
+    def test_a_leaving_member_releases_its_partitions_immediately(self, kafka_bench: KafkaBench) -> None:
         kafka_bench.pin({0: 0, 1: 0})
         first, second = kafka_bench.member("slot-0"), kafka_bench.member("slot-1")
         stays, leaves = joined(first), joined(second)

@@ -111,7 +111,9 @@ class TestKill:
 
 class TestPlannedChanges:
     @pytest.mark.slow
-    def test_a_worker_continues_after_one_with_the_other_delivery_mode(self, kafka: KafkaServer, tmp_path: Path) -> None:
+    def test_a_worker_continues_after_one_with_the_other_delivery_mode(
+        self, kafka: KafkaServer, tmp_path: Path
+    ) -> None:
         pipeline = Pipeline(kafka, tmp_path)
         fed = Feeder(pipeline)
         with fed():

@@ -48,7 +48,9 @@ def test_counts_and_times_of_a_worker(kafka: KafkaServer, valkey_url: str, tmp_p
 
 
 @pytest.mark.parametrize("kills", [pytest.param(3, marks=pytest.mark.long), pytest.param(20, marks=pytest.mark.slow)])
-def test_counts_are_exact_although_workers_are_killed(kafka: KafkaServer, valkey_url: str, tmp_path: Path, kills: int) -> None:
+def test_counts_are_exact_although_workers_are_killed(
+    kafka: KafkaServer, valkey_url: str, tmp_path: Path, kills: int
+) -> None:
     script = """
     function process(record) {
       if (record.n % 10 === 7) throw new TypeError("no sevens");
@@ -92,9 +94,7 @@ def test_records_flow_without_the_store_and_are_counted_later(
 
 
 @pytest.mark.long
-def test_a_hanging_store_delays_no_records(
-    kafka: KafkaServer, valkey_server: ValkeyServer, tmp_path: Path
-) -> None:
+def test_a_hanging_store_delays_no_records(kafka: KafkaServer, valkey_server: ValkeyServer, tmp_path: Path) -> None:
     pipeline = Pipeline(kafka, tmp_path, redis_url=valkey_server.url)
     records = [{"n": n} for n in range(600)]
     with pipeline.worker() as worker:

@@ -328,7 +328,10 @@ def test_another_node_takes_over_without_loss_or_repeat(streams: Streams, anvil:
         tokens.all_kinds(number)
     last = anvil.height
     anvil.mine(2)
-    with Node(lambda _: CUT if len(dying.requests) > 3 else None, anvil.url) as dying, Node(IncompleteNode(anvil)) as other:
+    with (
+        Node(lambda _: CUT if len(dying.requests) > 3 else None, anvil.url) as dying,
+        Node(IncompleteNode(anvil)) as other,
+    ):
         urls = f"{dying.address}/v2/{KEY} {other.address}/v2/{KEY}"
         flags = ("--from-block", str(first), "--to-block", str(last), "--confirmations", "1", "--rate", "80")
         process = streams.start(urls, *flags)

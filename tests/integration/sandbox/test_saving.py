@@ -47,7 +47,9 @@ def stored(headwater: Installation, flow_id: str) -> list[tuple[str, str | None]
 
 
 class TestSaved:
-    def test_the_source_is_returned_and_the_generated_script_is_stored(self, headwater: Installation, alice: User) -> None:
+    def test_the_source_is_returned_and_the_generated_script_is_stored(
+        self, headwater: Installation, alice: User
+    ) -> None:
         created = alice.create(**body(TYPESCRIPT, JAVASCRIPT)["pipeline_config"])
         sent, plain = created["pipeline_config"]["transforms"]
         assert sent == v8(TYPESCRIPT, uid=sent["uid"])

@@ -49,7 +49,7 @@ class TestCreate:
         assert config["transforms"] == flow_body()["pipeline_config"]["transforms"]
         assert config["sinks"] == [{"type": "kafka", "name": "transfers"}]
 
-    def test_description_and_tags_may_be_left_out(self, alice: User) -> None:
+    def test_description_and_tags_are_optional(self, alice: User) -> None:
         body = flow_body()
         del body["description"], body["tags"]
         flow = alice.post(FLOW, body).json()
@@ -105,7 +105,7 @@ class TestCreate:
         source = {"chain": "base", "entity": "log", "is_zerolag": True}
         assert alice.create(source=source)["pipeline_config"]["source"]["is_zerolag"] is True
 
-    def test_exactly_once_is_shown_and_kept(self, alice: User) -> None:
+    def test_exactly_once_is_stored_and_returned(self, alice: User) -> None:
         flow = alice.create(delivery="exactly_once")
         url = f"{FLOW}/{flow['id']}"
         assert flow["pipeline_config"]["delivery"] == "exactly_once"
@@ -227,7 +227,7 @@ class TestCreate:
             (flow_body(parallelism=0), "must be greater than or equal to 1"),
         ],
     )
-    def test_details_are_said_of_the_pointer(self, alice: User, body: Any, detail: str) -> None:
+    def test_details_match_the_pointer(self, alice: User, body: Any, detail: str) -> None:
         assert list(alice.faults(alice.post(FLOW, body)).values()) == [detail]
 
     def test_the_detail_tells_the_first_fault(self, alice: User) -> None:
@@ -235,7 +235,7 @@ class TestCreate:
         assert "/name" in body["detail"]
         assert "There are 2 faults in all" in body["detail"]
 
-    def test_the_detail_counts_no_faults_that_are_not_listed(self, alice: User) -> None:
+    def test_the_detail_counts_only_listed_errors(self, alice: User) -> None:
         body = alice.problem(alice.post(FLOW, flow_body() | {"tags": [1] * 30}), 422, "invalid-input")
         assert len(body["errors"]) == 20
         assert "There are at least 20 faults; see errors." in body["detail"]
@@ -245,14 +245,14 @@ class TestCreate:
         faults = alice.faults(alice.post(FLOW, body))
         assert list(faults) == [f"{PIPELINE}/transforms/{i}/script" for i in (0, 2)]
 
-    def test_scripts_are_not_compiled_for_a_body_that_is_refused_anyway(self, alice: User) -> None:
+    def test_scripts_of_an_invalid_body_are_not_compiled(self, alice: User) -> None:
         broken = V8 | {"script": "syntax error"}
         body = flow_body(source={"chain": "x", "entity": "y"}, transforms=[broken])
         assert list(alice.faults(alice.post(FLOW, body))) == [f"{PIPELINE}/source/chain"]
         body = flow_body(transforms=[broken, {"type": "redis_set_filter", "filter_expr": "root ="}])
         assert list(alice.faults(alice.post(FLOW, body))) == [f"{PIPELINE}/transforms/1/filter_expr"]
 
-    def test_fifty_at_once(self, alice: User) -> None:
+    def test_fifty_concurrent_requests(self, alice: User) -> None:
         sent = [alice.start("POST", FLOW, json=flow_body()) for _ in range(50)]
         assert {response.result().status_code for response in sent} == {201}
         assert len(alice.get(FLOW).json()) == 50
@@ -280,11 +280,11 @@ class TestNull:
         }
         assert (config["parallelism"], config["delivery"]) == (1, "at_least_once")
 
-    def test_null_is_no_list_of_transforms_when_nothing_else_is(self, alice: User) -> None:
+    def test_null_is_not_a_valid_list_of_transforms(self, alice: User) -> None:
         assert alice.create(transforms=None)["pipeline_config"]["transforms"] == []
 
     @pytest.mark.parametrize("member", ["name", "pipeline_config"])
-    def test_a_required_member_may_not_be_null(self, alice: User, member: str) -> None:
+    def test_a_required_member_must_not_be_null(self, alice: User, member: str) -> None:
         answer = alice.post(FLOW, flow_body() | {member: None})
         kind = {"name": "valid string", "pipeline_config": "JSON object"}[member]
         assert alice.faults(answer) == {f"/{member}": f"must be a {kind}, not null"}
@@ -323,7 +323,7 @@ class TestExternalId:
         alice.delete(f"{FLOW}/{first['id']}")
         assert alice.put(path, flow_body() | {"external_id": "a"}).json()["external_id"] == "a"
 
-    def test_a_put_without_it_keeps_it_and_null_removes_it(self, alice: User) -> None:
+    def test_a_put_without_the_external_id_keeps_it_and_null_removes_it(self, alice: User) -> None:
         path = f"{FLOW}/{self.create(alice, 'a')['id']}"
         assert alice.put(path, flow_body()).json()["external_id"] == "a"
         assert "external_id" not in alice.put(path, flow_body() | {"external_id": None}).json()
@@ -334,7 +334,7 @@ class TestExternalId:
 
 
 class TestSlash:
-    def test_the_collection_answers_with_a_slash_behind_it(self, alice: User) -> None:
+    def test_the_collection_url_may_end_with_a_slash(self, alice: User) -> None:
         made = alice.post(f"{FLOW}/", flow_body())
         assert made.status_code == 201
         assert made.headers["location"] == f"{FLOW}/{made.json()['id']}"
@@ -347,7 +347,7 @@ class TestList:
     def test_is_empty_at_first(self, alice: User) -> None:
         assert alice.get(FLOW).json() == []
 
-    def test_shows_the_own_ones_newest_first(self, headwater: Installation, alice: User, bob: User) -> None:
+    def test_lists_the_owners_resources_newest_first(self, headwater: Installation, alice: User, bob: User) -> None:
         first = alice.create()
         headwater.clock.forward(1)
         second = alice.create()
@@ -362,7 +362,7 @@ class TestRead:
         assert response.json() == flow
         assert response.headers["etag"] == '"1"'
 
-    def test_another_owners_looks_like_an_unknown_one(self, alice: User, bob: User) -> None:
+    def test_another_owners_configuration_is_unknown(self, alice: User, bob: User) -> None:
         path = f"{FLOW}/{alice.create()['id']}"
         answers = []
         for user in (bob, alice):
@@ -393,7 +393,7 @@ class TestDelete:
         assert headwater.database.deployments.active(flow["id"]) is None
         assert headwater.database.flows.deleted() == []
 
-    def test_again_while_the_teardown_goes_on_waits_for_it(self) -> None:
+    def test_a_repeated_delete_waits_for_the_teardown(self) -> None:
         with installation(deploy_timeout_s=0.3) as headwater:
             alice, bob = headwater.user("alice"), headwater.user("bob")
             path = f"{FLOW}/{alice.create()['id']}"
@@ -412,12 +412,12 @@ class TestDelete:
         alice.delete(path)
         alice.problem(alice.delete(path), 404, "not-found")
 
-    def test_another_owners_is_not_found(self, alice: User, bob: User) -> None:
+    def test_another_owners_resource_is_not_found(self, alice: User, bob: User) -> None:
         path = f"{FLOW}/{alice.create()['id']}"
         bob.problem(bob.delete(path), 404, "not-found")
         assert alice.get(path).status_code == 200
 
-    def test_of_a_deployed_one_needs_the_scope_to_deploy(self, headwater: Installation, alice: User) -> None:
+    def test_deleting_a_deployed_configuration_needs_the_deploy_scope(self, headwater: Installation, alice: User) -> None:
         flow = alice.create()
         writer = headwater.user("alice", ["flow:write", "flow:read"])
         alice.post(f"{FLOW}/{flow['id']}/deploy")

@@ -32,20 +32,20 @@ class TestFilters:
         values: list[str] = user.get(where).json()["values"]
         return values
 
-    def test_a_filter_in_front_takes_no_values_over(self, alice: User) -> None:
+    def test_an_inserted_filter_gets_no_values_of_others(self, alice: User) -> None:
         flow = alice.create(transforms=[FILTER | {"set_values": [TOKEN]}])
         front, kept = transforms_of(self.put(alice, flow, OTHER, FILTER))
         assert kept == transforms_of(flow)[0]
         assert self.values(alice, flow, front) == []
         assert self.values(alice, flow, kept) == [TOKEN]
 
-    def test_a_filter_that_was_edited_where_it_stands_keeps_its_values(self, alice: User) -> None:
+    def test_a_filter_edited_in_place_keeps_its_values(self, alice: User) -> None:
         flow = alice.create(transforms=[FILTER | {"set_values": [TOKEN]}, V8])
         answer = self.put(alice, flow, OTHER, V8)
         assert transforms_of(answer)[0]["uid"] == transforms_of(flow)[0]["uid"]
         assert "warnings" not in answer
 
-    def test_a_filter_that_ends_while_another_begins_is_told(self, alice: User) -> None:
+    def test_a_warning_for_a_removed_and_an_added_filter(self, alice: User) -> None:
         flow = alice.create(transforms=[FILTER | {"set_values": [TOKEN, "0xab"]}])
         answer = self.put(alice, flow, V8, OTHER)
         [warning] = answer["warnings"]
@@ -118,13 +118,13 @@ class TestReplace:
         assert answer == edited | {"revision": 2, "updated_at": "2026-01-02T03:04:10.678Z"}
         assert alice.get(f"{FLOW}/{flow['id']}").json() == answer
 
-    def test_what_create_answered_can_be_put(self, alice: User) -> None:
+    def test_the_response_of_create_can_be_put(self, alice: User) -> None:
         flow = alice.create()
         answer = self.put(alice, flow, flow).json()
         assert answer["pipeline_config"] == flow["pipeline_config"]
         assert answer["revision"] == 2
 
-    def test_a_file_that_is_put_again_keeps_the_filters_values(self, headwater: Installation, alice: User) -> None:
+    def test_putting_a_file_again_keeps_filter_values(self, headwater: Installation, alice: User) -> None:
         flow = alice.create()
         uid = flow["pipeline_config"]["transforms"][0]["uid"]
         alice.post(f"{FLOW}/{flow['id']}/transforms/{uid}/filter-values", {"values": [TOKEN]})
@@ -155,7 +155,7 @@ class TestReplace:
         assert after[1]["uid"] == before["a"]
         assert after[0]["uid"] not in before.values()
 
-    def test_uids_and_values_that_can_not_be(self, alice: User) -> None:
+    def test_invalid_uids_and_values(self, alice: User) -> None:
         flow = alice.create()
         filter_, script = flow["pipeline_config"]["transforms"]
         for transforms, pointer, says in (
@@ -183,7 +183,7 @@ class TestReplace:
         ):
             assert list(alice.faults(self.put(alice, flow, body))) == [pointer]
 
-    def test_only_scripts_that_are_new_here_are_compiled(self, alice: User) -> None:
+    def test_only_new_scripts_are_compiled(self, alice: User) -> None:
         throws = V8 | {"script": "function process() { throws }"}
         flow = alice.create(transforms=[throws])
         assert flow["warnings"]
@@ -191,14 +191,14 @@ class TestReplace:
         other = flow_body(transforms=[throws], source={"chain": "base", "entity": "log"})
         assert self.put(alice, flow, other).json()["warnings"] == flow["warnings"]
 
-    def test_a_deployment_runs_on_as_it_is(self, headwater: Installation, alice: User) -> None:
+    def test_the_deployment_is_unchanged(self, headwater: Installation, alice: User) -> None:
         flow = alice.create()
         before = alice.post(f"{FLOW}/{flow['id']}/deploy").json()
         self.put(alice, flow, flow_body(transforms=[]))
         assert alice.get(f"{FLOW}/{flow['id']}/deploy").json() == before
         assert alice.post(f"{FLOW}/{flow['id']}/deploy").json()["revision"] == 2
 
-    def test_many_at_once_are_all_saved(self, alice: User) -> None:
+    def test_concurrent_changes_are_all_saved(self, alice: User) -> None:
         flow = alice.create()
         path = f"{FLOW}/{flow['id']}"
         sent = [alice.start("PUT", path, json=flow_body() | {"name": f"n{i}"}) for i in range(30)]
@@ -208,13 +208,13 @@ class TestReplace:
         assert sorted(names) == list(range(2, 32))
         assert alice.get(path).json()["name"] == names[31]
 
-    def test_one_of_many_at_once_wins_with_if_match(self, alice: User) -> None:
+    def test_one_of_many_concurrent_requests_wins_with_if_match(self, alice: User) -> None:
         flow = alice.create()
         path, headers = f"{FLOW}/{flow['id']}", {"If-Match": '"1"'}
         sent = [alice.start("PUT", path, json=flow_body(), headers=headers) for _ in range(20)]
         assert sorted(response.result().status_code for response in sent) == [200] + [412] * 19
 
-    def test_another_owners_is_not_found(self, alice: User, bob: User) -> None:
+    def test_another_owners_resource_is_not_found(self, alice: User, bob: User) -> None:
         flow = alice.create()
         bob.problem(self.put(bob, flow, flow_body()), 404, "not-found")
         assert alice.get(f"{FLOW}/{flow['id']}").json()["revision"] == 1

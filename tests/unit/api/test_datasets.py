@@ -25,7 +25,7 @@ def entries(alice: User) -> str:
     return f"{DATASETS}/{create_dataset(alice)}/entries"
 
 
-def test_what_editors_put_around_pasted_values_is_trimmed_everywhere(alice: User, entries: str) -> None:
+def test_whitespace_around_values_is_trimmed_everywhere(alice: User, entries: str) -> None:
     assert alice.post(entries, {"values": ["\ufeff0xABC", "0xabc\u200b", "0xdef"]}).json() == {"count": 2}
     by_name = {"name": "watched", "values": ["\u20600xDEF"]}
     assert alice.post(f"{DATASETS}/entries", by_name).json() == {"count": 0}
@@ -44,7 +44,7 @@ class TestCreate:
         now = "2026-01-02T03:04:05.678Z"
         assert body == {"name": " Watched ", "type": "redis", "created_at": now, "updated_at": now}
 
-    def test_scripts_can_resolve_the_name_at_once(self, headwater: Installation, alice: User) -> None:
+    def test_scripts_can_resolve_the_name_immediately(self, headwater: Installation, alice: User) -> None:
         dataset_id = create_dataset(alice)
         assert headwater.names.resolve("alice", ["watched", "Watched"]) == [dataset_id, None]
         assert headwater.names.resolve("bob", ["watched"]) == [None]
@@ -55,7 +55,7 @@ class TestCreate:
         create_dataset(bob)
         create_dataset(alice, "Watched")
 
-    def test_one_name_many_times_at_once(self, alice: User) -> None:
+    def test_concurrent_creates_with_one_name(self, alice: User) -> None:
         sent = [alice.start("POST", DATASETS, json={"name": "watched"}) for _ in range(20)]
         statuses = sorted(response.result().status_code for response in sent)
         assert statuses == [201] + [409] * 19
@@ -74,7 +74,7 @@ class TestCreate:
     def test_refused(self, alice: User, body: dict[str, Any], pointer: str) -> None:
         assert list(alice.faults(alice.post(DATASETS, body))) == [pointer]
 
-    def test_that_the_set_store_cut_off_can_be_sent_again(
+    def test_a_request_that_the_set_store_interrupted_can_be_repeated(
         self, headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
@@ -88,7 +88,7 @@ class TestCreate:
 
 
 class TestList:
-    def test_shows_the_own_ones_newest_first(self, headwater: Installation, alice: User, bob: User) -> None:
+    def test_lists_the_owners_resources_newest_first(self, headwater: Installation, alice: User, bob: User) -> None:
         first = create_dataset(alice, "a")
         headwater.clock.forward(1)
         second = create_dataset(alice, "b")
@@ -110,7 +110,7 @@ class TestRead:
         body = alice.post(DATASETS, {"name": "watched"}).json()
         assert alice.get(f"{DATASETS}/{body['id']}").json() == body
 
-    def test_another_owners_is_not_found(self, alice: User, bob: User) -> None:
+    def test_another_owners_resource_is_not_found(self, alice: User, bob: User) -> None:
         bob.problem(bob.get(f"{DATASETS}/{create_dataset(alice)}"), 404, "not-found")
 
 
@@ -127,7 +127,7 @@ class TestDelete:
         create_dataset(alice)
 
     @pytest.mark.parametrize(("part", "method"), [("names", "discard"), ("datasets", "remove")])
-    def test_one_that_was_cut_off_is_gone_for_readers_and_can_be_sent_again_until_it_ends(
+    def test_an_interrupted_delete_is_hidden_and_can_be_repeated(
         self, headwater: Installation, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch, part: str, method: str
     ) -> None:
         def away(*_: object) -> None:
@@ -148,7 +148,7 @@ class TestDelete:
         assert headwater.sets.count(dataset_set(path.rsplit("/", 1)[1])) == (0, 0)
         assert headwater.database.datasets.incomplete() == []
 
-    def test_another_owners_is_not_found(self, alice: User, bob: User) -> None:
+    def test_another_owners_resource_is_not_found(self, alice: User, bob: User) -> None:
         path = f"{DATASETS}/{create_dataset(alice)}"
         bob.problem(bob.delete(path), 404, "not-found")
         assert alice.get(path).status_code == 200
@@ -159,7 +159,7 @@ class TestAddEntries:
         assert alice.post(entries, {"values": ["a", "A", "b "]}).json() == {"count": 2}
         assert alice.post(entries, {"values": ["b", "c"]}).json() == {"count": 1}
 
-    def test_five_uploads_at_once(self, alice: User, entries: str) -> None:
+    def test_five_concurrent_uploads(self, alice: User, entries: str) -> None:
         n = MAX_VALUES_PER_REQUEST // 5
         bodies = [
             json.dumps({"values": [f"0x{i:08x}" for i in range(n * part, n * (part + 1))]}).encode()
@@ -174,10 +174,10 @@ class TestAddEntries:
         response = alice.post(entries, {"values": ["x"] * (MAX_VALUES_PER_REQUEST + 1)})
         assert list(alice.faults(response)) == ["/values"]
 
-    def test_another_owners_is_not_found(self, bob: User, entries: str) -> None:
+    def test_another_owners_resource_is_not_found(self, bob: User, entries: str) -> None:
         bob.problem(bob.post(entries, {"values": ["a"]}), 404, "not-found")
 
-    def test_beside_a_delete_leaves_no_set_behind(
+    def test_an_upload_during_a_delete_leaves_no_set(
         self, headwater: Installation, alice: User, entries: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         dataset_id = entries.split("/")[-2]
@@ -233,11 +233,11 @@ class TestAddEntriesByName:
 
 
 class TestRemoveEntries:
-    def test_counts_those_that_were_there(self, alice: User, entries: str) -> None:
+    def test_counts_the_removed_values(self, alice: User, entries: str) -> None:
         alice.post(entries, {"values": ["a", "b"]})
         assert alice.delete(entries, {"values": ["B", "x"]}).json() == {"count": 1}
 
-    def test_another_owners_is_not_found(self, bob: User, entries: str) -> None:
+    def test_another_owners_resource_is_not_found(self, bob: User, entries: str) -> None:
         bob.problem(bob.delete(entries, {"values": ["a"]}), 404, "not-found")
 
 
@@ -258,7 +258,7 @@ class TestPage:
     def test_refused(self, alice: User, entries: str, parameters: dict[str, Any]) -> None:
         assert list(alice.faults(alice.get(entries, params=parameters))) == ["/" + next(iter(parameters))]
 
-    def test_another_owners_is_not_found(self, bob: User, entries: str) -> None:
+    def test_another_owners_resource_is_not_found(self, bob: User, entries: str) -> None:
         bob.problem(bob.get(entries), 404, "not-found")
 
 
@@ -268,5 +268,5 @@ class TestCheck:
         assert alice.get(f"{entries}/check", params={"value": " 0xAB"}).json() == {"exists": True}
         assert alice.get(f"{entries}/check", params={"value": "0xac"}).json() == {"exists": False}
 
-    def test_another_owners_is_not_found(self, bob: User, entries: str) -> None:
+    def test_another_owners_resource_is_not_found(self, bob: User, entries: str) -> None:
         bob.problem(bob.get(f"{entries}/check", params={"value": "a"}), 404, "not-found")

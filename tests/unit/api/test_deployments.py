@@ -28,7 +28,7 @@ def config_id(alice: User) -> str:
 
 
 class TestDeploy:
-    def test_answers_with_all_that_a_reader_needs(self, headwater: Installation, alice: User, config_id: str) -> None:
+    def test_the_response_has_topics_and_credentials(self, headwater: Installation, alice: User, config_id: str) -> None:
         saved = alice.get(f"{FLOW}/{config_id}").json()
         response = alice.post(f"{FLOW}/{config_id}/deploy")
         assert response.status_code == 200
@@ -64,11 +64,11 @@ class TestDeploy:
             assert set(snippets) == {"python", "node", "java", "kcat"}
             assert all(sink["topic"] in text and sink["password"] in text for text in snippets.values())
 
-    def test_again_answers_the_same(self, alice: User, config_id: str) -> None:
+    def test_a_repeated_deploy_returns_the_same(self, alice: User, config_id: str) -> None:
         first = alice.post(f"{FLOW}/{config_id}/deploy").json()
         assert alice.post(f"{FLOW}/{config_id}/deploy").json() == first
 
-    def test_many_at_once_make_one_deployment(self, headwater: Installation, alice: User, config_id: str) -> None:
+    def test_concurrent_deploys_create_one_deployment(self, headwater: Installation, alice: User, config_id: str) -> None:
         sent = [alice.start("POST", f"{FLOW}/{config_id}/deploy") for _ in range(50)]
         answers = [response.result() for response in sent]
         assert {answer.status_code for answer in answers} == {200}
@@ -83,7 +83,7 @@ class TestDeploy:
         assert first["username"] != second["username"]
         assert first["password"] != second["password"]
 
-    def test_says_why_it_failed_and_can_be_tried_again(
+    def test_the_response_has_the_reason_and_a_retry_works(
         self, headwater: Installation, alice: User, config_id: str
     ) -> None:
         headwater.controller.reasons = ["The source topic stream.base.log is not on the broker."]
@@ -120,7 +120,7 @@ class TestDeploy:
             headwater.controller.asleep = False
             assert alice.post(f"{path}/deploy").status_code == 200
 
-    def test_torn_down_meanwhile(self, headwater: Installation, alice: User, config_id: str) -> None:
+    def test_a_concurrent_teardown(self, headwater: Installation, alice: User, config_id: str) -> None:
         headwater.controller.asleep = True
         deploy = alice.start("POST", f"{FLOW}/{config_id}/deploy")
         while headwater.database.deployments.active(config_id) is None:
@@ -150,10 +150,10 @@ class TestDeploy:
             assert time.monotonic() - began < 4
             assert alice.get(path).json()["status"] == "deploying"
 
-    def test_another_owners_is_not_found(self, bob: User, config_id: str) -> None:
+    def test_another_owners_resource_is_not_found(self, bob: User, config_id: str) -> None:
         bob.problem(bob.post(f"{FLOW}/{config_id}/deploy"), 404, "not-found")
 
-    def test_waiting_calls_hold_no_thread(self, headwater: Installation, alice: User) -> None:
+    def test_waiting_requests_use_no_thread(self, headwater: Installation, alice: User) -> None:
         headwater.controller.asleep = True
         ids = [alice.create(transforms=[])["id"] for _ in range(60)]
         deploys = [alice.start("POST", f"{FLOW}/{config_id}/deploy") for config_id in ids]
@@ -165,7 +165,7 @@ class TestDeploy:
 
 
 class TestCredentials:
-    def test_another_password_and_nothing_else(self, alice: User, config_id: str) -> None:
+    def test_only_the_password_changes(self, alice: User, config_id: str) -> None:
         before = alice.post(f"{FLOW}/{config_id}/deploy").json()
         response = alice.post(f"{FLOW}/{config_id}/deploy/credentials")
         assert response.status_code == 200
@@ -182,7 +182,7 @@ class TestCredentials:
         alice.post(f"{FLOW}/{config_id}/deploy")
         bob.problem(bob.post(f"{FLOW}/{config_id}/deploy/credentials"), 404, "not-found")
 
-    def test_torn_down_meanwhile(self, headwater: Installation, alice: User, config_id: str) -> None:
+    def test_a_concurrent_teardown(self, headwater: Installation, alice: User, config_id: str) -> None:
         alice.post(f"{FLOW}/{config_id}/deploy")
         headwater.controller.asleep = True
         rotation = alice.start("POST", f"{FLOW}/{config_id}/deploy/credentials")
@@ -233,7 +233,7 @@ class TestRead:
         body = alice.problem(alice.get(f"{FLOW}/{config_id}/deploy"), 404, "not-found")
         assert "not deployed" in body["detail"]
 
-    def test_another_owners_is_not_found(self, alice: User, bob: User, config_id: str) -> None:
+    def test_another_owners_resource_is_not_found(self, alice: User, bob: User, config_id: str) -> None:
         alice.post(f"{FLOW}/{config_id}/deploy")
         bob.problem(bob.get(f"{FLOW}/{config_id}/deploy"), 404, "not-found")
 
@@ -262,7 +262,7 @@ class TestTeardown:
             alice.problem(alice.delete(path), 503, "deploy-pending")
             alice.problem(alice.get(path), 404, "not-found")
 
-    def test_another_owners_is_not_found(self, alice: User, bob: User, config_id: str) -> None:
+    def test_another_owners_resource_is_not_found(self, alice: User, bob: User, config_id: str) -> None:
         alice.post(f"{FLOW}/{config_id}/deploy")
         bob.problem(bob.post(f"{FLOW}/{config_id}/teardown"), 404, "not-found")
         assert alice.get(f"{FLOW}/{config_id}/deploy").status_code == 200
@@ -312,7 +312,7 @@ class TestStats:
             "reason": "killed for memory",
         }
 
-    def test_tells_how_far_it_has_come(self, headwater: Installation, alice: User, config_id: str) -> None:
+    def test_the_progress_is_reported(self, headwater: Installation, alice: User, config_id: str) -> None:
         alice.post(f"{FLOW}/{config_id}/deploy")
         deployment = headwater.database.deployments.active(config_id)
         assert deployment is not None
@@ -324,7 +324,7 @@ class TestStats:
         stats = alice.get(f"{FLOW}/{config_id}/deploy/stats").json()
         assert (stats["lag"], stats["last_progress_at"]) == (1, "2026-01-02T03:04:00.000Z")
 
-    def test_the_threads_that_read_it_end_with_the_app(self) -> None:
+    def test_reader_threads_end_with_the_app(self) -> None:
         before = set(threading.enumerate())
         with installation() as headwater:
             user = headwater.user("alice")
@@ -337,7 +337,7 @@ class TestStats:
             thread.join(10)
             assert not thread.is_alive()
 
-    def test_is_told_while_kafka_and_the_set_store_are_away(
+    def test_stats_while_kafka_and_the_set_store_are_unavailable(
         self, headwater: Installation, alice: User, config_id: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(_: str) -> None:
@@ -370,7 +370,7 @@ class TestStats:
         finally:
             answered.set()
 
-    def test_reasons_and_lines_of_workers_name_nothing_of_the_operators(self, portal: BlockingPortal) -> None:
+    def test_reasons_and_logs_do_not_reveal_internal_names(self, portal: BlockingPortal) -> None:
         headwater = Installation(portal)
         hidden = Deployments(
             flows=headwater.database.flows,
@@ -400,7 +400,7 @@ class TestStats:
             shown = {line["source"]: line["message"] for line in alice.get(f"{path}/deploy/logs").json()["lines"]}
             assert shown == {"worker": "Kafka at … does not answer.", "script": away}
 
-    def test_nothing_is_ready_while_no_controller_looks_after_it(self) -> None:
+    def test_no_worker_is_ready_without_a_controller(self) -> None:
         with installation(has_leader=lambda: False) as headwater:
             alice = headwater.user("alice")
             config_id = alice.create()["id"]

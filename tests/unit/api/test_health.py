@@ -36,14 +36,14 @@ class TestReadyz:
             assert response.status_code == 200
             assert response.json() == {"status": "ready", "dependencies": {"database": "ok", "kafka": "ok"}}
 
-    def test_names_what_is_away(self) -> None:
+    def test_unavailable_dependencies_are_named(self) -> None:
         with installation(probes={"database": lambda: None, "kafka": away}) as headwater:
             nobody = headwater.nobody()
             body = nobody.problem(nobody.get("/readyz"), 503, "not-ready")
             assert body["dependencies"] == {"database": "ok", "kafka": "unavailable"}
             assert body["detail"].startswith("Not ready: kafka.")
 
-    def test_a_probe_that_fails_in_an_unexpected_way_is_away(self) -> None:
+    def test_an_unexpected_probe_error_means_unavailable(self) -> None:
         with installation(probes={"kafka": lambda: 1 / 0}) as headwater:
             assert headwater.nobody().get("/readyz").status_code == 503
             assert headwater.nobody().get("/readyz").json()["dependencies"] == {"kafka": "unavailable"}
@@ -61,7 +61,7 @@ class TestReadyz:
             loop.succeeded()
             assert headwater.nobody().get("/readyz").status_code == 200
 
-    def test_a_probe_that_hangs_is_away_and_not_started_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_hanging_probe_means_unavailable_and_is_not_repeated(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(health, "PROBE_TIMEOUT_S", 0.01)
         free, started = threading.Event(), []
 
@@ -128,7 +128,7 @@ class TestMetrics:
         pids = {dict(labels)["pid"] for name, labels in seen if name == "process_open_fds"}
         assert len(pids) == 1, "the one process that lives"
 
-    def test_a_directory_that_came_too_late(self, headwater: Installation, tmp_path: Path) -> None:
+    def test_a_directory_that_is_created_too_late(self, headwater: Installation, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match="PROMETHEUS_MULTIPROC_DIR"):
             create_api(headwater.services(metrics_dir=tmp_path))
 

@@ -58,7 +58,7 @@ class TestIfMatch:
         assert response.headers.get("etag") == (None if verb == "DELETE" else '"3"')
 
     @pytest.mark.parametrize("if_match", ['"1"', 'W/"2"', '"3"', "2", '"1", "3"'])
-    def test_changes_nothing_when_it_does_not_match(self, alice: User, verb: str, if_match: str) -> None:
+    def test_a_mismatch_changes_nothing(self, alice: User, verb: str, if_match: str) -> None:
         flow = alice.create()
         alice.request("PUT", f"{FLOW}/{flow['id']}", json=flow)
         before = alice.get(f"{FLOW}/{flow['id']}")
@@ -67,6 +67,6 @@ class TestIfMatch:
         assert "Read the configuration again" in body["detail"]
         assert alice.get(f"{FLOW}/{flow['id']}").json() == before.json()
 
-    def test_of_what_is_not_there(self, alice: User, verb: str) -> None:
+    def test_if_match_on_a_missing_configuration(self, alice: User, verb: str) -> None:
         flow = alice.create() | {"id": "x"}
         alice.problem(change(alice, verb, flow, '"1"'), 404, "not-found")

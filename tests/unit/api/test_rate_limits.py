@@ -36,7 +36,7 @@ def storeless(portal: BlockingPortal, tmp_path: Path) -> Iterator[Installation]:
 
 
 class TestLimited:
-    def test_429_says_when_to_come_again(self, limited: Installation) -> None:
+    def test_429_has_retry_after(self, limited: Installation) -> None:
         alice = limited.user("alice")
         for left in (2, 1, 0):
             response = alice.get(FLOW)
@@ -78,7 +78,7 @@ class TestLimited:
         limited.clock.forward(2)
         assert alice.post(FLOW, flow_body(), headers=headers).status_code == 201
 
-    def test_uploads_have_a_bucket_of_their_own(self, limited: Installation) -> None:
+    def test_uploads_have_their_own_bucket(self, limited: Installation) -> None:
         alice = limited.user("alice")
         dataset = alice.post(f"{FLOW}/datasets", {"name": "a"}).json()["id"]
         path = f"{FLOW}/datasets/{dataset}/entries"

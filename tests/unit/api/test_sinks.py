@@ -24,19 +24,19 @@ def sinks_of(flow: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class TestMembers:
-    def test_are_kept_and_shown(self, alice: User) -> None:
+    def test_members_are_stored_and_returned(self, alice: User) -> None:
         flow = alice.create(sinks=[SINK | MEMBERS, {"type": "kafka", "name": "plain"}])
         full, plain = sinks_of(alice.get(f"{FLOW}/{flow['id']}").json())
         assert {name: full[name] for name in MEMBERS} == MEMBERS
         assert set(plain) == {"uid", "type", "name"}
 
-    def test_deploy_shows_those_that_run(self, alice: User) -> None:
+    def test_deploy_returns_the_deployed_members(self, alice: User) -> None:
         flow = alice.create(sinks=[SINK | MEMBERS, {"type": "kafka", "name": "plain"}])
         full, plain = alice.post(f"{FLOW}/{flow['id']}/deploy").json()["sinks"]
         assert {name: full[name] for name in MEMBERS} == MEMBERS
         assert not MEMBERS.keys() & plain.keys()
 
-    def test_a_whole_number_may_be_written_with_a_fraction(self, alice: User) -> None:
+    def test_integers_may_be_written_as_floats(self, alice: User) -> None:
         flow = alice.create(sinks=[SINK | {"partitions": 2.0, "retention_ms": 1e9}])
         assert [sinks_of(flow)[0][name] for name in ("partitions", "retention_ms")] == [2, 10**9]
 
@@ -54,7 +54,7 @@ class TestMembers:
         assert "retention_ms" not in sink
         assert sink["compression"] == "zstd"
 
-    def test_a_patch_of_a_transform_keeps_them(self, alice: User) -> None:
+    def test_patching_a_transform_keeps_the_members(self, alice: User) -> None:
         flow = alice.create(sinks=[SINK | MEMBERS])
         script = flow["pipeline_config"]["transforms"][1]
         changed = {"type": "v8", "script": "function process() { return null; }"}
@@ -76,7 +76,7 @@ class TestMembers:
             ({"cleanup_policy": "delete, compact"}, "cleanup_policy"),
         ],
     )
-    def test_what_is_out_of_bounds_is_refused(self, alice: User, members: dict[str, Any], pointer: str) -> None:
+    def test_values_out_of_bounds_are_rejected(self, alice: User, members: dict[str, Any], pointer: str) -> None:
         sent = alice.post(FLOW, flow_body(sinks=[SINK | members]))
         assert list(alice.faults(sent)) == [f"/pipeline_config/sinks/0/{pointer}"]
         tried = alice.post(f"{FLOW}/validate", flow_body(sinks=[SINK | members]))
@@ -87,7 +87,7 @@ class TestMembers:
         [detail] = alice.faults(sent).values()
         assert "at most 2592000000 (30 days)" in detail
 
-    def test_a_prices_sink_refuses_them_with_a_sentence(self, alice: User) -> None:
+    def test_a_prices_sink_rejects_the_members(self, alice: User) -> None:
         for member, value in MEMBERS.items():
             sent = alice.post(FLOW, flow_body(sinks=[{"type": "prices", "name": "p", member: value}]))
             [(pointer, detail)] = alice.faults(sent).items()
@@ -103,10 +103,10 @@ class TestPartitions:
     def put(self, user: User, flow: dict[str, Any], **members: Any) -> Any:
         return user.request("PUT", f"{FLOW}/{flow['id']}", json=flow_body(sinks=[SINK | members]))
 
-    def test_may_grow(self, alice: User, flow: dict[str, Any]) -> None:
+    def test_partitions_may_grow(self, alice: User, flow: dict[str, Any]) -> None:
         assert sinks_of(self.put(alice, flow, partitions=8).json())[0]["partitions"] == 8
 
-    def test_never_shrink(self, alice: User, flow: dict[str, Any]) -> None:
+    def test_partitions_never_shrink(self, alice: User, flow: dict[str, Any]) -> None:
         refused = self.put(alice, flow, partitions=3)
         [(pointer, detail)] = alice.faults(refused).items()
         assert pointer == "/pipeline_config/sinks/0/partitions"
@@ -122,7 +122,7 @@ def given(login: Login) -> dict[str, Any]:
 
 
 class TestGivenCredentials:
-    def test_deploy_names_the_login_that_the_operator_gave(self) -> None:
+    def test_deploy_returns_the_operators_credentials(self) -> None:
         with installation(**given(Login("reader", "its password"))) as headwater:
             alice = headwater.user("alice")
             flow = alice.create()
@@ -131,7 +131,7 @@ class TestGivenCredentials:
             assert sink["consumer_group"].startswith("dep-")
             assert all("its password" in program for program in sink["snippets"].values())
 
-    def test_without_a_login_programs_have_none(self) -> None:
+    def test_programs_have_no_login_without_credentials(self) -> None:
         with installation(**given(Login(None, None))) as headwater:
             alice = headwater.user("alice")
             flow = alice.create()

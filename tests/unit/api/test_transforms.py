@@ -69,7 +69,7 @@ class TestPatch:
         assert response.json() == changed
         assert client.saved == [client.filter, changed]
 
-    def test_what_was_read_or_answered_can_be_sent(self, client: TransformsClient) -> None:
+    def test_responses_can_be_sent_back(self, client: TransformsClient) -> None:
         assert client.patch(client.script).json() == client.script
         assert client.patch(client.script | {"warnings": [{"pointer": "", "detail": ""}]}).status_code == 200
         assert client.patch(client.filter, client.filter["uid"]).json() == client.filter
@@ -116,10 +116,12 @@ class TestPatch:
     def test_unknown(self, client: TransformsClient) -> None:
         client.user.problem(client.patch(V8, "nothing"), 404, "not-found")
 
-    def test_what_the_script_throws_is_a_warning(self, client: TransformsClient) -> None:
-        assert client.patch(THROWS).json()["warnings"] == [{"pointer": "/script", "detail": "TypeError: x is undefined"}]
+    def test_a_script_error_is_a_warning(self, client: TransformsClient) -> None:
+        assert client.patch(THROWS).json()["warnings"] == [
+            {"pointer": "/script", "detail": "TypeError: x is undefined"}
+        ]
 
-    def test_of_different_transforms_at_once(self, client: TransformsClient) -> None:
+    def test_concurrent_changes_of_different_transforms(self, client: TransformsClient) -> None:
         client.put([V8] * 8)
         uids = [transform["uid"] for transform in client.saved]
         scripts = [V8 | {"script": f"function process() {{ return {i}; }}"} for i in range(8)]
@@ -154,7 +156,7 @@ class TestPut:
         answer = client.put([FILTER, V8]).json()
         assert not {t["uid"] for t in answer} & {client.filter["uid"], client.script["uid"]}
 
-    def test_the_answer_can_be_put_again(self, client: TransformsClient) -> None:
+    def test_the_response_can_be_put(self, client: TransformsClient) -> None:
         answer = client.put([FILTER, THROWS]).json()
         assert [w["pointer"] for w in answer[1]["warnings"]] == ["/1/script"]
         again = client.put(answer).json()
@@ -187,7 +189,7 @@ class TestPut:
         assert says in faults[pointer]
         assert client.revision == 1
 
-    def test_uids_that_can_not_be(self, client: TransformsClient) -> None:
+    def test_invalid_uids(self, client: TransformsClient) -> None:
         for body, pointer in (
             ([client.script, client.script], "/1/uid"),
             ([V8 | {"uid": client.filter["uid"]}], "/0/type"),
@@ -208,7 +210,7 @@ class TestDeployed:
         assert (after["revision"], after["condition"]) == (2, "Stable")
         assert after["sinks"] == before["sinks"]
 
-    def test_deploys_all_that_was_saved(self, client: TransformsClient, verb: str) -> None:
+    def test_all_saved_changes_are_deployed(self, client: TransformsClient, verb: str) -> None:
         client.deploy()
         body = client.flow | {"pipeline_config": client.flow["pipeline_config"] | {"parallelism": 3}}
         client.user.request("PUT", client.path, json=body)
@@ -232,7 +234,9 @@ class TestDeployed:
         assert "flow:deploy" in body["detail"]
         assert client.revision == 2
 
-    def test_a_failed_rollout_says_that_the_save_stays(self, headwater: Installation, client: TransformsClient, verb: str) -> None:
+    def test_a_failed_rollout_says_that_the_save_stays(
+        self, headwater: Installation, client: TransformsClient, verb: str
+    ) -> None:
         client.deploy()
         headwater.controller.reasons = ["w-0: ran out of memory"]
         headwater.controller.rolls_back_to = 1
@@ -241,7 +245,9 @@ class TestDeployed:
         assert client.revision == 2
         assert client.deployment["revision"] == 1
 
-    def test_during_a_teardown_is_only_saved(self, headwater: Installation, client: TransformsClient, verb: str) -> None:
+    def test_during_a_teardown_is_only_saved(
+        self, headwater: Installation, client: TransformsClient, verb: str
+    ) -> None:
         client.deploy()
         headwater.controller.asleep = True
         headwater.database.deployments.request_teardown(client.id)
@@ -255,7 +261,7 @@ def impatient() -> Iterator[Installation]:
         yield found
 
 
-def test_a_rollout_that_goes_on(impatient: Installation) -> None:
+def test_a_rollout_in_progress(impatient: Installation) -> None:
     client = TransformsClient(impatient.user("alice"))
     client.deploy()
     impatient.controller.asleep = True

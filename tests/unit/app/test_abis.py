@@ -95,7 +95,7 @@ def test_a_repeat_changes_nothing_and_the_newest_comes_first(settings: Settings,
     assert candidates(settings) == ["who", "teller"]
 
 
-def test_a_contract_has_its_own(settings: Settings, tmp_path: Path) -> None:
+def test_a_contract_has_its_own_abi(settings: Settings, tmp_path: Path) -> None:
     file = tmp_path / "abi.json"
     file.write_text(json.dumps([FRAGMENT]))
     import_abis(settings, [file], ADDRESS)

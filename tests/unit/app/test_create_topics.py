@@ -24,7 +24,7 @@ class LateBroker(MemoryClusterAdmin):
         super().ensure(wanted)
 
 
-def test_a_start_that_waits_for_kafka_says_so() -> None:
+def test_waiting_for_kafka_is_logged() -> None:
     broker = LateBroker(2)
     with capture_logs() as lines:
         create_topics(broker, (TOPIC,), threading.Event())

@@ -76,7 +76,7 @@ def pair_created(factory: str) -> dict[str, Any]:
     return {"address": factory, "topics": [topic, *tokens], "data": f"0x{int(factory, 16):064x}{1:064x}"}
 
 
-def test_pools_are_learned_from_known_factories_alone(tmp_path: Path) -> None:
+def test_pools_are_learned_only_from_known_factories(tmp_path: Path) -> None:
     import_tokens(tmp_path, 8453, (USDC, "USDC", 6), (WETH, "WETH", 18))
     logs = tmp_path / "logs.jsonl"
     logs.write_text("\n".join(json.dumps(pair_created(factory)) for factory in (UNISWAP, STRANGER, STRANGER)))
@@ -93,7 +93,7 @@ def test_pools_are_learned_from_known_factories_alone(tmp_path: Path) -> None:
         read_table(tmp_path, "orca", "solana", TableSources(learn=[logs]))
 
 
-def test_a_symbol_makes_no_stablecoin(tmp_path: Path) -> None:
+def test_a_symbol_does_not_make_a_stablecoin(tmp_path: Path) -> None:
     dark = "8PZnzjEUJ1B1sMAU3xhzpfK8T4QzydDrnTZrWdzzcno"
     import_tokens(tmp_path, 101, (SOL, "SOL", 9), (SOL_USDC, "USDC", 6), (dark, "DAI", 0))
     pools = pool_file(tmp_path, ("real", SOL, SOL_USDC), ("fake", SOL, dark))
@@ -117,23 +117,23 @@ def test_pools_may_be_quoted_in_other_tokens(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sources", [TableSources(stablecoins=["USDC"]), TableSources(quotes=[SOL])])
-def test_a_named_token_that_no_list_has_is_refused(tmp_path: Path, sources: TableSources) -> None:
+def test_a_named_token_on_no_list_is_rejected(tmp_path: Path, sources: TableSources) -> None:
     import_tokens(tmp_path, 8453, (USDC, "USDC", 6), (WETH, "WETH", 18))
     pools = pool_file(tmp_path, ("0xaa", WETH, USDC))
     with pytest.raises(SetupError, match="is in no imported Token List of base: name the token by its address"):
         read_table(tmp_path, "uniswap-v3", "base", replace(sources, pools=pools))
 
 
-def test_an_address_that_is_none(tmp_path: Path) -> None:
+def test_an_invalid_address(tmp_path: Path) -> None:
     assert "http://[::1 is not a URL" in refused(tmp_path, *EVM, "--url", "http://[::1")
 
 
 @pytest.mark.parametrize("key", ["hw_live_äbc", "hw_live\nabc"])
-def test_a_key_that_is_none(tmp_path: Path, key: str) -> None:
+def test_an_invalid_key(tmp_path: Path, key: str) -> None:
     assert "The API key contains invalid characters" in refused(tmp_path, *EVM, key=key)
 
 
-def test_a_stored_key_that_is_none(tmp_path: Path) -> None:
+def test_an_invalid_stored_key(tmp_path: Path) -> None:
     (tmp_path / "api-key").write_bytes(b"hw_live_\xff")
     assert "The API key contains invalid characters" in refused(tmp_path, *EVM, key="")
 

@@ -36,5 +36,5 @@ def test_every_error_ends_the_process_with_a_line_in_the_log(error: Exception) -
 
 
 @pytest.mark.parametrize(("complete", "status"), [(True, 0), (False, 1)])
-def test_the_status_tells_whether_all_that_was_read_is_stored(*, complete: bool, status: int) -> None:
+def test_the_exit_status_depends_on_whether_all_ticks_are_stored(*, complete: bool, status: int) -> None:
     assert ended(complete) == (status, [])

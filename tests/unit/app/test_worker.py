@@ -15,7 +15,7 @@ from tests.contract.test_orchestrator import worker_set
 
 
 @pytest.mark.parametrize(("error", "status"), [(Fenced("another"), FENCED_STATUS), (SourceGap("gap"), worker.FAILED)])
-def test_the_exit_status_tells_whether_another_took_its_place(
+def test_the_exit_status_of_a_fenced_worker(
     error: HeadwaterError, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -25,7 +25,7 @@ def test_the_exit_status_tells_whether_another_took_its_place(
     assert worker.run_worker(worker_set().spec, 0, HeartbeatReporter()) == status
 
 
-def test_its_process_does_not_load_what_it_never_uses() -> None:
+def test_a_worker_does_not_import_unused_modules() -> None:
     module = worker.command(Path("spec.json"), 0, 3)[2]
     script = f"import {module}, sys; print(*(name for name, found in sys.modules.items() if found is not None))"
     loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
@@ -33,7 +33,7 @@ def test_its_process_does_not_load_what_it_never_uses() -> None:
     assert not {"aiokafka", "rich", "opentelemetry.sdk", "typer", "sqlalchemy"} & {*loaded}
 
 
-def test_one_that_hangs_in_kafkas_client_tells_so_and_ends() -> None:
+def test_a_worker_that_hangs_in_the_kafka_client_reports_it_and_exits() -> None:
     hears, tells = os.pipe()
     script = f"""
 import threading

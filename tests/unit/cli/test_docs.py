@@ -47,7 +47,7 @@ def ways_out() -> list[list[str]]:
 
 class TestGenerated:
     @pytest.mark.parametrize("name", PAGES)
-    def test_is_what_the_command_writes(self, name: str) -> None:
+    def test_pages_equal_the_output_of_the_command(self, name: str) -> None:
         assert (COMMITTED / name).read_text("utf-8") == PAGES[name](), "run `make docs` and commit what it writes"
 
     def test_the_command_writes_all_pages(self, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ class TestGenerated:
             name: page() for name, page in PAGES.items()
         }
 
-    def test_openapi_is_what_the_api_answers(self) -> None:
+    def test_openapi_equals_the_response_of_the_api(self) -> None:
         with installation() as headwater:
             answered = headwater.nobody().get("/openapi.json").json()
         assert json.loads(PAGES["openapi.json"]()) == answered
@@ -89,7 +89,7 @@ class TestWritten:
             assert limit in text
 
     @pytest.mark.parametrize(("expression", "record", "selected"), cells("expressions.md", 3))
-    def test_expressions_select_what_the_page_says(self, expression: str, record: str, selected: str) -> None:
+    def test_documented_expressions_select_the_documented_values(self, expression: str, record: str, selected: str) -> None:
         assert sorted(parse(expression).select(record.encode())) == json.loads(selected)
 
     def test_every_method_of_expressions_has_an_example(self) -> None:
@@ -97,7 +97,7 @@ class TestWritten:
         assert [name for name in METHODS if f".{name}(" not in examples] == []
 
     @pytest.mark.parametrize(("expression", "answer"), ways_out())
-    def test_expressions_are_refused_as_the_page_says(self, expression: str, answer: str) -> None:
+    def test_documented_invalid_expressions_are_rejected(self, expression: str, answer: str) -> None:
         with pytest.raises(ExpressionRefused) as caught:
             parse(expression)
         assert caught.value.detail == answer
@@ -122,7 +122,7 @@ class TestAll:
             assert (path.parent / link).exists(), link
 
     @pytest.mark.parametrize("path", sorted(COMMITTED.iterdir()), ids=lambda path: path.name)
-    def test_no_paths_of_a_machine_and_no_outside_addresses(self, path: Path) -> None:
+    def test_pages_have_no_local_paths_and_no_external_addresses(self, path: Path) -> None:
         text = path.read_text("utf-8")
         assert "://" not in text
         assert not re.search(r"/(home|root|tmp|usr|var)/", text)

@@ -42,7 +42,7 @@ def test_nothing_to_do(data_dir: Path) -> None:
     assert "can be read" in run(data_dir, "doctor")
 
 
-def test_lists_what_can_not_be_read_and_what_to_do(data_dir: Path) -> None:
+def test_unreadable_rows_are_listed_with_advice(data_dir: Path) -> None:
     damage(data_dir, "UPDATE flow_revisions SET config = 'damaged' WHERE flow_id = 'f1'")
     damage(data_dir, "UPDATE deployments SET reader_password = worker_password WHERE id = 'd2'")
     shown = run(data_dir, "doctor", status=1)

@@ -55,13 +55,13 @@ class TestCreation:
 
 
 class TestChange:
-    def test_what_no_revision_set_stays_as_it_is(self) -> None:
+    def test_settings_that_no_revision_set_are_unchanged(self) -> None:
         assert changed(sink(), sink(partitions=4)) == {}
 
-    def test_what_this_revision_sets(self) -> None:
+    def test_settings_of_this_revision(self) -> None:
         assert changed(sink(), sink(compression="gzip")) == {TOPIC: {"compression.type": "gzip"}}
 
-    def test_what_an_earlier_revision_set_gets_its_default_again(self) -> None:
+    def test_settings_of_earlier_revisions_get_their_defaults(self) -> None:
         before = sink(retention_ms=1, retention_bytes=1, compression="gzip", cleanup_policy="compact")
         names = ("retention.ms", "segment.ms", "retention.bytes", "segment.bytes")
         defaults = {name: OUTPUT_TOPIC_CONFIG[name] for name in names}
@@ -69,7 +69,7 @@ class TestChange:
             TOPIC: defaults | {"compression.type": "producer", "cleanup.policy": "delete"}
         }
 
-    def test_a_revision_that_comes_back_has_its_own(self) -> None:
+    def test_a_rolled_back_revision_has_its_own_settings(self) -> None:
         made = revisions(sink(compression="gzip"), sink(compression="zstd", cleanup_policy="compact"))
         [first] = made.previous_revisions
         assert changed_settings(made, first) == {TOPIC: {"compression.type": "gzip", "cleanup.policy": "delete"}}

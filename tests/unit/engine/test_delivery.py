@@ -90,7 +90,7 @@ class TestDeadLetters:
         letters = deliver(batch((b"", b"k", 0, 0, 0)), Outcome(batch(), [Failure(0, "InvalidJSON", "empty", "t1")]))
         assert not {"headwater-line", "headwater-column"} & headers(letters["dead"][0]).keys()
 
-    def test_one_for_each_output_that_a_sink_refuses(self) -> None:
+    def test_one_dead_letter_per_output_that_a_sink_rejects(self) -> None:
         source = batch((b"small", b"k", 2, 5, 0))
         outputs = batch((b"x" * 1_000_001, b"k", 2, 5, 0), (b"ok", b"k", 2, 5, 1), (b"y" * 1_000_001, b"k", 2, 5, 2))
         records = deliver(source, Outcome(outputs), ("out", "other"))
@@ -103,14 +103,14 @@ class TestDeadLetters:
             ("other", "stream/2/5/2", b"small"),
         ]
 
-    def test_a_stub_stands_for_an_input_that_is_too_large(self) -> None:
+    def test_the_dead_letter_of_a_too_large_input_is_a_stub(self) -> None:
         value = b"x" * 1_100_000
         (letter,) = deliver(batch((value, b"k", 0, 0, 0)), Outcome(batch(), [Failure(0, "E", "m", "t1")]))["dead"]
         stub = json.loads(letter.value or b"")
         assert (stub["sha256"], stub["bytes"]) == (hashlib.sha256(value).hexdigest(), 1_100_000)
         assert letter.key == b"k"
 
-    def test_a_key_that_is_too_large_is_left_out(self) -> None:
+    def test_a_too_large_key_is_omitted(self) -> None:
         source = batch((b"v", b"k" * 1_100_000, 0, 0, 0))
         (letter,) = deliver(source, Outcome(batch(), [Failure(0, "E", "m", "t1")]))["dead"]
         assert letter.key is None

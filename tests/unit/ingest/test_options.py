@@ -9,7 +9,7 @@ from headwater.ingest.hyperliquid.options import HyperliquidOptions
 from headwater.ingest.options import default_name, read_options
 
 
-def test_a_range_has_a_name_of_its_own() -> None:
+def test_a_range_has_its_own_name() -> None:
     assert default_name("solana", None, None) == default_name("solana", 7, None) == "solana"
     assert default_name("evm-base", 7, 9) == "evm-base-7-9"
 

@@ -80,7 +80,7 @@ def test_steps_are_stored_with_their_position() -> None:
     assert (meters.records, meters.errors, meters.time_ms) == ({"log": 6}, 0, 2000)
 
 
-def test_a_summary_tells_counts_where_there_are_any() -> None:
+def test_the_summary_has_counts_that_are_not_zero() -> None:
     assert IngestMetrics().summary() == "records: none"
     meters = IngestMetrics(records=Counter(trade=1, fill=2))
     assert meters.summary() == "records: 2 fill, 1 trade"
@@ -90,7 +90,7 @@ def test_a_summary_tells_counts_where_there_are_any() -> None:
     )
 
 
-def test_it_goes_on_behind_the_position() -> None:
+def test_the_loop_continues_after_the_position() -> None:
     kafka = Kafka()
     run(Blocks(2), kafka.open, threading.Event(), IngestMetrics())
     run(Blocks(5), kafka.open, threading.Event(), IngestMetrics())
@@ -107,7 +107,7 @@ def test_failures_are_waited_out(error: Exception) -> None:
     assert meters.errors == 2
 
 
-def test_a_successor_shuts_the_first_one_out() -> None:
+def test_a_successor_fences_the_first_ingest() -> None:
     kafka = Kafka()
     with kafka.open() as (first, _), kafka.open() as (second, _):
         second.write(block(0))
@@ -116,7 +116,7 @@ def test_a_successor_shuts_the_first_one_out() -> None:
     assert kafka.values == all_of(1)
 
 
-def test_it_stops_between_steps() -> None:
+def test_the_loop_stops_between_steps() -> None:
     kafka, stop = Kafka(), threading.Event()
 
     class Stopping(Blocks):
@@ -130,7 +130,7 @@ def test_it_stops_between_steps() -> None:
     assert kafka.values == all_of(1)
 
 
-def test_records_that_are_too_large_are_left_out_and_counted() -> None:
+def test_too_large_records_are_skipped_and_counted() -> None:
     kafka, meters = Kafka(), IngestMetrics()
 
     class Large(Blocks):

@@ -103,7 +103,7 @@ def test_a_node_that_asks_for_patience() -> None:
         assert_ends(evm(stop, rpc=node.address), stop, Store(), lambda: time.sleep(1))
 
 
-def test_a_connection_that_is_made_too_late_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_opens_too_late_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     connect, connected = socket.create_connection, list[socket.socket]()
 
     def slowly(*arguments: Any, **options: Any) -> socket.socket:

@@ -53,7 +53,7 @@ def test_what_can_be_read_is_the_plain_model() -> None:
         ({"sinks": []}, "/pipeline_config/sinks: list should have at least 1 item"),
     ],
 )
-def test_it_says_what_is_wrong_and_what_to_do(members: dict[str, Any], why: str) -> None:
+def test_the_error_says_what_is_wrong_and_what_to_do(members: dict[str, Any], why: str) -> None:
     said = unreadable(**members).unreadable
     assert why in said
     assert said.endswith("Save it again with PUT, or delete it.")
@@ -76,12 +76,12 @@ def test_parts_that_can_be_read_are_known() -> None:
     assert config.filter_uids == {"f"}
 
 
-def test_of_a_text_that_is_cut_off_all_uids_may_be_filters() -> None:
+def test_all_uids_in_truncated_text_may_be_filters() -> None:
     config = read_config(json.dumps(STORED)[:-4])
     assert config.filter_uids >= {"s", "f"}
 
 
-def test_a_text_that_is_nested_too_deeply_fails_for_itself() -> None:
+def test_too_deeply_nested_text_is_an_error() -> None:
     text = "[" * 100_000
     config = read_config(text)
     assert isinstance(config, UnreadableConfig)
@@ -90,7 +90,7 @@ def test_a_text_that_is_nested_too_deeply_fails_for_itself() -> None:
 
 
 @given(value=JSON | st.fixed_dictionaries(dict.fromkeys(STORED, JSON)))
-def test_whatever_is_stored_is_read(value: Any) -> None:
+def test_any_stored_text_is_read(value: Any) -> None:
     """And written back as it was."""
     text = json.dumps(value)
     config = read_config(text)

@@ -25,7 +25,7 @@ class TestOutputIndex:
         assert output_index(record, position) == (10 * record + position) % BELOW
 
     @given(records, positions)
-    def test_it_is_below_the_modulus(self, record: int, position: int) -> None:
+    def test_an_index_is_below_the_modulus(self, record: int, position: int) -> None:
         assert 0 <= output_index(record, position) < BELOW
 
     def test_the_numbers_of_later_outputs_never_change(self) -> None:

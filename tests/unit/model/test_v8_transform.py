@@ -24,7 +24,7 @@ def test_scripts_that_were_stored_before_run_as_they_are() -> None:
     assert write_config(config) == BEFORE
 
 
-def test_what_was_made_is_stored_and_runs() -> None:
+def test_the_generated_script_is_stored_and_run() -> None:
     config = read_config(BEFORE)
     made = script_of(config).model_copy(update={"javascript": "made"})
     stored = read_config(write_config(config.model_copy(update={"transforms": [made]})))

@@ -52,12 +52,12 @@ class TestDelegatedFolder:
         assert moved == [(SUPERVISOR, "71")]
         assert (unit / "cgroup.subtree_control").read_text() == "+memory"
 
-    def test_one_where_processes_keep_appearing(self, tmp_path: Path) -> None:
+    def test_a_cgroup_in_which_processes_keep_appearing(self, tmp_path: Path) -> None:
         unit = group(tmp_path / "headwater.service", 71)
         with pytest.raises(BlockingIOError):
             delegated_folder(unit, lambda folder: folder == unit)
 
-    def test_what_is_systemds_is_left_alone(self, tmp_path: Path) -> None:
+    def test_systemds_cgroups_are_not_changed(self, tmp_path: Path) -> None:
         session = group(tmp_path / "session-1.scope", 71)
         with pytest.raises(PermissionError, match="Delegate=yes"):
             delegated_folder(session)
@@ -82,7 +82,7 @@ class TestGroups:
         (made.path / "memory.peak").write_text(f"{LIMIT - 4096}\n")
         assert made.reached_limit()
 
-    def test_one_whose_limit_cannot_be_set_is_not_left_behind(
+    def test_a_cgroup_whose_limit_cannot_be_set_is_removed(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(*_: object) -> int:
@@ -94,7 +94,7 @@ class TestGroups:
             groups.create(LIMIT)
         assert list(tmp_path.iterdir()) == []
 
-    def test_one_that_still_has_processes_goes_later(self, tmp_path: Path) -> None:
+    def test_a_cgroup_with_processes_is_removed_later(self, tmp_path: Path) -> None:
         (tmp_path / "headwater-2-1").mkdir()
         busy = group(tmp_path / "headwater-1-7", 71)
         groups = WorkerGroups(tmp_path, V2, "headwater-1-")
@@ -129,7 +129,7 @@ class TestFindGroups:
         assert find_groups(proc / "workers", LIMIT) is None
 
 
-def test_a_counter_that_is_not_there_is_zero(tmp_path: Path) -> None:
+def test_a_missing_counter_is_zero(tmp_path: Path) -> None:
     (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n")
     assert read_counter(tmp_path / "memory.oom_control", "oom_kill") == 3
     assert read_counter(tmp_path / "memory.oom_control", "other") == 0

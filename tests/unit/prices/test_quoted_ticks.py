@@ -233,7 +233,7 @@ def test_a_tick_waits_for_its_quote() -> None:
     assert worker.fold.unpriced == 0
 
 
-def test_a_tick_whose_quote_does_not_come_is_left_out() -> None:
+def test_a_tick_without_a_quote_is_dropped() -> None:
     worker = Worker()
     worker.feed([Fed("0xaa", (START - 1000, 0, 0.5), "0xee")])
     worker.store_all()
@@ -244,7 +244,7 @@ def test_a_tick_whose_quote_does_not_come_is_left_out() -> None:
     assert worker.ask("0xaa").statuses == ["unknown_token"]
 
 
-def test_a_tick_that_is_older_than_the_history_of_quotes_is_left_out() -> None:
+def test_a_tick_older_than_the_quotes_history_is_dropped() -> None:
     worker = Worker()
     worker.feed([Fed("0xee", (START - 2 * DAY, 0, 3000.0)), Fed("0xaa", (START - MAX_AGE_MS - 1, 0, 0.5), "0xee")])
     worker.store_all()
@@ -263,7 +263,7 @@ def test_a_token_that_is_quoted_prices_no_other() -> None:
 
 
 @pytest.mark.parametrize(("age", "is_stale"), [(HOUR, False), (HOUR + 1, True)])
-def test_an_old_price_of_the_quote_is_told(age: int, is_stale: bool) -> None:
+def test_an_old_quote_price_is_reported(age: int, is_stale: bool) -> None:
     worker = Worker()
     worker.feed([Fed("0xee", (START - age, 0, 3.0)), Fed("0xaa", (START, 0, 2.0), "0xee")])
     worker.store_all()
@@ -291,7 +291,7 @@ def test_many_ticks_are_settled_before_their_time(monkeypatch: pytest.MonkeyPatc
     worker.check()
 
 
-def test_quoted_ticks_are_ticks_or_say_what_is_wrong() -> None:
+def test_quoted_ticks_are_validated() -> None:
     worker = Worker()
     worker.feed([Fed("So11", (START, 7, 0.25), "0xee")])
     [(key, value)] = [record for records in worker._topic for record in records]
@@ -300,7 +300,7 @@ def test_quoted_ticks_are_ticks_or_say_what_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("is_settled", [False, True])
-def test_quoted_prices_are_judged_with_those_in_dollars(*, is_settled: bool) -> None:
+def test_outliers_are_detected_over_quoted_and_dollar_prices(*, is_settled: bool) -> None:
     worker = Worker()
     worker.feed([Fed("0xee", (START - HOUR, 0, 1000.0)), Fed("0xaa", (START, 0, 1000.0), "0xee")])
     worker.feed(Fed("0xaa", (START - minute * MINUTE, 0, 100.0)) for minute in range(1, 6))

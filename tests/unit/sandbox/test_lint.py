@@ -36,16 +36,16 @@ class TestUndefinedNames:
         assert warning.startswith(f"The script uses `{name}` (line 2, column 10), which nobody defines: ")
         assert advice in warning
 
-    def test_process_is_the_script_s_own(self) -> None:
+    def test_process_may_be_defined_by_the_script(self) -> None:
         (warning,) = warnings("function process(r) { return { key: process.env.KEY, other: process.env.OTHER } }")
         assert warning.startswith("The script uses `process.env` (line 1, column 37)")
 
-    def test_what_there_is(self) -> None:
+    def test_known_globals_cause_no_warning(self) -> None:
         used = ", ".join(sorted(GLOBALS))
         (warning,) = warnings(f"function process() {{ return [{used}, arguments, process.length] }}")
         assert warning.startswith("The script makes a Promise")
 
-    def test_so_many_and_no_more(self) -> None:
+    def test_the_number_of_warnings_is_limited(self) -> None:
         names = ", ".join(f"name{number}" for number in range(100))
         assert len(warnings(f"const process = () => [{names}]")) == lint.MAX_WARNINGS
 
@@ -66,7 +66,7 @@ class TestPromises:
             ("const f = () => new Promise((resolve) => resolve(1))", "line 1, column 21", "nothing waits for one"),
         ],
     )
-    def test_are_waited_for_by_nobody(self, text: str, place: str, said: str) -> None:
+    def test_unawaited_promises(self, text: str, place: str, said: str) -> None:
         (warning,) = warnings(text)
         assert place in warning
         assert said in warning

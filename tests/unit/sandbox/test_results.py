@@ -47,7 +47,7 @@ class TestResults:
             (b"{}\n", b"[]\n1 0 1  "),
         ],
     )
-    def test_what_can_not_be(self, payload: bytes, summary: bytes) -> None:
+    def test_invalid_results(self, payload: bytes, summary: bytes) -> None:
         with pytest.raises(ProtocolError):
             parse_results(payload, summary, 2)
 
@@ -72,7 +72,7 @@ class TestError:
     @pytest.mark.parametrize(
         "line", [b"!", b"!1,2,3,4", b'!"a","b",0', b'!"a","b",0,0,0', b"![[[", b"!" + b"[" * 100_000]
     )
-    def test_what_can_not_be(self, line: bytes) -> None:
+    def test_invalid_results(self, line: bytes) -> None:
         with pytest.raises(ProtocolError):
             parse_error(line)
 
@@ -88,6 +88,6 @@ class TestQuestion:
         "payload",
         [b"", b"{}", b'["a"]', b'[["a"],["b"]]', b'["a","b"]', b'["a",[1]]', rb'["\ud800",[1]]', rb'["\ud800"]'],
     )
-    def test_what_can_not_be(self, payload: bytes) -> None:
+    def test_invalid_results(self, payload: bytes) -> None:
         with pytest.raises(ProtocolError):
             parse_question(payload)

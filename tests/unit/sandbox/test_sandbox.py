@@ -106,7 +106,7 @@ def breach(*frames: Frame) -> Callable[[], Iterator[Reply]]:
         [Frame(Kind.BROKEN, b"why")],
     ],
 )
-def test_no_record_of_any_batch_is_lost_to_a_broken_reply(monkeypatch: pytest.MonkeyPatch, frames: list[Frame]) -> None:
+def test_an_invalid_reply_loses_no_record(monkeypatch: pytest.MonkeyPatch, frames: list[Frame]) -> None:
     with sandbox(monkeypatch, breach(*frames)) as made:
         number = made.add("", lambda question: [None for _ in question])
         records = lines({"n": 1}, {"n": 2}, {"n": 3})
@@ -118,7 +118,7 @@ def test_no_record_of_any_batch_is_lost_to_a_broken_reply(monkeypatch: pytest.Mo
         assert [job.crashed for job in jobs] == [True, False, False]
 
 
-def test_a_record_over_which_the_protocol_breaks_each_time_is_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_always_breaks_the_protocol_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     def reply(kind: Kind, payload: bytes) -> list[Frame]:
         return results(b"!bad\n", b"1 0 0  ") if b'{"n":2}' in payload else echo(kind, payload)
 

@@ -128,7 +128,7 @@ class TestMemory:
             assert call(jitless, name, 0, 4096, READ_WRITE, private) == ALLOW
 
 
-def test_the_packed_program_is_what_the_kernel_reads(jitless: list[Instruction]) -> None:
+def test_the_program_has_the_kernels_layout(jitless: list[Instruction]) -> None:
     packed = bpf.pack(jitless)
     assert len(packed) == 8 * len(jitless)
     assert len(jitless) < 4096

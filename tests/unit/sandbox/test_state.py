@@ -16,12 +16,12 @@ def scripts(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("script", scripts("scripts_that_keep_nothing.txt"))
-def test_scripts_that_keep_nothing(script: str) -> None:
+def test_stateless_scripts(script: str) -> None:
     assert not keeps_state(parse(script))
 
 
 @pytest.mark.parametrize("script", scripts("scripts_that_keep.txt"))
-def test_ways_by_which_something_may_live_on(script: str) -> None:
+def test_stateful_scripts(script: str) -> None:
     assert keeps_state(parse(script))
 
 

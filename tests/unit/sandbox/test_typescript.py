@@ -34,5 +34,5 @@ def test_forms_that_are_new_keep_the_engine_s_words() -> None:
     assert "TypeScript magic is not supported" in refused.detail
 
 
-def test_other_messages_are_none() -> None:
+def test_other_messages_have_no_position() -> None:
     assert unsupported("x", "[InvalidSyntax] Syntax error") is None

@@ -75,7 +75,7 @@ def flows(database: Database, sets: MemorySetStore, drafts: MemoryUnsavedSets, c
 
 
 class TestCreate:
-    def test_values_are_there_before_the_configuration(
+    def test_values_are_stored_before_the_configuration(
         self, flows: Flows, database: Database, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         seen: list[tuple[int, int]] = []
@@ -83,7 +83,7 @@ class TestCreate:
         flows.create("alice", SENT)
         assert [count for count, _ in seen] == [2, 1]
 
-    def test_the_set_store_away_leaves_no_configuration(
+    def test_no_configuration_is_saved_while_the_set_store_is_unavailable(
         self, flows: Flows, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
@@ -114,7 +114,7 @@ class Interrupted:
 
 
 class TestChange:
-    def test_values_are_there_before_the_revision(
+    def test_values_are_stored_before_the_revision(
         self, flows: Flows, database: Database, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         made = flows.create("alice", SENT).flow
@@ -130,7 +130,7 @@ class TestChange:
         assert [count for count, _ in seen] == [2, 1]
 
     @pytest.mark.parametrize("is_saved", [True, False])
-    def test_a_save_without_an_answer_keeps_its_values_if_it_came(
+    def test_a_save_without_a_response_keeps_its_values_if_it_succeeded(
         self,
         flows: Flows,
         database: Database,
@@ -154,7 +154,7 @@ class TestChange:
         cleanup.remove_unsaved_sets(drafts, database.revisions, sets, NOW + timedelta(seconds=1))
         assert [sets.count(target)[0] for target in tried] == ([2, 1] if is_saved else [0, 0])
 
-    def test_a_save_that_is_refused_leaves_no_values(
+    def test_a_rejected_save_leaves_no_values(
         self, flows: Flows, database: Database, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         made = flows.create("alice", SENT).flow
@@ -170,7 +170,7 @@ class TestChange:
         assert [sets.count(target) for target in tried] == [(0, 0)] * 2
         assert [sets.count(target)[0] for target in filter_sets(made)] == [2, 1]
 
-    def test_saves_that_come_between_are_not_lost(
+    def test_concurrent_saves_are_not_lost(
         self,
         flows: Flows,
         database: Database,

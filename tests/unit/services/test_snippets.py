@@ -93,7 +93,7 @@ class TestLanguages:
         login = f'username="{ACCESS.username}" password="{ACCESS.password}";'
         assert json.dumps(login)[1:-1] in snippets(ACCESS)["java"]
 
-    def test_the_shell_takes_every_password_as_it_is(self) -> None:
+    def test_passwords_are_quoted_for_the_shell(self) -> None:
         password = 'it\'s $HOME `id` "quoted"'
         program = snippets(replace(ACCESS, password=password))["kcat"].replace("kcat -q", "printf '%s\\n' -q")
         shown = subprocess.run(["sh"], input=program.partition("|\n")[0].encode(), capture_output=True, check=True)

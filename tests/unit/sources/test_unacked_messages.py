@@ -28,7 +28,7 @@ class TestRecent:
 
 
 class TestRepeats:
-    def test_one_that_is_kept_gets_its_new_ack_id(self) -> None:
+    def test_a_redelivered_message_gets_its_new_ack_id(self) -> None:
         messages = UnackedMessages("t", lambda: 0)
         again = message(1)
         again.ack_id = "1:2"
@@ -36,7 +36,7 @@ class TestRepeats:
         assert messages.add(again)
         assert (messages.count, messages.ack_ids()) == (1, ["1:2"])
 
-    def test_one_that_is_committed_is_acknowledged_again(self) -> None:
+    def test_a_redelivered_committed_message_is_acknowledged(self) -> None:
         messages = UnackedMessages("t", lambda: 0)
         messages.add(message(1))
         partition = messages.read(1, MUCH).partitions[0]
@@ -54,7 +54,7 @@ class TestRepeats:
         assert taken == [True, False, True, True]
         assert messages.add(message(9, value=b"x"))  # without a natural key nothing is known
 
-    def test_what_is_committed_can_not_be_sought(self) -> None:
+    def test_seeking_to_committed_messages_is_an_error(self) -> None:
         messages = UnackedMessages("t", lambda: 0)
         messages.add(message(1))
         partition = messages.read(1, MUCH).partitions[0]

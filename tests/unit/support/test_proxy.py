@@ -77,7 +77,7 @@ def test_what_is_sent_arrives(proxy: Proxy, conditions: Conditions) -> None:
 
 
 @pytest.mark.parametrize("way", ["to_server", "to_client"])
-def test_a_held_direction_passes_nothing_and_then_everything(proxy: Proxy, way: str) -> None:
+def test_a_held_direction_passes_nothing_until_it_is_released(proxy: Proxy, way: str) -> None:
     with connected(proxy) as connection:
         assert exchange(connection, b"before") == b"before"
         proxy.set(Conditions(held=frozenset([way])))  # type: ignore[list-item]  # from parametrize
@@ -113,7 +113,7 @@ def test_refused_connections_are_reset_until_they_are_not(proxy: Proxy) -> None:
         assert exchange(connection) == DATA
 
 
-def test_a_half_open_connection_says_nothing_until_it_is_reset(proxy: Proxy) -> None:
+def test_a_half_open_connection_is_silent_until_it_is_reset(proxy: Proxy) -> None:
     with connected(proxy) as connection:
         assert exchange(connection, b"before") == b"before"
         proxy.half_open()

@@ -61,7 +61,7 @@ def test_one_lookup_for_a_batch(sets: CountingStore) -> None:
     assert sets.asked == [["0xa"] * 50 + ["0xc"] * 50]
 
 
-def test_a_value_of_lists_is_asked_once(sets: CountingStore) -> None:
+def test_repeated_values_are_looked_up_once(sets: CountingStore) -> None:
     kept = (
         build_filter(sets, "root = [this.a, this.b]")
         .start(batch(*[b'{"a": "0xA", "b": "0xa"}', b'{"a": 1}'] * 50))
@@ -87,7 +87,7 @@ def test_failures_name_row_and_transform(sets: CountingStore) -> None:
     ]
 
 
-def test_store_away_then_back(sets: CountingStore) -> None:
+def test_the_filter_waits_for_the_store(sets: CountingStore) -> None:
     sets.away = True
     pending = build_filter(sets).start(batch(b'{"a": "0xa"}'))
     for _ in range(2):
@@ -98,7 +98,7 @@ def test_store_away_then_back(sets: CountingStore) -> None:
     assert len(pending.result().output) == 1
 
 
-def test_the_set_as_it_is_when_the_batch_ends(sets: CountingStore) -> None:
+def test_the_set_at_the_end_of_the_batch_counts(sets: CountingStore) -> None:
     pending = build_filter(sets).start(batch(b'{"a": "new"}'))
     sets.add(TARGET, ["new"])
     assert len(pending.result().output) == 1

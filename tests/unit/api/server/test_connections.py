@@ -43,7 +43,7 @@ def in_loop(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(test)
 
 
-def test_an_address_has_so_many_connections_and_no_more() -> None:
+def test_the_connections_per_address_are_limited() -> None:
     async def test() -> None:
         connections = registry(connections=10)
         first, second = Peer(), Peer()
@@ -59,7 +59,7 @@ def test_an_address_has_so_many_connections_and_no_more() -> None:
     in_loop(test())
 
 
-def test_a_trusted_proxy_has_more_than_an_address_and_its_clients_have_not() -> None:
+def test_a_trusted_proxy_has_a_higher_limit_than_its_clients() -> None:
     async def test() -> None:
         connections = registry(connections=10)
         assert [connections.admit(Peer(), PROXY) for _ in range(5)] == [None] * 5
@@ -71,7 +71,7 @@ def test_a_trusted_proxy_has_more_than_an_address_and_its_clients_have_not() -> 
     in_loop(test())
 
 
-def test_the_oldest_connection_without_a_request_makes_room() -> None:
+def test_the_oldest_idle_connection_is_closed_at_the_limit() -> None:
     async def test() -> None:
         connections = registry(connections=3, per_address=9)
         working, idle, newer = Peer(waiting=False), Peer(), Peer()
@@ -84,7 +84,7 @@ def test_the_oldest_connection_without_a_request_makes_room() -> None:
     in_loop(test())
 
 
-def test_where_all_carry_requests_a_new_one_is_refused() -> None:
+def test_a_new_connection_is_rejected_if_all_are_in_use() -> None:
     async def test() -> None:
         connections = registry(connections=2, per_address=9)
         for _ in range(2):
@@ -94,7 +94,7 @@ def test_where_all_carry_requests_a_new_one_is_refused() -> None:
     in_loop(test())
 
 
-def test_all_are_looked_after_as_long_as_there_are_some() -> None:
+def test_the_check_runs_while_there_are_connections() -> None:
     async def test() -> None:
         connections = registry()
         peer = Peer()
@@ -111,7 +111,7 @@ def test_all_are_looked_after_as_long_as_there_are_some() -> None:
     in_loop(test())
 
 
-def test_one_connection_that_fails_does_not_end_the_limits_of_the_others() -> None:
+def test_an_error_of_one_connection_does_not_affect_others() -> None:
     class Failing(Peer):
         def check_time(self, elapsed_s: float) -> None:  # as the others have it
             raise RuntimeError

@@ -44,7 +44,7 @@ def test_times(told: object, ms: float) -> None:
         b'{"time":1e999}',
     ],
 )
-def test_records_that_do_not_tell(value: bytes | None) -> None:
+def test_records_without_an_event_time(value: bytes | None) -> None:
     assert EventTime("time").read(value) is None
 
 
@@ -52,6 +52,6 @@ def test_a_stream_without_such_a_field() -> None:
     assert EventTime(None).read(b'{"time":1}') is None
 
 
-def test_every_stream_of_the_catalog_tells() -> None:
+def test_every_stream_of_the_catalog_has_an_event_time() -> None:
     for entity in (entity for chain in CATALOG for entity in chain.entities):
         assert EventTime(entity.event_time).read(json.dumps(entity.example).encode()) is not None

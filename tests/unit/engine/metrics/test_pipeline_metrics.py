@@ -93,7 +93,7 @@ def test_total_latency_ends_with_the_acknowledgement(scene: Scene) -> None:
     assert times.percentile(99) == pytest.approx(1040, rel=ERROR)
 
 
-def test_what_the_commit_alone_acknowledges_is_timed_after_it(scene: Scene) -> None:
+def test_outputs_acknowledged_by_the_commit_are_timed_after_it(scene: Scene) -> None:
     """As in a transaction. Nothing else may follow, so it is written by the next turn of the loop."""
     scene.deliver(batch(2, age_ms=10))
     scene.metrics.acknowledged(2)
@@ -138,14 +138,14 @@ def test_data_age_is_by_the_brokers_time_where_a_record_does_not_tell(scene: Sce
     assert scene.median("data_age") == pytest.approx(10, rel=ERROR)
 
 
-def test_errors_by_who_could_not_take_the_record(scene: Scene) -> None:
+def test_errors_are_counted_by_transform_or_sink(scene: Scene) -> None:
     scene.deliver(batch(4), refused=1)
     scene.commit()
     assert dict(scene.written().counts) == {"messages_received": 4, "messages_sent": 3, "output_error": 1}
     assert scene.metrics.totals == scene.written().counts
 
 
-def test_what_is_read_again_counts_once(scene: Scene) -> None:
+def test_repeats_are_counted_once(scene: Scene) -> None:
     scene.deliver(batch(4))
     scene.metrics.rewound({0: 0, 1: 0})
     scene.deliver(batch(4))
@@ -154,7 +154,7 @@ def test_what_is_read_again_counts_once(scene: Scene) -> None:
     assert scene.metrics.totals["messages_received"] == 4
 
 
-def test_partitions_that_go_before_the_commit_are_not_counted(scene: Scene) -> None:
+def test_partitions_lost_before_the_commit_are_not_counted(scene: Scene) -> None:
     scene.deliver(batch(4))
     scene.metrics.dropped([1])
     scene.commit()

@@ -52,7 +52,7 @@ def by_logs(block: ChainBlock, logs: list[dict[str, Any]] | None = None) -> Bloc
 
 
 @given(st.integers(0, 2**32), st.data())
-def test_every_log_that_is_left_out_is_noticed(seed: int, data: st.DataObject) -> None:
+def test_every_missing_log_is_detected(seed: int, data: st.DataObject) -> None:
     for block in mined(seed, 6):
         assert find_incompleteness(by_receipts(block), None) is None
         assert find_incompleteness(by_logs(block), None) is None
@@ -64,7 +64,7 @@ def test_every_log_that_is_left_out_is_noticed(seed: int, data: st.DataObject) -
 
 
 @given(st.integers(0, 2**32))
-def test_the_filter_is_the_one_of_the_yellow_paper(seed: int) -> None:
+def test_the_bloom_filter_is_that_of_the_yellow_paper(seed: int) -> None:
     for block in mined(seed, 5):
         logs = msgspec.convert(block.logs, list[Log])
         assert bloom_of(logs) == int(evm_chain.bloom_of(block.logs), 16)
@@ -72,7 +72,7 @@ def test_the_filter_is_the_one_of_the_yellow_paper(seed: int) -> None:
 
 
 @pytest.mark.parametrize("bloom", ["", "0x", "0x0"])
-def test_a_filter_without_bits_asks_for_nothing(bloom: str) -> None:
+def test_an_empty_bloom_filter_means_no_logs(bloom: str) -> None:
     assert not missing_bits(bloom, 0)
 
 
@@ -119,7 +119,7 @@ def without_state_sync(block: ChainBlock) -> ChainBlock:
     return replace(block, transactions=block.transactions[:-1], logs=logs, synced=False)
 
 
-def test_the_filter_alone_does_not_tell_of_a_state_sync() -> None:
+def test_the_bloom_filter_does_not_show_a_state_sync() -> None:
     block = synced()
     assert find_incompleteness(by_receipts(block), SPRINT) is None
     for lacking in (by_receipts(without_state_sync(block)), by_logs(without_state_sync(block))):
@@ -142,7 +142,7 @@ def test_either_method_may_lack_the_state_sync(restarted: bool) -> None:
         assert (both.block.logs, both.block.parties) == (expected.logs, expected.parties)
 
 
-def test_two_ways_to_number_the_logs_of_a_state_sync_are_no_two_logs() -> None:
+def test_state_sync_logs_with_two_numberings_are_deduplicated() -> None:
     block, system = synced(), synced().transactions[-1]["hash"]
     count, renumbered = 0, json.loads(json.dumps(block.logs))
     for log in renumbered:
@@ -167,7 +167,7 @@ def test_a_listed_state_sync_needs_its_logs_or_its_receipt() -> None:
     assert fault.is_certain
 
 
-def test_both_methods_together_tell_that_there_is_no_state_sync() -> None:
+def test_both_methods_together_prove_that_there_is_no_state_sync() -> None:
     block = next(each for each in mined(5, 200, sprint=SPRINT) if each.number % SPRINT == 0 and not each.synced)
     assert find_incompleteness(by_receipts(block), SPRINT) is not None
     assert find_incompleteness(merged(by_receipts(block), by_logs(block)), SPRINT) is None
@@ -179,7 +179,7 @@ def test_an_answer_about_another_block_replaces_the_known_one() -> None:
     assert merged(one, other) == other
 
 
-def test_a_missing_receipt_asks_for_the_other_method() -> None:
+def test_a_missing_receipt_requests_the_other_method() -> None:
     block = next(each for each in mined(9) if len(each.transactions) > 1 and not each.logs)
     fault = find_incompleteness(by_receipts(block, block.receipts()[1:]), None)
     assert fault is not None
@@ -188,7 +188,7 @@ def test_a_missing_receipt_asks_for_the_other_method() -> None:
 
 
 @needs_recorded
-def test_recorded_blocks_are_whole() -> None:
+def test_recorded_blocks_are_complete() -> None:
     for chain, number in (("ethereum", 18_000_000), ("polygon", 50_000_000)):
         block = squid(chain, number)
         header = json.loads(text(EVM / chain / f"squid_{number}_block.json.gz"))

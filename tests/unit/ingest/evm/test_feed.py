@@ -63,7 +63,7 @@ def ingest(addresses: list[str]) -> tuple[Store, IngestMetrics]:
     return store, meters
 
 
-def test_what_is_learnt_of_a_node_is_kept_while_it_is_waited_for() -> None:
+def test_node_capabilities_are_kept_during_an_outage() -> None:
     """It takes no batches, which is found out once, although the node is away for some requests."""
     true, turns = chain(), itertools.count(1)
 
@@ -80,7 +80,7 @@ def test_what_is_learnt_of_a_node_is_kept_while_it_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("fault", [lambda _: CUT, lambda request: results(request, chain(chain_id=137).answer)])
-def test_an_ingest_starts_with_the_nodes_that_serve(fault: Behave) -> None:
+def test_an_ingest_starts_with_available_nodes(fault: Behave) -> None:
     true = chain()
     with Node(fault) as bad, Node(lambda request: results(request, true.answer)) as good:
         store, meters = ingest([bad.address, good.address])
@@ -109,7 +109,7 @@ def test_subscriptions_that_fail_are_counted() -> None:
     assert meters.counts["subscription_failures"] >= 1
 
 
-def test_nodes_of_other_chains_alone_stop_the_ingest() -> None:
+def test_the_ingest_stops_if_all_nodes_are_of_other_chains() -> None:
     other = chain(chain_id=137)
     with (
         Node(lambda request: results(request, other.answer)) as node,
@@ -118,7 +118,7 @@ def test_nodes_of_other_chains_alone_stop_the_ingest() -> None:
         ingest([node.address])
 
 
-def test_two_nodes_that_each_lack_blocks_give_all_of_them_together() -> None:
+def test_two_incomplete_nodes_together_give_all_blocks() -> None:
     true, lock = chain(), threading.Lock()
 
     def lacking(numbers: set[int]) -> Behave:

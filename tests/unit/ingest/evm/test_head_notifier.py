@@ -66,7 +66,7 @@ def test_without_a_url_the_clock_tells() -> None:
         assert time.monotonic() - begun >= POLL_S / 2
 
 
-def test_each_head_is_told() -> None:
+def test_each_head_is_reported() -> None:
     heads = threading.Semaphore(0)
 
     def talk(connection: ServerConnection) -> None:
@@ -85,7 +85,7 @@ def test_each_head_is_told() -> None:
             assert told_by(notifier, 5)
 
 
-def test_a_refused_subscription_falls_back_to_the_clock() -> None:
+def test_a_rejected_subscription_falls_back_to_polling() -> None:
     def talk(connection: ServerConnection) -> None:
         connection.recv()
         connection.send(json.dumps({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": KEY}}))
@@ -98,7 +98,7 @@ def test_a_refused_subscription_falls_back_to_the_clock() -> None:
     assert KEY not in str(logs)
 
 
-def test_a_server_that_comes_later_is_found() -> None:
+def test_a_server_that_starts_later_is_used() -> None:
     port = free_port()
 
     def talk(connection: ServerConnection) -> None:

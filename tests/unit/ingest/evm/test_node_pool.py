@@ -98,7 +98,7 @@ def test_another_node_is_used_when_one_fails(open_pool: Callable[..., Pool], fau
     assert KEY not in str(logs)
 
 
-def test_a_block_that_one_node_gives_in_part_comes_from_another(open_pool: Callable[..., Pool]) -> None:
+def test_a_block_that_one_node_has_partially_comes_from_another(open_pool: Callable[..., Pool]) -> None:
     true = chain()
     number = next(block.number for block in true.blocks if len(block.logs) > 2)
 
@@ -144,7 +144,7 @@ def test_a_head_never_goes_back(open_pool: Callable[..., Pool]) -> None:
     assert int(behind.number, 16) == 37
 
 
-def test_a_node_that_falls_behind_is_left(open_pool: Callable[..., Pool]) -> None:
+def test_a_lagging_node_is_not_used(open_pool: Callable[..., Pool]) -> None:
     true = chain()
     pool = open_pool(node_of(copy_of(true, 39 - LAG_BLOCKS)), node_of(true))
     pool.pool.blocks(0, 9)
@@ -169,7 +169,7 @@ def test_a_preferred_node_is_used_again_when_it_is_healthy_for_some_time(open_po
     assert pool.pool._current is pool.pool._nodes[0]
 
 
-def test_a_node_that_asked_for_a_pause_gets_it(open_pool: Callable[..., Pool]) -> None:
+def test_a_requested_pause_is_respected(open_pool: Callable[..., Pool]) -> None:
     true = chain()
     pool = open_pool(lambda _: Reply(429, headers=(("Retry-After", "90"),)), node_of(true))
     pool.pool.blocks(0, 9)
@@ -180,7 +180,7 @@ def test_a_node_that_asked_for_a_pause_gets_it(open_pool: Callable[..., Pool]) -
     assert pool.asked()[0] == 0
 
 
-def test_a_node_that_disagrees_about_a_block_is_named_and_asked_last(open_pool: Callable[..., Pool]) -> None:
+def test_a_node_that_disagrees_about_a_block_is_used_last(open_pool: Callable[..., Pool]) -> None:
     true, other = chain(), chain(seed=2)
     pool = open_pool(node_of(true), node_of(other), node_of(true))
     pool.pool.blocks(20, 29)
@@ -244,7 +244,7 @@ def test_a_node_of_another_chain_is_not_used(open_pool: Callable[..., Pool]) -> 
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_the_chain_is_the_expected_one_where_a_node_has_it(open_pool: Callable[..., Pool], order: int) -> None:
+def test_the_expected_chain_is_selected_if_a_node_has_it(open_pool: Callable[..., Pool], order: int) -> None:
     pool = open_pool(*[node_of(chain(chain_id=chain_id)) for chain_id in (8453, 137)[::order]])
     assert pool.pool.chain_id(1) in (8453, 137)
     assert pool.pool.chain_id(137) == 137

@@ -142,7 +142,9 @@ def test_transfers_of_a_batch_are_what_its_decoded_log_says(numbers: list[int], 
     seen = block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=words(*numbers) + rest)
     records = made_of(seen)
     transfers = [json.loads(each.value) for each in records.get("erc1155_token_transfer", [])]
-    params = json.loads(records["decoded_log"][0].value)["params"] if "decoded_log" in records else {"ids": [], "values": []}
+    params = (
+        json.loads(records["decoded_log"][0].value)["params"] if "decoded_log" in records else {"ids": [], "values": []}
+    )
     pairs = zip(params["ids"], params["values"], strict=True) if len(params["ids"]) == len(params["values"]) else []
     assert [(each["token_id"], each["raw_amount_str"]) for each in transfers] == list(pairs)
 
@@ -155,7 +157,7 @@ def test_a_batch_whose_arrays_lie_at_odd_places_is_read() -> None:
     assert json.loads(records["decoded_log"][0].value)["params"]["ids"] == ["7"]
 
 
-def test_of_dirty_addresses_all_streams_have_the_low_bits() -> None:
+def test_all_streams_use_the_low_bits_of_dirty_addresses() -> None:
     dirty = "0x" + "f" * 24 + TO[2:]
     for seen in (
         block(TRANSFER, dirty, dirty, data=words(5)),
@@ -171,7 +173,7 @@ def test_of_dirty_addresses_all_streams_have_the_low_bits() -> None:
 
 
 @pytest.mark.parametrize("size", [100, 300_000])
-def test_a_decoded_record_that_no_topic_takes_counts_as_undecoded(size: int) -> None:
+def test_a_too_large_decoded_record_counts_as_undecoded(size: int) -> None:
     event = parse_event("Told(bytes what)")
     data = words(32, size) + b"\xab" * size
     converter, counts = Converter("base", Decoder(Abis([event], {})), {}), Counter[str]()
@@ -180,7 +182,7 @@ def test_a_decoded_record_that_no_topic_takes_counts_as_undecoded(size: int) -> 
     assert counts["undecoded"] == (size != 100)
 
 
-def test_a_log_that_unfolds_into_gigabytes_is_a_log_and_the_next_one_follows() -> None:
+def test_a_log_that_expands_to_gigabytes_is_not_decoded() -> None:
     event = parse_event("ProposalCreated(bytes[] calldatas)")
     data = words(32, 6_000, *[32 * 6_000] * 6_000, 192_000) + b"\xab" * 192_000
     seen = block(event.topic0, data=data)
@@ -191,7 +193,7 @@ def test_a_log_that_unfolds_into_gigabytes_is_a_log_and_the_next_one_follows() -
     assert counts == {"undecoded": 1}
 
 
-def test_a_transfer_with_other_topics_is_none() -> None:
+def test_a_log_with_other_topics_is_not_a_transfer() -> None:
     """ERC-20 has its parties indexed; the old tokens that don't are logs alone."""
     counts = Counter[str]()
     records = made_of(block(TRANSFER, data=words(1, 2, 3)), counts)
@@ -199,7 +201,7 @@ def test_a_transfer_with_other_topics_is_none() -> None:
     assert counts == {"undecoded": 1}
 
 
-def test_hex_is_lower_case_whatever_the_node_writes() -> None:
+def test_hex_is_converted_to_lower_case() -> None:
     """Checksummed addresses (EIP-55) and upper-case hashes give the records and keys of lower-case ones."""
     (low,) = erc20(3).logs
     written = {
@@ -219,7 +221,7 @@ def shouted(hex_: str | list[str]) -> Any:
     return [shouted(each) for each in hex_] if isinstance(hex_, list) else "0x" + hex_[2:].upper()
 
 
-def test_all_records_have_what_the_receipt_says() -> None:
+def test_all_records_have_the_members_of_the_receipt() -> None:
     receipt: dict[str, Any] = {"transactionHash": TX, "blockHash": HASH, "from": FROM, "to": None, "logs": []}
     receipt |= {"status": "0x0", "gasUsed": "0x5208", "effectiveGasPrice": hex(BIG)}
     records = made_of(read(receipt))
@@ -230,14 +232,14 @@ def test_all_records_have_what_the_receipt_says() -> None:
 
 
 @pytest.mark.parametrize("quantity", [None, "", "0x", "21000", 21_000, "0x-1", "rubbish", hex(2**256)])
-def test_what_a_node_does_not_say_is_null(quantity: Any) -> None:
+def test_missing_members_are_null(quantity: Any) -> None:
     receipt = {"transactionHash": TX, "blockHash": HASH, "from": FROM, "logs": []}
     receipt |= dict.fromkeys(("status", "gasUsed", "effectiveGasPrice"), quantity)
     (record,) = made_of(read(receipt))["log"]
     assert [json.loads(record.value)[name] for name in DETAILS] == [None] * 4
 
 
-def test_blocks_read_without_receipts_have_the_value_alone() -> None:
+def test_blocks_without_receipts_have_only_the_value() -> None:
     transactions = [Transaction(TX, FROM, TO, hex(10**19))]
     full = FullBlock(hex(61_234_567), HASH, PARENT, hex(WHEN), transactions=transactions)
     block_read = from_logs(full, erc20(3).logs)

@@ -243,7 +243,7 @@ def grown(logs: int) -> Chain:
     return chain
 
 
-def test_a_chain_younger_than_its_confirmations_is_told_from_its_first_block(pool: ThreadPoolExecutor) -> None:
+def test_a_chain_shorter_than_the_confirmations_starts_at_its_first_block(pool: ThreadPoolExecutor) -> None:
     chain, store = grown(1), Store()
     run(chain, store, pool, from_block=None, fast=False)
     for _ in range(4):
@@ -268,7 +268,7 @@ def test_a_reorganisation_below_final_blocks_stops_the_ingest(pool: ThreadPoolEx
         run(chain, store, pool, fast=False)
 
 
-def test_a_reorganisation_deeper_than_what_is_kept_stops_the_ingest(pool: ThreadPoolExecutor) -> None:
+def test_a_too_deep_reorganisation_stops_the_ingest(pool: ThreadPoolExecutor) -> None:
     chain, store = grown(2), Store()
     run(chain, store, pool, depth=2)
     for _ in range(9):

@@ -51,7 +51,7 @@ def fills_at(second: int, *tids: int) -> list[Any]:
 
 
 class TestEntities:
-    def test_all_of_a_node(self, reader: Reader) -> None:
+    def test_all_streams_of_a_node(self, reader: Reader) -> None:
         misc = {"time": TIME, "hash": HASH, "inner": {"CDeposit": {"user": USER, "amount": "1.0"}}}
         replica = {"abci_block": {"time": TIME, "round": 9, "proposer": USER, "signed_action_bundles": []}}
         append(reader.root / "node_fills_by_block" / HOUR, lines([block(5, pair(1))]))
@@ -161,7 +161,7 @@ class TestTwins:
         assert [(int(trade["px"]), trade["side"]) for trade in found] == expected
         assert reader.skipped == {"repeated trade": 12}
 
-    def test_that_come_late_are_waited_for(self, reader: Reader) -> None:
+    def test_late_lines_are_awaited(self, reader: Reader) -> None:
         """The lines of one moment belong together: they are read once the next moment comes, or none for a while."""
         path = reader.root / "node_trades" / HOUR
         append(path, lines([own_trade(1, at(1)[0], "A"), own_trade(2, at(2)[0], "A")]))
@@ -256,7 +256,7 @@ class TestTurns:
         assert sorted(found) == written
 
 
-def test_a_position_of_an_older_version_is_gone_on_from(reader: Reader) -> None:
+def test_positions_of_older_versions_are_continued(reader: Reader) -> None:
     """It has one stretch of time for each folder, in the order of preference, in the place of `covered`."""
     fills, own = reader.root / "node_fills" / HOUR, reader.root / "node_trades" / HOUR
     append(fills, lines([*fills_at(1, 1), fill(2, time=at(2)[1], px="2")]))
@@ -371,7 +371,7 @@ class TestBadLines:
         assert len(reader.read()) == 3
         assert reader.skipped == {"unreadable line": 4}
 
-    def test_one_bad_event_leaves_its_block(self, reader: Reader) -> None:
+    def test_an_invalid_event_does_not_affect_its_block(self, reader: Reader) -> None:
         events = [*pair(1), [USER, {"coin": "BTC"}], fill(2, px=1.5), *pair(3)]
         append(reader.root / "node_fills_by_block" / HOUR, lines([block(5, events)]))
         assert len(reader.read()) == 6
@@ -387,7 +387,7 @@ class TestBadLines:
 
 
 class TestBegin:
-    def test_behind_what_is_there(self, tmp_path: Path) -> None:
+    def test_a_feed_starts_after_existing_lines(self, tmp_path: Path) -> None:
         reader, path = Reader(tmp_path), tmp_path / "node_fills_by_block" / HOUR
         append(path, lines([block(5, pair(1))]))
         assert reader.read() == []
@@ -425,7 +425,7 @@ class TestBegin:
         assert lines_with == []
 
 
-def test_a_folder_that_goes_is_told_as_a_gap(reader: Reader) -> None:
+def test_a_removed_folder_is_reported_as_a_gap(reader: Reader) -> None:
     path = reader.root / "node_fills_by_block" / HOUR
     append(path, lines([block(5, pair(1))]))
     reader.read()

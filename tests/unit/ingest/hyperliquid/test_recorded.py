@@ -75,7 +75,7 @@ def test_the_files_of_a_node(tmp_path: Path) -> None:
         assert len(set(keys)) == len(keys), "the natural key tells each record"
 
 
-def test_the_bytes_of_events_stay(tmp_path: Path) -> None:
+def test_the_bytes_of_events_are_unchanged(tmp_path: Path) -> None:
     for name, path in NODE_FILES.items():
         append(tmp_path / path, content(name))
     found, _ = told(tmp_path)

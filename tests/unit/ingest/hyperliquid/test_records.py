@@ -34,7 +34,7 @@ def test_a_fill_keeps_every_byte_that_the_node_wrote() -> None:
     assert half.trade == (5, "BTC", 9)
 
 
-def test_fills_of_one_order_are_told_apart_without_a_tid() -> None:
+def test_fills_of_one_order_without_a_tid_are_distinguished() -> None:
     """One order may meet many at once, and fills of the system have the tid 0."""
     events = [fill(0, startPosition=position, sz=size) for position in ("0.0", "0.25") for size in ("0.25", "0.5")]
     made = [records.fill_record(raw(event), 5)[0] for event in events]
@@ -62,7 +62,7 @@ def test_records_have_the_members_and_the_key_of_the_catalog(entity: str, value:
     assert value.key == natural_key("hyperliquid", entity)(value.value)
 
 
-def test_a_trade_of_the_nodes_own() -> None:
+def test_a_trade_that_the_node_has_written() -> None:
     info = [{"user": USER, "oid": 2, "start_pos": "0", "twap_id": None, "cloid": None},
             {"user": OTHER, "oid": 1, "start_pos": "0", "twap_id": 4, "cloid": None}]  # fmt: skip
     told = {"coin": "COMP", "side": "B", "time": "2024-07-26T08:26:25.899", "px": "51.3670", "sz": "0.31",
@@ -90,7 +90,7 @@ def test_another_large_event_stays_one_record() -> None:
 
 
 @pytest.mark.parametrize("event", [5, {}, [], {"time": TIME}, {"time": TIME, "hash": HASH}])
-def test_what_is_no_misc_event_is_refused(event: object) -> None:
+def test_invalid_misc_events_are_rejected(event: object) -> None:
     with pytest.raises(records.BAD_EVENT_ERRORS):
         records.misc_records(raw(event), 7, "7-1")
 
@@ -109,7 +109,7 @@ def test_a_block_of_replica_cmds_counts_signed_actions() -> None:
     "event",
     [[USER], [1, fill()[1]], [USER, {"coin": "BTC"}], fill(px=1.5), fill(side="X"), [USER, fill()[1], 3], {"a": 1}, 5],
 )
-def test_what_is_no_fill_is_refused(event: object) -> None:
+def test_invalid_fills_are_rejected(event: object) -> None:
     with pytest.raises(records.BAD_EVENT_ERRORS):
         records.fill_record(raw(event), 1)
 
@@ -122,6 +122,6 @@ def test_times(time: str, ms: int) -> None:
     assert to_ms(time) == ms
 
 
-def test_a_message_without_a_channel_is_refused() -> None:
+def test_a_message_without_a_channel_is_rejected() -> None:
     with pytest.raises(msgspec.DecodeError):
         read("{}")

@@ -45,7 +45,7 @@ def converted(block: Json, slot: int) -> list[Json]:
 
 
 @pytest.mark.parametrize("block_time", [-1, 1 << 60, 1.5, "1767323045"])
-def test_a_block_time_that_no_clock_shows_is_no_block(block_time: Any) -> None:
+def test_a_block_with_an_invalid_time_is_rejected(block_time: Any) -> None:
     block = {"parentSlot": 6, "blockhash": "h", "transactions": [], "blockTime": block_time}
     with pytest.raises(msgspec.ValidationError, match="blockTime"):
         BLOCK.decode(json.dumps(block))
@@ -143,7 +143,7 @@ class TestGenerated:
         found = [record for slot, block in blocks.items() for record in check(block, slot)]
         assert [record["txn_id"] for record in found] == nonvoting(blocks)
 
-    def test_a_whole_record(self) -> None:
+    def test_a_complete_record(self) -> None:
         entry = {
             "transaction": {
                 "signatures": ["5igA", "5igB"],
@@ -231,7 +231,7 @@ class TestGenerated:
         assert (record["err"], record["success"]) == ("AccountInUse", False)
 
     @pytest.mark.parametrize("absent", [True, False], ids=["absent", "null"])
-    def test_what_the_node_did_not_record_is_null(self, absent: bool) -> None:
+    def test_unrecorded_members_are_null(self, absent: bool) -> None:
         """Nodes of old versions, and those without transaction status, leave members out or set them to null."""
         [block] = Chain(3, per_block=9).blocks(5, 5).values()
         [_, entry] = next((at, one) for at, one in kept(block) if one["version"] == "legacy")
@@ -249,7 +249,7 @@ class TestGenerated:
         assert {ran["inner_instruction_count"] for ran in record["instructions"]} == {None}
         assert record["version"] == "legacy"
 
-    def test_what_the_node_recorded_as_none_is_empty(self) -> None:
+    def test_empty_lists_stay_empty(self) -> None:
         [block] = Chain(3, per_block=9).blocks(5, 5).values()
         [_, entry], *_ = kept(block)
         names = ("innerInstructions", "logMessages", "preTokenBalances", "postTokenBalances")
@@ -270,7 +270,7 @@ class TestGenerated:
             ({"transaction": ["AAAA", "base58"]}, "base58 is not known"),
         ],
     )
-    def test_what_can_not_be_read(self, change: Json, fault: str) -> None:
+    def test_unreadable_blocks(self, change: Json, fault: str) -> None:
         [block] = Chain(3, per_block=9).blocks(5, 5).values()
         [_, entry], *_ = kept(block)
         with pytest.raises(ValueError, match=fault):

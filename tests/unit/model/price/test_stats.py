@@ -113,7 +113,7 @@ tokens = st.lists(st.lists(one_tick, max_size=20), max_size=8)
 
 @given(tokens, st.integers(-HOUR, 80 * HOUR), st.randoms(use_true_random=False), st.sampled_from([0, 1024]))
 @settings(max_examples=400)
-def test_many_tokens_at_once(told: list[list[Tick]], wait: int, draw: random.Random, many: int) -> None:
+def test_many_tokens_in_one_call(told: list[list[Tick]], wait: int, draw: random.Random, many: int) -> None:
     all_times = [time for ticks in told for time, _, _ in ticks]
     now = max(all_times, default=START) + wait
     found = [Stored(draw.choice([b"", b"", b"", b"Mint"])) for _ in told]
@@ -177,7 +177,7 @@ def test_ticks_ahead_of_the_clock_wait() -> None:
         assert figures(stored.evaluate(now)) == brute_force(ticks, now)
 
 
-def test_a_rejected_last_print_changes_nothing_by_waiting() -> None:
+def test_a_rejected_last_tick_never_counts_later() -> None:
     ticks = [(START + minute * MINUTE, 0, 100 + minute / 100) for minute in range(60)]
     stored = Stored()
     stored.fold([*ticks, (START + HOUR, 0, 9e6)])
@@ -197,7 +197,7 @@ def test_the_newest_tick_tells_decimals_and_address() -> None:
 
 
 @pytest.mark.parametrize(("time", "decimals"), [(START - 1, 6), (START, 9), (START + 1, 9)])
-def test_the_newest_tick_of_a_tail_tells_the_decimals(time: int, decimals: int) -> None:
+def test_the_newest_tick_of_a_tail_has_the_decimals(time: int, decimals: int) -> None:
     stored = Stored(b"")
     stored.fold([(START, 0, 1.0)])
     stored.tail = tail.pack([pack(time, 0, 1.0, 9), pack(START - 5, 0, 1.0, 30)])
@@ -209,7 +209,7 @@ def test_the_newest_tick_of_a_tail_tells_the_decimals(time: int, decimals: int) 
     assert by_columns.decimals == decimals
 
 
-def test_a_busy_token_takes_little() -> None:
+def test_a_busy_token_needs_little_memory() -> None:
     stored = Stored()
     ticks = [(START + 20 * n, 0, 100 + n % 17) for n in range(70 * 3_000)]
     for at in range(0, len(ticks), 10_000):
@@ -240,7 +240,7 @@ def test_a_tail_holds_what_is_appended(addresses: list[bytes]) -> None:
     ]
 
 
-def test_what_is_too_long_for_a_tail() -> None:
+def test_too_many_ticks_for_a_tail() -> None:
     assert tail.fits([b"x" * 25] * 20)
     assert not tail.fits([b"x" * 25] * 21)
     assert not tail.fits([b"x" * 256])

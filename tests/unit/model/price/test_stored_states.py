@@ -57,7 +57,7 @@ def test_ticks_that_arrived_later_stay_unsettled() -> None:
     assert settled.unpriced == 0
 
 
-def test_a_price_that_no_number_holds_is_none() -> None:
+def test_a_price_beyond_the_range_of_floats_is_none() -> None:
     history = QuoteHistory(*history_of(state_of((START - 5, 0, 1e308)), []))
     [group] = read_unsettled(encode_entries([pack(START, 0, 1e10, 6) + b"0xee\0"], START))
     assert [*group.priced(history, START).ticks()] == []
@@ -69,7 +69,7 @@ def state_of(tick: tuple[int, int, float]) -> TokenState:
     return state
 
 
-def test_a_later_format_is_refused() -> None:
+def test_a_later_format_is_rejected() -> None:
     data = QuotedState(EARLIER_STATE).encode()
     assert data[0] == FORMAT
     with pytest.raises(PriceStateUnreadable):
