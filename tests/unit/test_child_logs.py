@@ -98,7 +98,7 @@ def test_an_unwritable_log_does_not_stall_the_child(path: Path, monkeypatch: pyt
     monkeypatch.setattr(_LogFile, "append", full)
     with captured_output(path) as writer:
         for _ in range(4):
-            os.write(writer, b"x" * 50_000)  # more than a pipe holds
+            os.write(writer, b"x" * 50_000)  # more than the capacity of a pipe
 
 
 @pytest.mark.parametrize(

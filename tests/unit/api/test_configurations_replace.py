@@ -52,7 +52,7 @@ class TestFilters:
         assert warning["pointer"] == f"{PIPELINE}/transforms/1"
         assert f"{transforms_of(flow)[0]['uid']} (root = this.token_address) with 2 values" in warning["detail"]
         assert self.values(alice, flow, transforms_of(answer)[1]) == []
-        assert "warnings" not in self.put(alice, flow, V8)  # it ends, and nothing new begins
+        assert "warnings" not in self.put(alice, flow, V8)  # the filter is removed, and none is added
 
     def test_the_transforms_list_tells_too(self, alice: User) -> None:
         flow = alice.create(transforms=[FILTER])

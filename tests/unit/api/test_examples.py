@@ -122,5 +122,5 @@ class TestExamples:
                 "listFilterValues",
                 "listDatasetEntries",
             ):
-                got, shown = got.keys(), shown.keys()  # nothing is in them yet
+                got, shown = got.keys(), shown.keys()  # they are empty
             assert got == shown, operation["operationId"]

@@ -1,4 +1,4 @@
-"""`headwater abi import`: forms of files, contracts of their own, repeats."""
+"""`headwater abi import`: file formats, ABIs of single contracts, repeated imports."""
 
 import gzip
 import json
@@ -109,7 +109,7 @@ RENAMED = {"type": "event", "name": "Deposit", "inputs": [
 
 
 def deposit_names(settings: Settings, address: str = "0x") -> list[str]:
-    """The parameter names of Deposit, those that records have first."""
+    """Return the parameter names of Deposit in the ABI that is used first."""
     return [event.params[0].name for event in load_abis(settings).candidates(address, DEPOSIT.topic0, 2)]
 
 

@@ -1,4 +1,4 @@
-"""The file of a backup: whole or refused, and for its owner's eyes alone."""
+"""A backup archive is complete or rejected, and readable only by its owner."""
 
 import random
 import zipfile

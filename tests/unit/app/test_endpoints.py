@@ -1,4 +1,4 @@
-"""Where the parts are, and what is said when they are nowhere."""
+"""The addresses of the servers, and the errors when they are not configured."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ class TestEmbeddedKafka:
         ],
     )
     def test_its_users_are_headwaters(self, tmp_path: Path, settings: dict[str, str], message: str) -> None:
-        """The start says so before there is a Kafka, and each part that runs alone."""
+        """Both `headwater up` and the single processes report the error before they connect to Kafka."""
         with pytest.raises(SetupError, match=message):
             addresses(tmp_path, **settings).require_kafka_settings()
         with pytest.raises(SetupError, match=message):

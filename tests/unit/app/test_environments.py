@@ -1,4 +1,4 @@
-"""What the children of `headwater up` and the workers get of the parent's environment."""
+"""The environment variables that workers and the children of `headwater up` inherit."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How Headwater, its workers and readers log in to a Kafka of the operator's own, from the settings."""
+"""The credentials of Headwater, its workers and readers for an external Kafka, from the settings."""
 
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ class TestHeadwaterItself:
             "headwater",
             "kafka",
         )
-        assert access.username == ""  # the default user has no meaning there
+        assert access.username == ""  # the default user does not apply there
 
     def test_a_client_certificate(self, tmp_path: Path) -> None:
         for name in ("cert.pem", "key.pem", "ca.pem"):
@@ -155,7 +155,7 @@ LOGIN = {"reader_username": "reader", "reader_password": "geheim"}
 
 
 class TestGivenCredentials:
-    """The operator creates all users: any way to authenticate will do, for Headwater itself, workers and readers."""
+    """The operator creates all users, so every authentication method is allowed."""
 
     @pytest.mark.parametrize(
         "admin",

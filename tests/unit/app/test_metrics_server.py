@@ -1,4 +1,4 @@
-"""The ports with Prometheus series, and clients that mean no good."""
+"""The metrics ports, and hostile clients."""
 
 import contextlib
 import socket
@@ -36,7 +36,7 @@ def scrape(port: int) -> httpx.Response:
 
 
 def ends(connection: socket.socket) -> None:
-    """The server closes the connection by itself."""
+    """Assert that the server closes the connection."""
     with contextlib.suppress(ConnectionResetError):
         assert connection.recv(65_536) == b""
 

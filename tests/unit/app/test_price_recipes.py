@@ -1,4 +1,4 @@
-"""`headwater prices enable` with options that can't be right."""
+"""`headwater prices enable` with invalid options."""
 
 import json
 from codecs import BOM_UTF8
@@ -32,7 +32,7 @@ def refused(folder: Path, *command: str, key: str = KEY) -> str:
 
 
 class UnpricedApi(ApiClient):
-    """An API that knows no prices; nothing else is asked of it."""
+    """A fake API without prices."""
 
     def __init__(self) -> None:
         """Connect to nothing."""
@@ -86,7 +86,7 @@ def test_pools_are_learned_only_from_known_factories(tmp_path: Path) -> None:
     trusting = read_table(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs], factories=[STRANGER.upper()]))
     assert [*trusting.table] == [UNISWAP, STRANGER]
     with pytest.raises(SetupError, match=f"There are no pools: .* 3 pools of .*{UNISWAP}"):
-        read_table(tmp_path, "uniswap-v3", "base", TableSources(learn=[logs]))  # the factory is one of another recipe
+        read_table(tmp_path, "uniswap-v3", "base", TableSources(learn=[logs]))  # the factory belongs to another recipe
     with pytest.raises(SetupError, match="0x1 is not an address"):
         read_table(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs], factories=["0x1"]))
     with pytest.raises(SetupError, match="orca has no pool factories"):

@@ -1,4 +1,4 @@
-"""What becomes of files' records on their way into a stream."""
+"""Timestamps and progress of replayed records."""
 
 import json
 import time

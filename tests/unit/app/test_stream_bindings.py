@@ -1,4 +1,4 @@
-"""The file of stream bindings: what is wrong with it, and where."""
+"""The stream bindings file, and the positions of its errors."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Giving up what the database does not know."""
+"""The command that abandons unknown deployments."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, deployment
 
 
 class World:
-    """A broker with a deployment that the database has never heard of."""
+    """A broker with a deployment that is not in the database."""
 
     def __init__(self) -> None:
         self.broker, self.database = MemoryClusterAdmin(), fresh_database()

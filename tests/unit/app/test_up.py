@@ -1,4 +1,4 @@
-"""Which of its children `headwater up` can't start without."""
+"""The essential children of `headwater up`."""
 
 import sys
 import threading

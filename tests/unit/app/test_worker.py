@@ -1,4 +1,4 @@
-"""How a worker ends."""
+"""The exit of a worker process."""
 
 import os
 import subprocess

@@ -26,20 +26,20 @@ DOCS = ROOT / "docs"
 
 
 def page_rows(name: str) -> list[list[str]]:
-    """The cells of each row of the tables of a page."""
+    """Return the cells of each table row of a page."""
     lines = (COMMITTED / name).read_text("utf-8").splitlines()
     rows = [re.split(r"(?<!\\) ?\| ?", line)[1:-1] for line in lines if line.startswith("|")]
     return [[cell.replace("\\|", "|") for cell in row] for row in rows]
 
 
 def cells(name: str, count: int) -> list[list[str]]:
-    """The first cells of rows that begin with so many cells of code, without its marks."""
+    """Return the first cells of rows that start with this number of code cells, without backticks."""
     rows = [row[:count] for row in page_rows(name) if len(row) > count]
     return [[cell[1:-1] for cell in row] for row in rows if all(re.fullmatch("`.+`", cell) for cell in row)]
 
 
 def ways_out() -> list[list[str]]:
-    """Refused expressions and the answer, of the page of expressions."""
+    """Return the invalid expressions on the page, with their errors."""
     rows = page_rows("expressions.md")
     begin = rows.index(["Written", "Error"])
     return [[expression[1:-1], answer] for expression, answer in rows[begin + 2 :]]

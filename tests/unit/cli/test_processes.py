@@ -1,4 +1,4 @@
-"""Parts that can't start say why in one sentence, with status 2."""
+"""Processes that cannot start print one sentence, and exit with status 2."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from headwater.cli import app
 
 @pytest.fixture(autouse=True)
 def _the_log_of_others() -> Iterator[None]:
-    """The parts direct the log to a stream that ends with them."""
+    """Restore the logging, which the commands redirect."""
     before = structlog.get_config()
     yield
     structlog.configure(**before)

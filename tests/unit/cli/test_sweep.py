@@ -1,4 +1,4 @@
-"""`headwater sweep` in a process of its own."""
+"""`headwater sweep` as a process."""
 
 import os
 import subprocess

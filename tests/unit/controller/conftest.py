@@ -1,4 +1,4 @@
-"""A world for each test, whose controller is closed at its end."""
+"""Create a world for each test, and close its controller afterwards."""
 
 import threading
 from collections.abc import Iterator

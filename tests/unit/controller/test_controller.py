@@ -1,4 +1,4 @@
-"""The controller over twins in memory: up, down, outages, kills between steps, and a clock that tests move."""
+"""The controller with dependencies in memory: deploys, teardowns, outages, kills between steps, and a test clock."""
 
 import contextlib
 import threading
@@ -289,7 +289,7 @@ class TestLeadership:
 
 
 class TestUnexpectedErrors:
-    """A fault in one part is logged, shown to others, and ends nothing."""
+    """An error in one part of the controller is logged and reported, and other parts continue."""
 
     def test_the_loop_continues_and_the_error_is_reported(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         stop, seen = threading.Event(), list[str]()

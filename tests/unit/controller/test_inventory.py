@@ -1,4 +1,4 @@
-"""Which things of deployments may be removed, and which wait for an operator: the rule, case by case."""
+"""The rules about which resources of deployments are removed, and which need an operator's confirmation."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ NOTHING = RecordedState(frozenset(), frozenset(), frozenset(), frozenset())
 
 
 def found(*deployments: str, topics: frozenset[str] = frozenset({OUT, DLQ})) -> ExistingResources:
-    """Deployments that read and write the topics, as they are on the broker."""
+    """Return an inventory of deployments that read and write these topics."""
     users = frozenset(f"{kind}-{deployment}" for deployment in deployments for kind in ("dep", "wrk"))
     inventory = Inventory(
         topics=topics | {"stream.base.log", "headwater.ticks", "flow.short.out"},

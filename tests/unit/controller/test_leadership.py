@@ -1,4 +1,4 @@
-"""Leadership by the database's clock and a fencing number, whatever the clocks of the controllers say."""
+"""Leadership depends on the database's clock and a fencing number, and not on the controllers' clocks."""
 
 from datetime import datetime, timedelta
 
@@ -12,7 +12,7 @@ from tests.support.sql import T0
 
 
 class World:
-    """A database with a clock of its own, and controllers on machines with theirs."""
+    """A database with its own clock, and controllers with different clocks."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

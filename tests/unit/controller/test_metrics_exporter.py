@@ -1,4 +1,4 @@
-"""Prometheus series of single pipelines, as a scraper sees them."""
+"""The Prometheus series of each pipeline, as a scraper gets them."""
 
 import socket
 
@@ -26,7 +26,7 @@ def world() -> World:
 
 
 def scrape(world: World) -> dict[str, list[tuple[dict[str, str], float]]]:
-    """All samples by name."""
+    """Return all samples by name."""
     port = free_port()
     collector = PipelineCollector(world.orchestrator, lambda _, groups: world.broker.lag(groups))
     with serve_metrics(port, collector, "--metrics-port"):

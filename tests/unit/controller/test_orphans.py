@@ -1,4 +1,4 @@
-"""What ended deployments may leave behind is swept; what is others' stays."""
+"""Leftovers of ended deployments are removed, and resources of others are kept."""
 
 import threading
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from tests.unit.controller.world import FLOW, LOCK, NOW, TOPIC, World, deploymen
 
 
 class TestOrphans:
-    """What a broker may carry out late, after a killed controller had asked for it."""
+    """Create resources like a broker that executes requests of a killed controller late."""
 
     def test_all_resources_of_ended_deployments_are_removed(self, world: World) -> None:
         deployment = world.deploy()
@@ -60,7 +60,7 @@ class TestOrphans:
 
 
 class TestWithoutUsers:
-    """The operator manages Kafka: the name of a topic proves nothing."""
+    """The operator manages Kafka, so the name of a topic does not prove its owner."""
 
     @pytest.fixture
     def world(self) -> Iterator[World]:
@@ -119,11 +119,11 @@ SECOND = "01jz0000000000000000000001"
 
 
 class TestRestoredBackup:
-    """The database is older than the broker: it has forgotten what was deployed since."""
+    """The database was restored from a backup, so it lacks later deployments."""
 
     @pytest.fixture
     def restored(self, world: World) -> World:
-        """The backup knows a teardown; after it, the same configuration was deployed again."""
+        """The backup has a teardown, after which the same configuration was deployed again."""
         world.deploy()
         world.run()
         world.database.deployments.request_teardown(FLOW)

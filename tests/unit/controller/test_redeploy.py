@@ -1,4 +1,4 @@
-"""Deploy again: hand-over, probation, roll-back."""
+"""Redeploys: hand-over, probation, rollback."""
 
 import threading
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World, deployme
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    """A deployment that runs; the orchestrator moves on no worker by itself from now on."""
+    """Run a deployment, after which workers become ready only on request of the test."""
     world = World()
     world.deploy()
     world.run(ticks=100)
@@ -32,7 +32,7 @@ def world() -> Iterator[World]:
 
 
 class TestTopicMembers:
-    """Members of a sink that set up its topic change with a deploy."""
+    """Topic settings of a sink change with a deploy."""
 
     def save(self, world: World, **members: Any) -> None:
         old = world.database.flows.get("owner", FLOW)
@@ -104,7 +104,7 @@ class TestTopicMembers:
 
 
 class TestRedeploy:
-    """Revision 1 writes to `out`; the next ones change that."""
+    """Revision 1 writes to the sink `out`; the next revisions change the sinks."""
 
     def save(self, world: World, sink: str = "other") -> None:
         old = world.database.flows.get("owner", FLOW)
@@ -186,7 +186,7 @@ class TestRedeploy:
         assert world.active.previous_revisions == ()
 
     def stabilise(self, world: World) -> None:
-        """Revision 2, until it is stored as stable."""
+        """Run revision 2 until it is stored as stable."""
         self.save(world)
         world.run(ticks=2)
         world.orchestrator.make_ready(DEPLOYMENT)

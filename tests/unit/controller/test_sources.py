@@ -1,4 +1,4 @@
-"""Deployments whose streams are external, over twins in memory: what is made, what goes, who may read."""
+"""Deployments on external streams, with dependencies in memory: created and removed resources, and access."""
 
 from dataclasses import replace
 
@@ -64,7 +64,7 @@ class TestTopic:
         world.project.away = True
         world.run(ticks=20)
         assert not gone(world)
-        assert f"dep-{DEPLOYMENT}" in world.broker.users  # rules and users go after it
+        assert f"dep-{DEPLOYMENT}" in world.broker.users  # ACLs and users are removed afterwards
         world.project.away = False
         world.run(ticks=100)
         assert gone(world)

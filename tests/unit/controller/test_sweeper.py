@@ -1,4 +1,4 @@
-"""Sweeping what calls leave behind, over twins in memory and a clock that tests move."""
+"""The sweeper removes leftovers of requests, with dependencies in memory and a test clock."""
 
 from datetime import UTC, datetime, timedelta
 

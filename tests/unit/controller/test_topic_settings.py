@@ -1,4 +1,4 @@
-"""From members of a sink to Kafka's settings of its topic."""
+"""The conversion of a sink's members to settings of its Kafka topic."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ def sink(**members: Any) -> KafkaSink:
 
 
 def revisions(*sinks: KafkaSink) -> Deployment:
-    """A deployment whose revisions, the oldest one first, have these sinks."""
+    """Return a deployment whose revisions, oldest first, have these sinks."""
     configs = [deployment().config.model_copy(update={"sinks": [each]}) for each in sinks]
     older = [Revision(number, config, 1) for number, config in enumerate(configs[:-1], 1)]
     return replace(

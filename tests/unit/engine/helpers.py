@@ -1,4 +1,4 @@
-"""Helpers of tests of the worker."""
+"""Helpers for tests of the worker."""
 
 import json
 import socket

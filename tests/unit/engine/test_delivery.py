@@ -15,7 +15,7 @@ from tests.support.memory.sinks import MemoryProducer, MemoryTopics, Produced
 
 
 class Finished:
-    """A PendingBatch whose outcome is known already."""
+    """A PendingBatch with a given outcome."""
 
     def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome
@@ -31,7 +31,7 @@ class Finished:
 
 
 class Fixed:
-    """A transform with an outcome that is known before."""
+    """A transform with a given outcome."""
 
     uid = "t1"
 
@@ -46,7 +46,7 @@ class Fixed:
 
 
 def batch(*rows: tuple[bytes | None, bytes | None, int, int, int]) -> RecordBatch:
-    """Rows of value, key, partition, offset, index; the timestamp is 100 + offset."""
+    """Return a batch from rows of value, key, partition, offset and index. The timestamp is 100 + offset."""
     values, keys, partitions, offsets, indexes = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [], [])
     stamps = [100 + offset for offset in offsets]
     return RecordBatch.of("stream", values, keys, stamps, partitions, offsets, indexes)

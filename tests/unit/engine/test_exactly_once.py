@@ -1,4 +1,4 @@
-"""Workers that deliver exactly once, case by case."""
+"""Workers with exactly-once delivery."""
 
 from collections.abc import Callable
 from threading import Event
@@ -30,7 +30,7 @@ def working(world: World) -> Member:
 
 
 def _hang(noticed: Event) -> None:
-    """As librdkafka does; but for the end of the process, which nothing would survive."""
+    """Raise an error like librdkafka, without ending the process."""
     assert noticed.wait(60)
     raise RuntimeError("the process has ended")
 

@@ -1,6 +1,6 @@
-"""Workers that are killed by what they read: which partition is quarantined, and that all others are read.
+"""Workers that are killed by records: the partition is excluded, and all others are read.
 
-A supervisor as in orchestrators/slot.py reads the heartbeats of one worker after the other.
+A supervisor like orchestrators/slot.py reads the heartbeats of consecutive workers.
 """
 
 import contextlib
@@ -197,7 +197,7 @@ def test_all_partitions_are_read_if_none_is_the_cause(request: pytest.FixtureReq
 
 
 def left_out(world: World, request: pytest.FixtureRequest) -> Supervisor:
-    """A world in which partition 1 is left out."""
+    """A world in which partition 1 is excluded."""
     fill(world)
     world.faults.bombs.add((1, 0))
     supervisor = supervised(world, request)

@@ -1,4 +1,4 @@
-"""The offsets of positions."""
+"""The tracking of offsets."""
 
 from headwater.engine.offset_tracker import OffsetTracker
 from headwater.model.record import RecordBatch

@@ -1,4 +1,4 @@
-"""Records that end V8's process are counted by the minute."""
+"""Crashes of V8 are counted per minute."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The worker's loop, case by case; test_simulation.py mixes them all."""
+"""Single cases of the worker's loop; test_simulation.py combines them at random."""
 
 import itertools
 import socket

@@ -1,4 +1,4 @@
-"""The worker at a gap in its source, on partitions that can't be read, and on a topic that was made again."""
+"""The worker with gaps in its source, unreadable partitions, and a recreated topic."""
 
 import pytest
 from structlog.testing import capture_logs

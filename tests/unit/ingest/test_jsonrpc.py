@@ -1,4 +1,4 @@
-"""The JSON-RPC client of the ingests: what it says of a node that is away."""
+"""What the JSON-RPC client logs about an unavailable node."""
 
 import socket
 from threading import Event

@@ -1,4 +1,4 @@
-"""What the options of all kinds of ingest have in common."""
+"""Options that all kinds of ingests share."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def test_a_range_has_its_own_name() -> None:
 
 
 def test_a_range_that_begins_nowhere_has_a_valid_name() -> None:
-    """So it is refused for what is wrong with it."""
+    """So the error is about the range."""
     assert default_name("solana", None, 9) == "solana-0-9"
 
 

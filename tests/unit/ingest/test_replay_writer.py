@@ -1,4 +1,4 @@
-"""Feeding: keys by natural id, a fixed partition per key, a rate, and an error when records were not stored."""
+"""The replay writer: keys by natural id, a fixed partition per key, a rate limit, and errors for unstored records."""
 
 import itertools
 import json
@@ -17,7 +17,7 @@ KEY_OF = natural_key("base", "log")
 
 
 class Recorder:
-    """A producer that notes what it is given; `unstored` of them are never acknowledged."""
+    """A producer that records its input; `unstored` records are never acknowledged."""
 
     def __init__(self, unstored: int = 0, refused: tuple[str, ...] = ()) -> None:
         self.rows: list[tuple[bytes | None, bytes | None, int]] = []

@@ -1,4 +1,4 @@
-"""The loop of an ingest: steps are stored with their position, and what is away is waited out."""
+"""The loop of an ingest stores steps with their position, and waits during outages."""
 
 import threading
 from collections import Counter
@@ -18,7 +18,7 @@ TARGETS = {"log": StreamTopic("stream.base.log", 4)}
 
 
 class Kafka:
-    """Topics in memory, and what `run` opens on them."""
+    """Topics in memory, and the reader and writer that `run` opens."""
 
     def __init__(self) -> None:
         self.topics = MemoryTopics(["stream.base.log", POSITIONS_TOPIC])
@@ -40,7 +40,7 @@ class Kafka:
 
 
 class Blocks:
-    """A feed of numbered blocks of two records each. faults: by number of the call, after how many steps it fails."""
+    """A feed of numbered blocks with two records each. `faults` says after how many steps each call fails."""
 
     streams = ("log",)
 

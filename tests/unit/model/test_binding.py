@@ -1,4 +1,4 @@
-"""Where streams are: defaults, and what their file may say."""
+"""Stream bindings: the defaults, and the bindings file."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The text of API keys."""
+"""The format of API keys."""
 
 import re
 import zlib

@@ -11,7 +11,7 @@ times = st.floats(FLOOR_MS, 1e10)
 
 
 def exact(values: list[float], percent: int) -> float:
-    """By the rank in the sorted list."""
+    """Return the percentile by its rank in the sorted list."""
     return sorted(values)[max(0, -(-len(values) * percent // 100) - 1)]
 
 

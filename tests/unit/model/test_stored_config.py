@@ -1,4 +1,4 @@
-"""Stored pipelines that this version can read, and those that it can't."""
+"""Stored pipelines that this version can and cannot read."""
 
 import json
 from typing import Any
@@ -91,7 +91,7 @@ def test_too_deeply_nested_text_is_an_error() -> None:
 
 @given(value=JSON | st.fixed_dictionaries(dict.fromkeys(STORED, JSON)))
 def test_any_stored_text_is_read(value: Any) -> None:
-    """And written back as it was."""
+    """The text is also written back unchanged."""
     text = json.dumps(value)
     config = read_config(text)
     assert write_config(config) == text or type(config) is PipelineConfig

@@ -1,4 +1,4 @@
-"""A stored script, and what was made from it when it was saved."""
+"""A stored script, and the JavaScript that was generated from it."""
 
 from headwater.model.flow import PipelineConfig
 from headwater.model.stored_config import read_config, write_config

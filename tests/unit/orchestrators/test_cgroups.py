@@ -1,6 +1,6 @@
-"""What is written to the kernel's files for groups of workers, on folders in place of them: v2 as systemd delegates it.
+"""The files that are written for workers' cgroups, with directories in place of the kernel's: v2 as delegated by systemd.
 
-The kernel makes the files of a new group; on a folder they appear when they are written.
+The kernel creates the files of a new cgroup; in a directory they appear when they are written.
 """
 
 import os
@@ -22,7 +22,7 @@ def group(path: Path, *pids: int) -> Path:
 
 class TestDelegatedFolder:
     def test_of_a_service_with_a_group_of_its_own_for_its_processes(self, tmp_path: Path) -> None:
-        """`Delegate=yes` with `DelegateSubgroup=`: nothing has to move."""
+        """With `Delegate=yes` and `DelegateSubgroup=`, no process has to move."""
         unit = group(tmp_path / "headwater.service")
         own = group(unit / "main", 1)
         assert delegated_folder(own, lambda folder: folder == unit) == unit
@@ -37,7 +37,7 @@ class TestDelegatedFolder:
         write = Path.write_text
 
         def move(path: Path, text: str) -> int:
-            """The kernel's: a process is in one group."""
+            """Like the kernel, keep a process in one cgroup only."""
             if path.name == "cgroup.procs":
                 if text == "72":
                     write(unit / "cgroup.procs", "")

@@ -1,4 +1,4 @@
-"""Folding ticks: states and positions stay together, whatever fails in between."""
+"""Folding of ticks: states and offsets stay consistent during any failures."""
 
 import json
 import random
@@ -61,7 +61,7 @@ class Topic:
 
 
 class Unreliable(MemoryPrices):
-    """A store that fails now and then, also within a write: after the archive, after the states, after the tails."""
+    """A store that fails at random, also within a write: after the archive, the states or the tails."""
 
     def __init__(self, draw: random.Random, share: float) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class Unreliable(MemoryPrices):
         return {name: dict(getattr(self, name)) for name in ("_positions", "_states", "_tails", "_archived")}
 
     def go_back(self, copy: dict[str, Any]) -> None:
-        """As a server that lost its last writes."""
+        """Lose the last writes, like a server after a crash."""
         for name, value in copy.items():
             setattr(self, name, dict(value))
 
@@ -291,7 +291,7 @@ def test_few_ticks_are_appended_and_many_are_folded() -> None:
     assert forms[:20] == [(False, count) for count in range(1, 21)]
     assert forms[20:22] == [(True, 0), (True, 1)]
     assert forms[44][1] > 0
-    assert forms[45] == (True, 0)  # other prices are folded at once
+    assert forms[45] == (True, 0)  # other prices are folded immediately
 
 
 def test_ignored_prices_are_counted() -> None:

@@ -1,4 +1,4 @@
-"""Ticks that are quoted in another token: their prices follow from the set of ticks alone, whatever the order."""
+"""Ticks that are quoted in another token. Their prices depend only on the set of ticks, and not on the order."""
 
 import json
 import random
@@ -30,7 +30,7 @@ SETTLED_BY = QUOTE_WINDOW_MS + 3 * MINUTE
 
 
 class Fed(NamedTuple):
-    """A tick as a pipeline makes it. quote: "" when its price is in USD."""
+    """A pipeline's tick. `quote` is empty if the price is in USD."""
 
     token: str
     tick: Tick
@@ -45,7 +45,7 @@ class Fed(NamedTuple):
 
 
 class Worker:
-    """A prices worker on topics in memory, which is killed and started again, its store and the clock of all."""
+    """A prices worker on topics in memory, which tests kill and restart, with its store and a test clock."""
 
     def __init__(self, store: PriceStore | None = None) -> None:
         self.store = store or MemoryPrices()
@@ -55,7 +55,7 @@ class Worker:
         self.start()
 
     def start(self) -> None:
-        """The ticks that the previous worker had not stored are read again."""
+        """Start a new worker, which rereads ticks that the previous one had not stored."""
         self.fold = PriceFold(self.store, f"owner {random.random()}", lambda: self.now / 1000)
         found = self.fold.acquire_partitions(range(PARTITIONS))
         self._positions = {partition: found.get(partition, 0) for partition in range(PARTITIONS)}
@@ -81,7 +81,7 @@ class Worker:
         self.fold.store(dict(self._positions))
 
     def settle(self) -> None:
-        """Let the window pass for all ticks, of which a worker settles some at a time."""
+        """Advance the clock until all ticks are settled."""
         for _ in range(2):
             self.now += SETTLED_BY
             self.fold.store({})
@@ -93,7 +93,7 @@ class Worker:
         return prices.answer([Token("base", token) for token in tokens])
 
     def ticks_of(self, token: str) -> dict[Tick, int]:
-        """All ticks of a token in USD, and how old their quote's prices were."""
+        """Return all ticks of a token in USD, with the ages of their quotes."""
         found: dict[Tick, int] = {fed.tick: 0 for fed in self.fed if fed.token == token and not fed.quote}
         for quote in QUOTES:
             quoted = [fed.tick for fed in self.fed if fed.token == token and fed.quote == quote]
@@ -102,7 +102,7 @@ class Worker:
         return {tick: age for tick, age in found.items() if tick[0] <= self.now}
 
     def check(self, *, filter_outliers: bool = True) -> None:
-        """Compare the answers with the definitions."""
+        """Compare the statistics with the definitions."""
         tokens = (*TOKENS, *QUOTES)
         answer = self.ask(*tokens, filter_outliers=filter_outliers)
         for row, token in enumerate(tokens):
@@ -131,7 +131,7 @@ fed = st.one_of(
 
 
 def arrive(worker: Worker, told: Sequence[Fed], draw: random.Random) -> None:
-    """All within the window, in any order, some twice; the worker is killed now and then."""
+    """Feed all ticks within the window, in random order and with repeats, while the worker is killed at random."""
     arrivals = sorted((draw.randrange(QUOTE_WINDOW_MS), fed) for fed in [*told, *draw.sample(told, len(told) // 5)])
     for arrival, one in arrivals:
         worker.now = max(worker.now, START + arrival)
@@ -178,7 +178,7 @@ test_many_ticks_and_quotes_in_any_order = pytest.mark.long(
 
 
 def day_of_trade(draw: random.Random, count: int) -> list[Fed]:
-    """A token with a USD pool and a pool against a quote token, and the quote token itself, with absurd prices."""
+    """Generate ticks of a token in USD and in a quote token, and of the quote token, with outliers."""
     found, price, quote = list[Fed](), 0.004, 2000.0
     for number in range(count):
         time = START - 20 * HOUR + number * 20 * HOUR // count + draw.randrange(1000)

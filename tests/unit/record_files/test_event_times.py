@@ -1,4 +1,4 @@
-"""Times of records: moved in their own form, and the pace that they set."""
+"""Event times of records: shifting them in their format, and pacing by them."""
 
 import itertools
 import json
@@ -96,6 +96,6 @@ def test_the_pace(factor: float) -> None:
 
 
 def test_a_pace_without_an_end() -> None:
-    """Records of a pipe are given as they come."""
+    """Record of a pipe are returned as they arrive."""
     endless = EventTimes("at").paced((record(None) for _ in itertools.count()), 1)
     assert next(endless) == record(None)

@@ -1,4 +1,4 @@
-"""Files of records: the same records in every format and packing, and the place of what is none."""
+"""Record files: equal records in every format and compression, and the position of invalid records."""
 
 import bz2
 import csv
@@ -47,7 +47,7 @@ def records_of(entity: Entity) -> st.SearchStrategy[list[Record]]:
 
 
 def as_text(value: Any) -> str:
-    """A value as programs write it into a column of text."""
+    """Return a value as programs write it to a text column."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value)
@@ -66,7 +66,7 @@ def comma_separated(records: list[Record], entity: Entity) -> tuple[str, bytes]:
 
 
 def parquet(records: list[Record], entity: Entity) -> tuple[str, bytes]:
-    """Columns of the fields' own types where Arrow has them, else of text."""
+    """Return columns of the fields' types if Arrow has them, and of text otherwise."""
     kinds = {"boolean": pa.bool_(), "number": pa.float64()}
     columns = {}
     for name, field in entity.fields.items():
@@ -86,7 +86,7 @@ def zstandard(data: bytes) -> bytes:
 
 
 def lz4(data: bytes) -> bytes:
-    """One frame for each half, as `cat` of two files makes."""
+    """Compress each half as a separate frame, like the concatenation of two files."""
     half = len(data) // 2
     packed: bytes = pa.compress(data[:half], "lz4", asbytes=True) + pa.compress(data[half:], "lz4", asbytes=True)
     return packed

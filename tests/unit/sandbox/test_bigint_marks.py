@@ -1,4 +1,4 @@
-"""Records between scripts, and as the last script would write them."""
+"""The encoding of records between scripts, and its removal."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ TREES = st.recursive(
 
 
 def marked(value: Any) -> str:
-    """JSON whose integers have marks."""
+    """Generate JSON whose integers have marks."""
     match value:
         case bool() | None | float() | str():
             return json.dumps(value)

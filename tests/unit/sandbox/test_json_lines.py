@@ -61,7 +61,7 @@ class TestAdmit:
 
 
 def has_rounded(document: object) -> bool:
-    """Whether there is an integer in it that a double does not hold."""
+    """Return whether the record has an integer that a double cannot represent."""
     match document:
         case int():
             return abs(document) > EXACT

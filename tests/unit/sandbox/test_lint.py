@@ -1,4 +1,4 @@
-"""What is warned of by a script's text alone."""
+"""Warnings from the static analysis of a script."""
 
 import pytest
 

@@ -36,10 +36,10 @@ class TestResults:
             (b"{}\n{}\n{}\n", b"3 0 0  "),  # more than were sent
             (b"{}\n{}\n", b"1 0 0  "),  # more lines than records
             (b"{}\n{}", b"2 0 0  "),  # a line without an end
-            (b"{}\n{}\n", b"2 1 0  "),  # interrupted behind the last
+            (b"{}\n{}\n", b"2 1 0  "),  # interrupted after the last one
             (b"", b"0 0 0  "),  # no progress
             (b"\n", b"-1 0 0  "),
-            (b"{}\n", b"1 0 0 1 "),  # a slow record that is none
+            (b"{}\n", b"1 0 0 1 "),  # an invalid slow record
             (b"{}\n", b"1 0 0 -1 "),
             (b"{}\n", b"1 0 1  "),  # no such log line
             (b"{}\n", b'"x"\n1 0 0  '),

@@ -1,4 +1,4 @@
-"""The parent against children that break the protocol on purpose: no script can, a breach could."""
+"""Children that break the protocol on purpose, which no script can, but an attacker in the child could."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ Reply = Callable[[Kind, bytes], list[Frame]]
 
 
 class Child:
-    """A child that replies to a frame with whatever it likes."""
+    """A child with given replies."""
 
     pid = 0
 
@@ -45,7 +45,7 @@ class Child:
 
 
 class Pool:
-    """Gives one child after the other."""
+    """Return the given children one after the other."""
 
     def __init__(self, children: Iterator[Child]) -> None:
         self._children = children
@@ -64,7 +64,7 @@ class Pool:
 
 
 def echo(kind: Kind, payload: bytes) -> list[Frame]:
-    """An honest child, whose script returns its input."""
+    """A correct child, whose script returns its input."""
     assert kind is Kind.BATCH
     records = payload.split(b"\n")[2:]
     return results(b"".join(record + b"\n" for record in records), b"%d 0 0  " % len(records))
@@ -82,7 +82,7 @@ def sandbox(monkeypatch: pytest.MonkeyPatch, replies: Callable[[], Iterator[Repl
 
 
 def breach(*frames: Frame) -> Callable[[], Iterator[Reply]]:
-    """The first child answers its first batch so, whatever comes later; those after it are honest."""
+    """The first child gives these replies to its first batch; later children are correct."""
 
     def replies() -> Iterator[Reply]:
         yield lambda *_: list(frames)

@@ -62,7 +62,7 @@ def shape(job: ScriptBatch) -> list[tuple[list[int], Mode]]:
 
 
 def alone(job: ScriptBatch) -> Segment:
-    """The job's first segment, after its record 0 came under suspicion."""
+    """Return the first segment of a batch whose record 0 is suspected."""
     job.take_results(take(job), results([], interrupted=True), IDLE_S)
     return take(job)
 

@@ -1,4 +1,4 @@
-"""Which scripts keep something from record to record."""
+"""The classification of scripts as stateless or stateful."""
 
 import time
 from pathlib import Path
@@ -10,7 +10,7 @@ from headwater.sandbox.analysis.tree import parse
 
 
 def scripts(name: str) -> list[str]:
-    """The scripts of a file, one a line; `ASK` stands for a question."""
+    """Return the scripts of a file, one per line; `ASK` is replaced by a lookup."""
     text = Path(__file__).with_name(name).read_text()
     return text.replace("ASK", "flow.contains('w', [r.a])").splitlines()
 
@@ -54,7 +54,7 @@ def test_a_large_script_is_analysed_quickly() -> None:
     assert len(script) > 250_000
     began_s = time.process_time()
     assert not keeps_state(parse(script))
-    assert time.process_time() - began_s < 1.5  # 0.3 s on a free machine
+    assert time.process_time() - began_s < 1.5  # 0.3 s on an idle machine
 
 
 def test_deeply_nested_scripts_are_taken_to_keep_something() -> None:

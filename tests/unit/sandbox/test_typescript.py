@@ -1,4 +1,4 @@
-"""Where a form that TypeScript alone has stands in a text, by the engine's message."""
+"""The position of TypeScript syntax in a script, from the engine's error message."""
 
 import pytest
 

@@ -132,10 +132,10 @@ class TestPutOfAConfiguration:
             ("ANBC", ["a", None, "b", "c"]),
             ("BC", ["b", "c"]),
             ("CBA", ["c", "b", "a"]),
-            ("ANC", ["a", "b", "c"]),  # edited where it stands
-            ("NAC", [None, "a", "c"]),  # what stood in N's place moved
+            ("ANC", ["a", "b", "c"]),  # edited in place
+            ("NAC", [None, "a", "c"]),  # the transform at N's position was moved
             ("NB", [None, "b"]),  # the body is shorter, so N may be anything
-            ("BNC", ["b", None, "c"]),  # B is at N's place in the stored list, and has moved
+            ("BNC", ["b", None, "c"]),  # B is at N's position in the stored list, and was moved
             ("ABCC", ["a", "b", "c", None]),
             ("AAA", ["a", None, None]),
         ],

@@ -1,4 +1,4 @@
-"""Names of the operator's systems are not in sentences that users read."""
+"""Names of internal systems are redacted from messages to users."""
 
 import pytest
 

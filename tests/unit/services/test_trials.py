@@ -25,7 +25,7 @@ SENT = NewPipelineConfig.model_validate(
 
 
 def test_records_after_the_time_limit_are_reported() -> None:
-    seconds = itertools.count(0, 3)  # each look at the clock is 3 s later
+    seconds = itertools.count(0, 3)  # each read of the clock is 3 s later
     context = TransformContext("", "alice", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print)
     checker = PipelineChecker(
         bindings=Bindings(),

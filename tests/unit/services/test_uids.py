@@ -1,4 +1,4 @@
-"""Faults in the uids and names of a list of transforms."""
+"""Errors in the uids and names of a list of transforms."""
 
 from typing import Any
 

@@ -63,7 +63,7 @@ class TestOutputs:
         return replace(made, headers=[*made.headers, HeaderColumn("headwater-src", positions)])
 
     def test_some_partitions(self, kind: str) -> None:
-        """OutputBatch that do not say which record they are made of stay: their repeats change nothing."""
+        """Outputs without a source record are kept: their repeats change nothing."""
         outputs = self.outputs(kind, *range(5))
         assert outputs.without([0]) == (self.outputs(kind, 1, 3) if kind else outputs)
         assert outputs.without([1, 7]) == (self.outputs(kind, 0, 2, 4) if kind else outputs)

@@ -1,4 +1,4 @@
-"""Messages of a queue as records: their order, repeats, and what is remembered until a commit."""
+"""Records of queue messages: their order, repeats, and the unacknowledged messages."""
 
 from itertools import count
 
@@ -52,7 +52,7 @@ class TestRepeats:
         messages = UnackedMessages("t", lambda: 0, deduplicate=True)
         taken = [messages.add(message(n, key=b"k", value=v)) for n, v in enumerate([b"x", b"x", b"y", b"x"])]
         assert taken == [True, False, True, True]
-        assert messages.add(message(9, value=b"x"))  # without a natural key nothing is known
+        assert messages.add(message(9, value=b"x"))  # without a natural key repeats are not detected
 
     def test_seeking_to_committed_messages_is_an_error(self) -> None:
         messages = UnackedMessages("t", lambda: 0)
@@ -89,7 +89,7 @@ class TestRead:
 
 
 class Demo(RuleBasedStateMachine):
-    """Against a model: the messages of each ordering key, read so far and committed so far."""
+    """Compare with a model of the read and committed messages of each ordering key."""
 
     def __init__(self) -> None:
         super().__init__()

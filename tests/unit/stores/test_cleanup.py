@@ -77,8 +77,8 @@ class TestSuperseded:
 class TestExpired:
     def test_values_are_removed_after_their_retention(self) -> None:
         world = World("ab", "b", "c")
-        world.sweep(before_s=1.5)  # a is removed then
-        world.sweep(before_s=100)  # and b
+        world.sweep(before_s=1.5)  # a is removed
+        world.sweep(before_s=100)  # b is removed
         world.expire(before_s=1.5)
         assert world.left == ({3}, "abc")
         world.expire(before_s=100)

@@ -109,7 +109,7 @@ def test_odd_characters_in_the_data_dir(tmp_path: Path) -> None:
 
 
 def test_an_existing_socket_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with tempfile.TemporaryDirectory(prefix="hw") as short:  # pytest's own may be too long for a socket
+    with tempfile.TemporaryDirectory(prefix="hw") as short:  # pytest's path may be too long for a socket
         monkeypatch.setattr(tempfile, "tempdir", short)
         valkey = EmbeddedValkey(tmp_path / ("long" * 25))
         socket = Path(valkey.url.removeprefix("unix://"))

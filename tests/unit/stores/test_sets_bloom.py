@@ -26,7 +26,7 @@ def test_denies_nearly_all_others() -> None:
 def test_grows_by_layers(in_order: bool) -> None:
     rng = np.random.default_rng(2)
     bloom, added = Bloom(100), rng.integers(0, 2**64, 200_000, dtype=np.uint64)
-    if in_order:  # as writes come
+    if in_order:  # like writes
         added.sort()
     for part in np.array_split(added, 40):
         bloom.add(part)

@@ -54,7 +54,7 @@ def connected(proxy: Proxy) -> Iterator[socket.socket]:
 
 
 def exchange(connection: socket.socket, data: bytes = DATA) -> bytes:
-    """What comes back."""
+    """Return the bytes that the server sends back."""
     sender = threading.Thread(target=connection.sendall, args=(data,))
     sender.start()
     back = b""

@@ -1,4 +1,4 @@
-"""The client's address: read from the right, through trusted proxies only."""
+"""The client's address is read from the right of the header, through trusted proxies only."""
 
 from ipaddress import IPv4Address, IPv6Address
 

@@ -113,7 +113,7 @@ def test_the_check_runs_while_there_are_connections() -> None:
 
 def test_an_error_of_one_connection_does_not_affect_others() -> None:
     class Failing(Peer):
-        def check_time(self, elapsed_s: float) -> None:  # as the others have it
+        def check_time(self, elapsed_s: float) -> None:  # like the others
             raise RuntimeError
 
     async def test() -> None:

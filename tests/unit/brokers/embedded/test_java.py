@@ -9,7 +9,7 @@ from headwater.errors import SetupError
 
 @pytest.fixture
 def fake(tmp_path: Path) -> Path:
-    """An executable that the test writes."""
+    """Write an executable."""
     path = tmp_path / "java"
     path.touch(0o755)
     return path

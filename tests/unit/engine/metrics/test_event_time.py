@@ -1,4 +1,4 @@
-"""When a record happened, by its own account."""
+"""The event time of records."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is measured reaches the store once, whatever happens between it and the worker."""
+"""Metrics are written to the store exactly once, despite failures."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ GROUP = "group"
 
 
 class Store(FaultyMetrics):
-    """Notes the writes that were tried."""
+    """A store that records attempted writes."""
 
     def __init__(self, faults: Faults) -> None:
         super().__init__(faults)
@@ -28,7 +28,7 @@ class Store(FaultyMetrics):
 
 
 class Scene:
-    """A store, and workers that count."""
+    """A store, and workers that write metrics."""
 
     def __init__(self) -> None:
         self.faults = Faults()
@@ -50,7 +50,7 @@ def batch(first: int, end: int, partition: int = 0) -> DeliveredBatch:
 
 
 def commit(metrics_writer: MetricsWriter, *batches: DeliveredBatch, minute: int = 960, at_once: bool = False) -> None:
-    """What the metrics does with delivered batches."""
+    """The counts of delivered batches."""
     tally = PendingMetrics()
     for counted in batches:
         if metrics_writer.are_all_new(counted.end_offsets()):
@@ -238,7 +238,7 @@ def test_a_known_mark_holds_while_another_partition_waits_for_its_own(
 
 
 def test_a_reassigned_partition_is_not_counted_again(scene: Scene) -> None:
-    """Its positions were committed, but its counts are not written yet."""
+    """The partition's offsets are committed, but its counts are not written yet."""
     metrics_writer = scene.metrics_writer("a")
     metrics_writer.assigned([0])
     scene.faults.metrics_up = False

@@ -1,4 +1,4 @@
-"""Times of batches: from where to where they are measured."""
+"""Where the times of batches start and end."""
 
 import json
 from collections import deque
@@ -30,7 +30,7 @@ class Clock:
 
 
 def batch(count: int, *, age_ms: float = 0, first: int = 0, told_ms: float | None = None) -> RecordBatch:
-    """Records of two partitions in turn, with equal offsets in both, that the broker stamped `age_ms` ago."""
+    """Return records of two partitions alternately, with equal offsets, and timestamps `age_ms` ago."""
     value = b"" if told_ms is None else json.dumps({"time": told_ms}).encode()
     return RecordBatch.of(
         "stream",
@@ -44,7 +44,7 @@ def batch(count: int, *, age_ms: float = 0, first: int = 0, told_ms: float | Non
 
 
 class Scene:
-    """An metrics and its store."""
+    """Metrics and their store."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -94,7 +94,7 @@ def test_total_latency_ends_with_the_acknowledgement(scene: Scene) -> None:
 
 
 def test_outputs_acknowledged_by_the_commit_are_timed_after_it(scene: Scene) -> None:
-    """As in a transaction. Nothing else may follow, so it is written by the next turn of the loop."""
+    """The next iteration of the loop writes the metrics of a transaction, since no other event may follow."""
     scene.deliver(batch(2, age_ms=10))
     scene.metrics.acknowledged(2)
     scene.metrics.before_commit(at_once=False)

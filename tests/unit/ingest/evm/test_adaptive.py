@@ -1,4 +1,4 @@
-"""Sizes that follow what a node takes."""
+"""Request sizes that adapt to a node's limits."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from headwater.ingest.evm.adaptive import PROBE_AFTER, AdaptiveSize
 
 
 def ask(size: AdaptiveSize, cap: int, times: int) -> int:
-    """Ask a node that takes at most `cap`; how many requests it refused."""
+    """Send requests to a node with the limit `cap`. Return how many it rejected."""
     refused = 0
     for _ in range(times):
         value = size.value

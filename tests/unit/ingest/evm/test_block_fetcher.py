@@ -1,4 +1,4 @@
-"""Blocks that are fetched from an HTTP server that answers as bad nodes do."""
+"""Blocks from an HTTP server that behaves like faulty nodes."""
 
 import itertools
 import random
@@ -31,7 +31,7 @@ def chain(blocks: int = 60, seed: int = 1, **options: Any) -> FakeChain:
 
 
 def width(call: dict[str, Any]) -> int:
-    """How many blocks an eth_getLogs asks for; 0 for other methods."""
+    """Return the number of blocks of an eth_getLogs request, or 0 for other methods."""
     if call["method"] != "eth_getLogs":
         return 0
     asked = call["params"][0]
@@ -52,7 +52,7 @@ def fetched(
 
 
 def assert_whole(blocks: Sequence[Block], expected: Sequence[ChainBlock]) -> None:
-    """The blocks have all logs, each once and in order, and the parties of their transactions."""
+    """Assert that the blocks have all logs once and in order, and the parties of their transactions."""
     assert [block.hash for block in blocks] == [block.hash for block in expected]
     for block, true in zip(blocks, expected, strict=True):
         assert [(log.transaction_hash, log.log_index, log.data) for log in block.logs] == [
@@ -213,11 +213,11 @@ def test_receipts_are_used_if_logs_of_a_single_block_fail(words: str) -> None:
     assert_whole(blocks, true.blocks[:10])
 
 
-# Blocks that are not whole.
+# Incomplete blocks.
 
 
 def lossy(true: FakeChain, methods: Sequence[str], left_out: int = 1, times: float = float("inf")) -> BlockResponse:
-    """A node whose answers lack the last logs of each block, the first times that it is asked by these methods."""
+    """A node whose first responses to these methods lack the last logs of each block."""
     asked = itertools.count()
 
     def answer(method: str, params: list[Any]) -> Any:
@@ -314,7 +314,7 @@ def test_a_block_that_both_methods_reject_is_named() -> None:
 
 
 def without_state_syncs(true: FakeChain, methods: Sequence[str]) -> BlockResponse:
-    """A node that leaves the logs of state syncs out of these methods."""
+    """A node that omits the logs of state syncs from these methods."""
 
     def answer(method: str, params: list[Any]) -> Any:
         found = true.answer(method, params)
@@ -339,7 +339,7 @@ def without_state_syncs(true: FakeChain, methods: Sequence[str]) -> BlockRespons
 @pytest.mark.parametrize("listed", [True, False])
 @pytest.mark.parametrize("lacks", [["eth_getLogs"], ["eth_getBlockReceipts"], []])
 def test_state_syncs_are_complete_by_every_method(method: Method, listed: bool, lacks: list[str]) -> None:
-    """Polygon: whatever is left out of one method, and of the list of transactions, both methods give the same."""
+    """On Polygon both methods give the same, whatever one method and the list of transactions omit."""
     true = chain(130, sprint=SPRINT, chain_id=137, restarted=listed)
     assert sum(block.synced for block in true.blocks) >= 4
     methods = [*lacks, *([] if listed else ["eth_getBlockByNumber", "eth_getTransactionReceipt"])]
@@ -375,7 +375,7 @@ def test_garbage_in_the_receipt_of_a_state_sync_is_a_node_error(index: str) -> N
 
 
 def test_a_state_sync_is_found_without_the_method_of_receipts() -> None:
-    """Neither listed nor in eth_getLogs: the receipt of the transaction that Bor derives tells."""
+    """The state sync is neither listed nor in eth_getLogs, but its derived transaction has a receipt."""
     true = chain(130, sprint=SPRINT)
     lossy_answer = without_state_syncs(true, ["eth_getLogs", "eth_getBlockByNumber"])
 
@@ -421,7 +421,7 @@ def test_the_other_method_is_used_if_one_returns_garbage(method: Method, member:
 
 
 def in_capitals(answer: Any) -> Any:
-    """The same answer with its bytes in upper case; shorter texts are quantities."""
+    """Convert the bytes of a response to upper case, but not quantities, which are shorter."""
     if isinstance(answer, dict):
         return {name: in_capitals(value) for name, value in answer.items()}
     if isinstance(answer, list):
@@ -489,16 +489,16 @@ def test_a_node_without_filters_is_believed() -> None:
         assert_whole(fetched(lambda request: results(request, answer), method)[0], true.blocks[:10])
 
 
-# Blocks that do not fit.
+# Mismatching blocks.
 
 
 def torn(true: FakeChain, other: FakeChain) -> BlockResponse:
-    """Block of one fork, logs and receipts of another."""
+    """A node that returns the block of one fork, and logs and receipts of another."""
     return lambda method, params: (true if method == "eth_getBlockByNumber" else other).answer(method, params)
 
 
 def late(true: FakeChain) -> BlockResponse:
-    """The blocks are there, their logs are not yet."""
+    """A node that has the blocks, but not yet their logs."""
     return lambda method, params: [] if method != "eth_getBlockByNumber" else true.answer(method, params)
 
 

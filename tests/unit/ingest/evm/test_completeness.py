@@ -1,4 +1,4 @@
-"""Whether a block is whole: by its filter, by the numbers of its logs, and by its state sync."""
+"""The completeness of a block, checked by its Bloom filter, its log indexes, and its state sync."""
 
 import json
 import random
@@ -108,7 +108,7 @@ def test_logs_come_once_and_in_order() -> None:
 
 
 def synced(restarted: bool = False) -> ChainBlock:
-    """The first block of a sprint, with other transactions and a state sync."""
+    """Return the first block of a sprint, with transactions and a state sync."""
     blocks = mined(3, 200, sprint=SPRINT, restarted=restarted)
     return next(block for block in blocks if block.synced and len(block.transactions) > 1 and len(block.logs) > 2)
 

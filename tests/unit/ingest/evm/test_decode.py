@@ -1,4 +1,4 @@
-"""Decoding of logs by event ABIs: which ABI fits, topics and data, names of parameters."""
+"""Decoding of logs by event ABIs: the choice of the ABI, topics and data, names of parameters."""
 
 from typing import Any
 

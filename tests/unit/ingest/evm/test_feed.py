@@ -1,4 +1,4 @@
-"""The feed over runs: what it knows of its nodes, and which of them it starts with."""
+"""What the feed remembers of its nodes, and with which node a run starts."""
 
 import itertools
 import random
@@ -25,7 +25,7 @@ LAST = 30
 
 
 class Store:
-    """Keeps the keys of records, and the position."""
+    """A writer that stores the keys of records, and the position."""
 
     def __init__(self) -> None:
         self.keys: list[bytes] = []
@@ -53,7 +53,7 @@ def opened_keys(true: FakeChain) -> list[bytes]:
 
 
 def ingest(addresses: list[str]) -> tuple[Store, IngestMetrics]:
-    """Run a range to its end."""
+    """Ingest a range to its end."""
     options = EvmOptions.model_validate(
         {"name": "n", "chain": "base", "rpc": addresses, "from_block": 0, "to_block": LAST, "parallel": 1}
     )
@@ -64,7 +64,7 @@ def ingest(addresses: list[str]) -> tuple[Store, IngestMetrics]:
 
 
 def test_node_capabilities_are_kept_during_an_outage() -> None:
-    """It takes no batches, which is found out once, although the node is away for some requests."""
+    """The node rejects batches, which is detected once, although the node is unavailable for some requests."""
     true, turns = chain(), itertools.count(1)
 
     def behave(request: Any) -> Reply:
@@ -92,7 +92,7 @@ def test_subscriptions_that_fail_are_counted() -> None:
     true, lock, stop, meters = chain(), threading.Lock(), Event(), IngestMetrics()
 
     def behave(request: Any) -> Reply:
-        """The chain grows until a failure is counted."""
+        """Grow the chain until a failure is counted."""
         with lock:
             true.mine(1)
             if meters.counts["subscription_failures"]:

@@ -1,4 +1,4 @@
-"""New heads by a WebSocket server that comes, refuses and goes."""
+"""New heads from a WebSocket server that starts, rejects and stops."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ KEY = "abcdef0123456789"
 
 @contextmanager
 def server(talk: Callable[[ServerConnection], None], port: int = 0) -> Iterator[str]:
-    """A WebSocket server; its address."""
+    """Run a WebSocket server for the block. Yield its address."""
     with serve(talk, "127.0.0.1", port) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -108,7 +108,7 @@ def test_a_server_that_starts_later_is_used() -> None:
 
     with structlog.testing.capture_logs() as logs, waking(f"ws://127.0.0.1:{port}/{KEY}") as notifier:
         assert told_by(notifier)
-        until(lambda: bool(logs))  # it was refused once
+        until(lambda: bool(logs))  # the first connection was rejected
         assert KEY not in str(logs)
         with server(talk, port):
             until(lambda: notifier.subscribed)

@@ -1,4 +1,4 @@
-"""Several nodes of one chain: which of them is asked, and what happens when they fail, lag or disagree."""
+"""Several nodes of one chain: the choice of a node, and failing, lagging and disagreeing nodes."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ def chain(blocks: int = 40, seed: int = 1, **options: Any) -> FakeChain:
 
 
 def copy_of(true: FakeChain, blocks: int) -> FakeChain:
-    """A node that has only the first blocks yet."""
+    """A node that has only the first blocks."""
     return FakeChain(random.Random(9), blocks=true.blocks[:blocks], _hashes=1000)
 
 
@@ -35,7 +35,7 @@ def node_of(true: FakeChain) -> Behave:
 
 
 class Pool:
-    """A pool before servers. now: its clock."""
+    """A pool of nodes, with a test clock."""
 
     def __init__(self, stack: ExitStack, behaviours: Sequence[Behave]) -> None:
         self.now = 0.0
@@ -48,14 +48,14 @@ class Pool:
         stack.callback(self.pool.close)
 
     def asked(self) -> list[int]:
-        """How many requests each node got since the last call."""
+        """Return how many requests each node got since the last call."""
         counts = [len(server.requests) for server in self.servers]
         for server in self.servers:
             server.requests.clear()
         return counts
 
     def check(self) -> None:
-        """Let the pool look at all nodes."""
+        """Let the pool check all nodes."""
         self.now += CHECK_S + 1
         self.pool.header("finalized")
         assert self.pool._checking is not None

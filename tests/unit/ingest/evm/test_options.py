@@ -1,4 +1,4 @@
-"""What an EVM ingest may be told, by flags and by an entry of a file; and positions."""
+"""The options of an EVM ingest, from flags and from a file; and its positions."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Recorded blocks as records, against what independent implementations made of the same blocks."""
+"""Records of recorded blocks, compared with those of independent implementations."""
 
 import csv
 import json
@@ -24,7 +24,7 @@ Records = dict[str, list[dict[str, Any]]]
 
 
 def records_of(blocks: list[Block], decoder: Decoder | None = None, chain: str = "base") -> Records:
-    """By entity, in order."""
+    """Record by entity, in order."""
     made: Records = defaultdict(list)
     converter, counts = Converter(chain, decoder, {}), Counter[str]()
     for block in blocks:
@@ -36,7 +36,7 @@ def records_of(blocks: list[Block], decoder: Decoder | None = None, chain: str =
 
 @pytest.mark.parametrize("chain", ["base", "polygon"])
 def test_logs_equal_those_of_another_reader(chain: str) -> None:
-    """Its records lack what the files lack: times, senders and receivers are looked at in other tests."""
+    """The other reader's records lack times, senders and receivers, which other tests check."""
     expected = [record for name, path in log_files(FOLDER) if name == chain for record in read_logs(path)]
     made = {(each["transaction_hash"], each["log_index"]): each for each in records_of(list(blocks_of(chain)))["log"]}
     assert len(expected) == len(made) > 1600
@@ -46,7 +46,7 @@ def test_logs_equal_those_of_another_reader(chain: str) -> None:
 
 
 def test_logs_equal_those_of_ethereum_etl() -> None:
-    """Its recorded output is taken back to JSON-RPC's form, converted, and compared with itself. The differences:
+    """The recorded output of ethereum-etl is converted to JSON-RPC, and then to records. The known differences are:
 
     it writes the time in Unix seconds as block_timestamp and in our form as item_timestamp; type and item_id are its
     own; senders and receivers it has in another stream, from which they are taken here.
@@ -90,7 +90,7 @@ def as_rpc(record: dict[str, Any]) -> Log:
 
 @pytest.mark.parametrize("number", [10_000_000, 20_000_000, 43_200_000])
 def test_transfers_equal_those_of_chainstorage(number: int) -> None:
-    """All its ERC-20 and ERC-721 transfers and no others; ERC-1155 it does not know."""
+    """The records are exactly its ERC-20 and ERC-721 transfers; it does not support ERC-1155."""
     (path,) = [path for path in native_files("polygon") if path.name.endswith(f"_{number}.json.gz")]
     block, theirs = native(path)
     made = records_of([block])
@@ -128,7 +128,7 @@ def test_erc1155_transfers_of_recorded_blocks() -> None:
 
 @pytest.mark.parametrize("chain", ["base", "polygon", "optimism", "ethereum"])
 def test_keys_of_recorded_logs_are_unique(all_abis: Decoder, chain: str) -> None:
-    """A receipt may be recorded twice, alone and in its block."""
+    """A receipt may be recorded twice: alone and in its block."""
     values: dict[tuple[str, bytes], set[str]] = defaultdict(set)
     for block in blocks_of(chain):
         for record in Converter(chain, all_abis, {}).convert(block, Counter()):
@@ -139,7 +139,7 @@ def test_keys_of_recorded_logs_are_unique(all_abis: Decoder, chain: str) -> None
 
 @pytest.fixture(scope="module")
 def all_abis(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
-    """The shipped ABIs and all recorded ones, imported as a user does."""
+    """Return the shipped ABIs and all recorded ones, imported like by a user."""
     settings = Settings(data_dir=tmp_path_factory.mktemp("abis"))
     folder = FOLDER / "abi"
     names = ["event_abis.jsonl.gz", "polygon_system_events.json"]
@@ -168,7 +168,7 @@ NAMES = {
 
 
 def test_a_day_of_a_pool_equals_another_decoding(tmp_path: Path) -> None:
-    """6,234 events of a Uniswap v3 pool, decoded by the ABIs that ship. Ticks are written as floats there."""
+    """Compare 6,234 events of a Uniswap v3 pool, decoded by the shipped ABIs. The other decoding has ticks as floats."""
     blocks = of_day(EVM / "ethereum" / f"demeter_ethereum-{DAY}.raw.csv.gz")
     made = records_of(blocks, Decoder(load_abis(Settings(data_dir=tmp_path))))["decoded_log"]
     rows = list(

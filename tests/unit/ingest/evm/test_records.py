@@ -1,4 +1,4 @@
-"""Records of logs: fields, keys, amounts, and transfers whose data is none."""
+"""Records of logs: fields, keys, amounts, and transfers without valid data."""
 
 import json
 from collections import Counter
@@ -29,7 +29,7 @@ from headwater.model.natural_key import natural_key
 from headwater.model.stream import find_chain
 
 HASH, PARENT, TX = "0x" + "d0" * 32, "0x" + "e1" * 32, "0x" + "3f" * 32
-TOKEN = "0x9F47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"  # as some nodes write it
+TOKEN = "0x9F47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"  # like some nodes
 FROM, TO = "0x" + "5c" * 20, "0x" + "b2" * 20
 WHEN = 1_767_323_045
 BIG = 2**256 - 1
@@ -138,7 +138,7 @@ OFFSETS = st.one_of(st.integers(0, 12).map(lambda n: 32 * n), st.integers(0, 400
 
 @given(st.lists(OFFSETS, max_size=12), st.binary(max_size=31))
 def test_transfers_of_a_batch_are_what_its_decoded_log_says(numbers: list[int], rest: bytes) -> None:
-    """Offsets need not be multiples of 32, and arrays may lie upon each other."""
+    """Offsets need not be multiples of 32, and arrays may overlap."""
     seen = block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=words(*numbers) + rest)
     records = made_of(seen)
     transfers = [json.loads(each.value) for each in records.get("erc1155_token_transfer", [])]
@@ -194,7 +194,7 @@ def test_a_log_that_expands_to_gigabytes_is_not_decoded() -> None:
 
 
 def test_a_log_with_other_topics_is_not_a_transfer() -> None:
-    """ERC-20 has its parties indexed; the old tokens that don't are logs alone."""
+    """ERC-20 indexes the parties. Transfers of old tokens that do not are only logs."""
     counts = Counter[str]()
     records = made_of(block(TRANSFER, data=words(1, 2, 3)), counts)
     assert list(records) == ["log"]
@@ -217,7 +217,7 @@ def test_hex_is_converted_to_lower_case() -> None:
 
 
 def shouted(hex_: str | list[str]) -> Any:
-    """Hex in upper case."""
+    """Convert hex to upper case."""
     return [shouted(each) for each in hex_] if isinstance(hex_, list) else "0x" + hex_[2:].upper()
 
 
@@ -249,7 +249,7 @@ def test_blocks_without_receipts_have_only_the_value() -> None:
 
 
 def read(receipt: dict[str, Any]) -> Block:
-    """The block of one receipt as a node gives it, with a transfer of ERC-20 in it."""
+    """Return a node's block of one receipt with an ERC-20 transfer."""
     found = msgspec.convert(receipt, Receipt)
     found.logs = list(erc20(3).logs)
     block_read = from_receipts(Header(hex(61_234_567), HASH, PARENT, hex(WHEN)), [found])
@@ -258,7 +258,7 @@ def read(receipt: dict[str, Any]) -> Block:
 
 
 def test_equal_indexes_of_two_transactions_are_two_records() -> None:
-    """Some nodes of Polygon number the logs of the system transaction at the end of a block from 0 again."""
+    """Some Polygon nodes restart the log index at 0 for the system transaction at the end of a block."""
     first, second = erc20(3).logs[0], erc20(4).logs[0]
     second.transaction_hash = "0x" + "4a" * 32
     seen = erc20(3)._replace(logs=[first, second])

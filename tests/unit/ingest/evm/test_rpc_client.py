@@ -1,4 +1,4 @@
-"""The JSON-RPC client against an HTTP server that does what providers do."""
+"""The JSON-RPC client with an HTTP server that behaves like providers."""
 
 import itertools
 import time
@@ -23,7 +23,7 @@ KEY = "abcdef0123456789"
 
 @contextmanager
 def client(behave: Behave, **options: Any) -> Iterator[tuple[RpcClient, Node, list[float]]]:
-    """A client that writes its waits down in place of waiting."""
+    """A client that records its waits instead of waiting."""
     waits: list[float] = []
     with Node(behave) as node:
         rpc = RpcClient(f"{node.address}/v2/{KEY}?token={KEY[::-1]}", Event(), sleep=waits.append, **options)
@@ -38,7 +38,7 @@ def echo(request: Any) -> Reply:
 
 
 def first(replies: list[Reply | str], then: Behave = echo) -> Behave:
-    """These answers, then those."""
+    """Return a behaviour that gives these replies, and then the others."""
     left = iter(replies)
     return lambda request: next(left, None) or then(request)
 
@@ -128,7 +128,7 @@ def test_retry_after_as_a_date() -> None:
 
 
 def sizes(node: Node) -> list[int]:
-    """The number of calls of each request."""
+    """Return the number of calls of each request."""
     return [len(calls_of(request)) for request in node.requests]
 
 

@@ -1,4 +1,4 @@
-"""Values of ABI types: equal to eth-abi's where a log is clean, loose where it is not, and bounded."""
+"""Values of ABI types: equal to eth-abi's for clean logs, lenient for others, and bounded."""
 
 import tracemalloc
 from decimal import Decimal
@@ -35,7 +35,7 @@ WORDS = st.one_of(
 
 
 def as_text(value: Any) -> Any:
-    """The form of values in records, written once more."""
+    """An independent implementation of the form of values in records."""
     if isinstance(value, (list, tuple)):
         return [as_text(each) for each in value]
     if isinstance(value, bytes):
@@ -116,7 +116,7 @@ def test_tuples_are_objects_and_arrays_of_them_lists() -> None:
 
 
 def test_the_last_word_may_lack_its_padding() -> None:
-    """Contracts of Solidity before 0.5 leave out the zeros behind it."""
+    """Contracts of Solidity before 0.5 omit the padding."""
     content = b"12345678" * 2
     assert read(["uint256", "bytes"], words(16, 64, 16) + content) == ["16", "0x" + content.hex()]
     assert read(["string"], words(32, 5) + b"hello") == ["hello"]
@@ -216,7 +216,7 @@ def test_any_data_is_decoded_within_the_limit_or_rejected(kind: str, draw: st.Da
 
 
 def size_of(value: Any) -> int:
-    """Bytes that a value has at least in the ABI's encoding."""
+    """Return the minimum number of bytes of a type in the ABI's encoding."""
     return sum(map(size_of, value)) if isinstance(value, list) else 1
 
 

@@ -1,4 +1,4 @@
-"""Trades from fills, and from the trades that a node writes itself."""
+"""Trades from fills, and trades that a node writes."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def raw(*events: Any) -> list[msgspec.Raw]:
 
 
 class Fills:
-    """Converts fills, each call as if they came in another line of the same block."""
+    """Converts fills; each call is another line of the same block."""
 
     def __init__(self) -> None:
         self.converter = Converter(frozenset({"trade"}), [])
@@ -106,7 +106,7 @@ class TestTradesOfTheNode:
     def test_a_trade_that_is_written_once_for_each_side(
         self, oids: tuple[int, int], taker: Side, order: Callable[[Any], Any]
     ) -> None:
-        """As nodes of 2024 did: the taker is the one whose order is newer."""
+        """Nodes of 2024 did this. The taker is the side with the newer order."""
         pair = order([node_trade(*oids, "B"), node_trade(*oids, "A")])
         trades, keys, batch = converted(pair[0], node_trade(1, 2), pair[1])
         assert len(set(keys)) == len(trades) == 2

@@ -1,4 +1,4 @@
-"""A node's folders as streams: several folders, repeats, bad lines, and where a feed begins."""
+"""The streams of a node's folders: several folders, repeats, invalid lines, and start positions."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ def reader(tmp_path: Path) -> Reader:
 
 
 def trade_line(tid: int, time: str = TIME) -> dict[str, Any]:
-    """A trade as `node_trades` has it; the price tells which one it is."""
+    """Return a trade of `node_trades`, which is identified by its price."""
     info = [{"user": USER, "oid": 2}, {"user": OTHER, "oid": 1}]
     return {"coin": "BTC", "side": "B", "time": time, "px": str(tid), "sz": "1", "hash": HASH, "side_info": info}
 
@@ -106,7 +106,7 @@ class TestNothingTwice:
     def test_trades_that_stand_in_fills_and_in_trades(
         self, tmp_path_factory: pytest.TempPathFactory, turns: list[str], by_block: bool
     ) -> None:
-        """The node writes the same trades to both, a line at a time, in any turns; three trades a block."""
+        """The node writes the same trades to both folders in any order, with three trades per block."""
         reader = Reader(tmp_path_factory.mktemp("node"), {"from_start": True, "entities": ("trade",)})
         blocks = [(second, range(3 * second, 3 * second + 3)) for second in range(1, 8)]
         fills = reader.root / ("node_fills_by_block" if by_block else "node_fills") / HOUR
@@ -140,7 +140,7 @@ class TestNothingTwice:
 
 
 def own_trade(number: int, time: str, side: str = "B", buyer: int = 2, seller: int = 1) -> dict[str, Any]:
-    """A trade of `node_trades`; the price tells which one it is."""
+    """Return a trade of `node_trades`, which is identified by its price."""
     info = [{"user": USER, "oid": 10 * number + buyer}, {"user": OTHER, "oid": 10 * number + seller}]
     return trade_line(number, time) | {"side": side, "side_info": info}
 
@@ -162,7 +162,7 @@ class TestTwins:
         assert reader.skipped == {"repeated trade": 12}
 
     def test_late_lines_are_awaited(self, reader: Reader) -> None:
-        """The lines of one moment belong together: they are read once the next moment comes, or none for a while."""
+        """The lines of one time belong together. They are read when a line of the next time comes, or after a while."""
         path = reader.root / "node_trades" / HOUR
         append(path, lines([own_trade(1, at(1)[0], "A"), own_trade(2, at(2)[0], "A")]))
         reader.idle_yield_s = 0.2
@@ -197,14 +197,14 @@ def order_lines(form: str, number: int, orders: list[dict[str, Any]]) -> bytes:
 
 
 class TestTurns:
-    """What a node wrote is read, whichever of its folders has it."""
+    """Events are read from whichever folder has them."""
 
     @pytest.mark.parametrize("reads", [[], [1], [2, 3], list(range(6))], ids=str)
     @pytest.mark.parametrize("forms", list(permutations(FORMS, 2)), ids=str)
     def test_folders_that_take_turns_by_the_hour(
         self, reader: Reader, forms: tuple[str, str], reads: list[int]
     ) -> None:
-        """An ingest may start after all turns. A folder that may still be written to is waited for, for a minute."""
+        """An ingest may start later. It waits for a minute for a folder that may still be written to."""
         found: list[int] = []
         for turn in range(6):
             for number in (1 + 2 * turn, 2 + 2 * turn):
@@ -239,7 +239,7 @@ class TestTurns:
     @settings(max_examples=60)
     @given(st.data())
     def test_each_block_once(self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-        """Each block is in some folders, and is read at any time, by a process that goes on or begins again."""
+        """Each block is in some folders, and is read at any time, by a process that continues or restarts."""
         reader = Reader(tmp_path_factory.mktemp("node"), {"from_start": True, "entities": ("order",)})
         found, written = list[int](), list[int]()
         for number in range(1, data.draw(st.integers(1, 14))):
@@ -257,7 +257,7 @@ class TestTurns:
 
 
 def test_positions_of_older_versions_are_continued(reader: Reader) -> None:
-    """It has one stretch of time for each folder, in the order of preference, in the place of `covered`."""
+    """Such a position has one time range per folder, in the order of preference, instead of `covered`."""
     fills, own = reader.root / "node_fills" / HOUR, reader.root / "node_trades" / HOUR
     append(fills, lines([*fills_at(1, 1), fill(2, time=at(2)[1], px="2")]))
     append(own, lines([own_trade(1, at(1)[0])]))
@@ -335,7 +335,7 @@ class TestPacked:
         path.write_bytes(pa.compress(data, "lz4", asbytes=True))
 
     def test_archives_that_overlap(self, reader: Reader) -> None:
-        """The public archive's folders, packed; each begins an hour before the last one ends."""
+        """The public archive has compressed folders, each of which overlaps the previous one by an hour."""
         hours = range(1, 10)
         own = lines(own_trade(hour, at(hour)[0]) for hour in hours if hour <= 4)
         for hour in hours:

@@ -1,4 +1,4 @@
-"""Files of a folder as a node, a disk and an operator change them."""
+"""Files that a node, a disk and an operator change."""
 
 import gzip
 import lzma
@@ -21,7 +21,7 @@ from tests.unit.ingest.hyperliquid.node_files import append
 
 
 class Follower:
-    """Reads all there is; each time as a process that was killed before would."""
+    """Read all lines, each time with a new reader, as after a kill."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -193,7 +193,7 @@ def test_compressed_files_replace_the_uncompressed_ones(follower: Follower, agai
 @pytest.mark.parametrize("size", [10, 300], ids=["short", "longer than the checksum"])
 @pytest.mark.parametrize("read", [0, 1, 2])
 def test_a_file_that_is_compressed_while_it_is_read(follower: Follower, again: bool, size: int, read: int) -> None:
-    """An operator packs an hour that is over: nothing of it is missing, and nothing comes twice."""
+    """An operator compresses the file of a past hour. No line is missing or repeated."""
     parts = [b"a" * size, b"b" * size]
     for part in parts[:read]:
         append(follower.folder / "9", part + b"\n")
@@ -268,7 +268,7 @@ CHANGES = st.lists(
 def test_every_line_is_read_once_during_any_changes(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, int]]
 ) -> None:
-    """A writer writes bytes as they come. Files are rotated and written anew at any time, when all lines were read."""
+    """A writer appends any number of bytes. Files are rotated and rewritten at any time after all lines were read."""
     follower = Follower(tmp_path_factory.mktemp("tail"))
     text = b"".join(b"line %04d\n" % number for number in range(150))
     written, rotations, hour, found = 0, 0, 0, list[bytes]()
@@ -281,7 +281,7 @@ def test_every_line_is_read_once_during_any_changes(
             found += follower.read(again=change == "restart")
         elif change == "rotate" and file.exists() and text[:written].endswith(b"\n"):
             rotations += 1
-            found += follower.read(again=False)  # a file that is renamed twice unseen can't be found
+            found += follower.read(again=False)  # a file that is renamed twice between two reads cannot be found
             file.rename(follower.folder / f"{hour}.{rotations}")
         elif change == "anew" and file.exists() and text[:written].endswith(b"\n"):
             found += follower.read(again=False)

@@ -1,4 +1,4 @@
-"""What was read so far: stretches of time by folder, ranges of block numbers, and positions of older versions."""
+"""Positions: time ranges by folder, ranges of block numbers, and positions of older versions."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Every recorded Hyperliquid file, from the folder that HEADWATER_TEST_DATA names.
+"""All recorded Hyperliquid files from the directory that HEADWATER_TEST_DATA names.
 
 Node files are followed in the layout of a node. Forms of the HTTP API, of the WebSocket and of published tables are
 put into the form that this ingest reads, where they have the members for it.
@@ -88,7 +88,7 @@ def test_the_bytes_of_events_are_unchanged(tmp_path: Path) -> None:
 
 
 def independent_trades(name: str) -> list[dict[str, Any]]:
-    """Pairs of fills of one (block, coin, tid), without the package; a tid of 0 is a conversion of dust."""
+    """Pair fills by (block, coin, tid) without the package. A tid of 0 is a dust conversion."""
     groups: dict[tuple[int, str, int], list[tuple[str, dict[str, Any]]]] = defaultdict(list)
     for line in content(name).splitlines():
         block = json.loads(line)
@@ -128,7 +128,7 @@ def test_trades_of_recorded_fills(tmp_path: Path, name: str, distinct: int, trad
 
 
 def test_forms_of_the_api(tmp_path: Path) -> None:
-    """Fills of the API as `[user, fill]`; old ones have no tid. Orders with the time as the node writes it."""
+    """Fill of the API have the form `[user, fill]`, and old ones have no tid. Orders have the node's time format."""
     fills = [
         *parsed("fills/api_userFills.json"),
         *parsed("fills/nautilus_http_user_fills_dust_conversion.json"),
@@ -152,7 +152,7 @@ def test_forms_of_the_api(tmp_path: Path) -> None:
 
 
 def test_blocks() -> None:
-    """What the explorer tells has a hash; envelopes are lines of a node without events."""
+    """Block of the explorer have a hash; envelopes are a node's lines without events."""
     full, without_hash = content("blocks/block_samples.jsonl").splitlines()
     (block,) = EventDeduplicator(WebSocketPosition()).blocks(messages.read(b"[%b]" % full))  # type: ignore[arg-type]  # blocks
     assert json.loads(messages.block_record(block).value) == json.loads(full)
@@ -165,7 +165,7 @@ def test_blocks() -> None:
 
 
 def test_trades_of_the_websocket() -> None:
-    """Recorded tables of trades as messages, in lots of ten with each lot sent twice."""
+    """Convert recorded tables of trades to messages of ten trades, each of which is sent twice."""
     new, seen, ids = EventDeduplicator(WebSocketPosition()), Counter[str](), set[tuple[str, str, str]]()
     for coin, size in (("BTC", 1497), ("ETH", 782)):
         told = list(rows(f"trades/ws_trades_{coin}_20250903.csv"))
@@ -201,7 +201,7 @@ def ws_trade(coin: str, row: dict[str, str]) -> dict[str, Any]:
     ],
 )
 def test_tables_that_no_node_writes(name: str, count: int, missing: str) -> None:
-    """They lack what a record needs; as CSV they can be fed by `headwater replay`."""
+    """These tables lack members of a record. `headwater replay` can feed them as CSV."""
     told = list(rows(name))
     assert len(told) == count
     with pytest.raises(records.BAD_EVENT_ERRORS):

@@ -1,4 +1,4 @@
-"""What a Solana ingest is told, by flags or in a file."""
+"""The options of a Solana ingest, from flags or from a file."""
 
 import json
 from pathlib import Path

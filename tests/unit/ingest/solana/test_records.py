@@ -1,4 +1,4 @@
-"""Blocks as records: the stream's fields, the same from both encodings, and nothing left out of what was recorded."""
+"""Records of blocks: the stream's fields, equal from both encodings, and complete for recorded blocks."""
 
 import gzip
 import json
@@ -57,7 +57,7 @@ def one(entry: Json) -> Json | None:
 
 
 def expected(entry: Json, index: int) -> Json:
-    """What the record of a transaction must say, read from the node's answer in another way."""
+    """Return the expected content of a transaction's record, computed independently."""
     message, meta = entry["transaction"]["message"], entry["meta"]
     loaded = meta.get("loadedAddresses") or {"writable": [], "readonly": []}
     static = message["accountKeys"]
@@ -93,7 +93,7 @@ def _ran(one: Json, keys: list[str]) -> Any:
 
 
 def told(record: Json) -> Json:
-    """The same of a record."""
+    """Return the same content from a record."""
     names: tuple[str, ...] = (
         "txn_id", "txn_index", "fee", "success", "signer", "pubkeys", "log_messages", "pre_balances",
     )  # fmt: skip
@@ -123,7 +123,7 @@ def kept(block: Json) -> Iterator[tuple[int, Json]]:
 
 
 def check(block: Json, slot: int) -> list[Json]:
-    """Everything that holds of any block of the encoding `json`."""
+    """Assert the properties of the records of any block in the encoding `json`."""
     found = converted(block, slot)
     assert [told(record) for record in found] == [expected(entry, index) for index, entry in kept(block)]
     for record in found:
@@ -232,7 +232,7 @@ class TestGenerated:
 
     @pytest.mark.parametrize("absent", [True, False], ids=["absent", "null"])
     def test_unrecorded_members_are_null(self, absent: bool) -> None:
-        """Nodes of old versions, and those without transaction status, leave members out or set them to null."""
+        """Old nodes, and nodes without transaction status, omit members or set them to null."""
         [block] = Chain(3, per_block=9).blocks(5, 5).values()
         [_, entry] = next((at, one) for at, one in kept(block) if one["version"] == "legacy")
         names = ("innerInstructions", "logMessages", "preTokenBalances", "postTokenBalances", "loadedAddresses",
@@ -284,7 +284,7 @@ class TestGenerated:
 
 
 def vote(**changes: Any) -> Json:
-    """A simple vote transaction, with changes to what the rule looks at."""
+    """Return a simple vote transaction, with changes of the members that the rule checks."""
     programs = changes.get("programs", [VOTE])
     keys = [*(to_base58(bytes([number]) * 32) for number in range(1, 5)), *changes.get("named", []), *programs]
     ran = [{"programIdIndex": keys.index(one), "accounts": [0], "data": "3Bxs4"} for one in programs]
@@ -304,7 +304,7 @@ TRANSFER = to_base58(bytes([9]) * 32)
 
 @pytest.mark.parametrize("encode", [lambda entry: entry, as_wire], ids=["json", "base64"])
 class TestVotes:
-    """Agave's rule: one instruction, which runs the vote program, in a legacy message with at most two signatures."""
+    """Agave's rule is: one instruction of the vote program, in a legacy message with at most two signatures."""
 
     @pytest.mark.parametrize("signatures", [1, 2])
     def test_simple_votes_are_left_out(self, encode: Any, signatures: int) -> None:
@@ -332,7 +332,7 @@ class TestVotes:
 
 @RECORDED
 class TestRecorded:
-    """Counts as the folder's own list of sources has them."""
+    """The counts are those in the directory's list of sources."""
 
     def test_a_block_in_json(self) -> None:
         block = recorded("block_332254855.getBlock.json.gz")

@@ -1,4 +1,4 @@
-"""State and statistics against the definitions, whatever the order in which ticks come."""
+"""State and statistics, compared with the definitions, for any order of ticks."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ FAR = 1 << 60
 
 
 class Stored:
-    """A state, its tail and what left it, as the price store keeps them: as bytes."""
+    """A state, its tail and its archived ticks, as bytes like in the price store."""
 
     def __init__(self, mint: bytes = b"Mint") -> None:
         self.mint = mint
@@ -135,7 +135,7 @@ def test_many_tokens_in_one_call(told: list[list[Tick]], wait: int, draw: random
 
 
 def walk(draw: random.Random, days: float) -> list[Tick]:
-    """Trades with gaps, jumps, prints that are far off, and several at one moment."""
+    """Generate trades with gaps, jumps, outliers, and several trades at one time."""
     found, time, price, order = [], START, draw.uniform(1, 100), 0
     while time < START + days * DAY:
         time += draw.choice([0, 0, draw.randrange(1000), draw.randrange(5 * MINUTE), draw.randrange(20 * MINUTE)])

@@ -1,4 +1,4 @@
-"""Stored states: those of earlier versions are read, those of later ones are refused."""
+"""Stored states of earlier versions are read, and those of later versions are rejected."""
 
 import pytest
 
@@ -19,7 +19,7 @@ EARLIER_STATE = bytes.fromhex(
     "6052e6cf8b01000008000000000000000000000000000a406052e6cf8b01000008000000000000000000000000000ac0"
     "6052e6cf8b01000008000000000000000000000000000a400033d9cf8b0100000040000000000000"
 )
-"""Two ticks, a minute apart, as the version before quoted ticks stored them."""
+"""Two ticks a minute apart in the format of the version before quoted ticks."""
 
 
 def test_a_state_of_the_version_before_quoted_ticks() -> None:

@@ -1,4 +1,4 @@
-"""Records as pipelines make them, and the ticks that they become."""
+"""The conversion of pipelines' records to ticks."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ TICK = {
 
 
 def tick(**changes: Any) -> Any:
-    """What comes out of the topic; members that are None are left out."""
+    """Return the tick as read from the topic, without members that are None."""
     record = {name: value for name, value in (TICK | changes).items() if value is not None}
     key, value = to_topic(json.dumps(record).encode(), NOW)
     [folded] = from_topic([value])

@@ -1,4 +1,4 @@
-"""Every type of Parquet as JSON."""
+"""The conversion of every Parquet type to JSON."""
 
 import datetime as dt
 import json

@@ -1,4 +1,4 @@
-"""Text of columns as JSON."""
+"""The conversion of text columns to JSON."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Parsing scripts: long texts, and what else a process does meanwhile."""
+"""The parsing of long scripts, also while other threads run."""
 
 import threading
 import time
