@@ -56,7 +56,7 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Return the scheduler for `-n 2`. `--dist loadgroup` cannot be used: pytest-xdist 3.8 loses its marks in pytest 9.2."""
+    """Return the scheduler for `-n 2`. pytest-xdist 3.8 loses the marks of `--dist loadgroup` in pytest 9.2."""
     return _Groups(config, log)
 
 

@@ -53,7 +53,7 @@ class TestManyAtOnce:
 
 
 def deployed(client: httpx.Client, config_id: str) -> httpx.Response:
-    """Return the response of a deploy. Repeat the request while the response says that the deployment is in progress."""
+    """Return the response of a deploy. Repeat the request while the deployment is in progress."""
     while (answer := client.post(f"/api/v1/flow/{config_id}/deploy")).status_code == httpx.codes.SERVICE_UNAVAILABLE:
         time.sleep(int(answer.headers["Retry-After"]))
     return answer

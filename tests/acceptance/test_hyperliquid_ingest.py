@@ -149,7 +149,8 @@ def test_every_event_is_ingested_once_despite_kills(
     node = HyperliquidNode(tmp_path / "data", seed)
     port = free_port()
     ingest = Ingest(
-        installation, "--node-data", str(node.root), "--from-start", "--name", f"kills-{seed}", "--metrics-port", str(port),
+        installation, "--node-data", str(node.root), "--from-start",
+        "--name", f"kills-{seed}", "--metrics-port", str(port),
         log=tmp_path / "ingest.log",
     )  # fmt: skip
     node.write(20, 0)

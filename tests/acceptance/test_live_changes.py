@@ -11,7 +11,7 @@ TOKEN, OTHER, ALWAYS = "0x" + "a" * 40, "0x" + "b" * 40, "0x" + "c" * 40
 
 
 def transfer(number: int, token: str = TOKEN, sender: str = OTHER) -> dict[str, Any]:
-    """Return a record. All records have the same key, so that they are processed in the order in which they are sent."""
+    """Return a record. All records have the same key, so that they are processed in order."""
     return {
         "n": number,
         "token_address": token,

@@ -170,7 +170,7 @@ def v2_generated() -> Case:
 
 
 def v2_recorded() -> Case:
-    """Return recorded swaps. Expected prices are from the pool's reserves, and differ by the fee and the swap itself."""
+    """Return recorded swaps. Expected prices are from the reserves, and differ by the fee and the swap."""
     files = [*(FOLDER / "evm").glob("*/rotki_receipts.jsonl.gz"), *(FOLDER / "evm").glob("*/squid_*_receipts.json.gz")]
     logs = [one for file in files for one in read_logs(file)]
     by_place = {(one["block_number"], one["log_index"], one["address"]): one for one in logs}

@@ -90,7 +90,7 @@ class TwoControllers:
         *,
         copied: bool = False,
     ) -> None:
-        """`clocks` shift the controllers' wall clocks. If `copied`, the second one starts from a copy of the first one's data."""
+        """`clocks` shift the controllers' wall clocks. If `copied`, the second one starts on a copy of the data."""
         self._parts = parts
         self.installation = installation
         installation.process = self._part(installation.data_dir, "api", "--port", str(installation.port)).process

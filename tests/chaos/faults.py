@@ -120,7 +120,7 @@ class Victims:
         return signal_process(next(iter(self._find(victim)), None), number)
 
     def _find(self, victim: str) -> list[int]:
-        """Return the victim's processes in random order. The busiest V8 process comes first, since others may be spare."""
+        """Return the victim's processes in random order; for V8 the busiest first, since others may be spare."""
         if victim == "script":
             return sorted(self.installation.sandboxes(), key=cpu_ticks, reverse=True)
         pids = sorted(self.installation.below(self._command_parts[victim]))

@@ -168,7 +168,7 @@ class GroupMembers:
         self._static[self._random.choice(STATIC_IDS)].restart()
 
     def _replace_static(self, stop: threading.Event) -> None:
-        """Start a second member with the instance id of a static member that still runs, so that the broker fences it."""
+        """Start a second member with the instance id of a running static member, which is then fenced."""
         self.changes["static member replaced"] += 1
         instance_id = self._random.choice(STATIC_IDS)
         before = self._static[instance_id]

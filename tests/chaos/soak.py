@@ -59,7 +59,7 @@ class Series:
     threads: list[float] = field(default_factory=list)
 
     def growth(self) -> float:
-        """Return the slope of a regression line through the last two thirds of the memory samples, in MiB per half hour."""
+        """Return the slope of a line through the last two thirds of the memory samples, in MiB per half hour."""
         start = len(self.mib) // 3
         if len(self.mib) - start < 2:
             return 0.0

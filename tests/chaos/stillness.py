@@ -27,7 +27,7 @@ class _Partition:
     """The progress of one partition; times are monotonic seconds.
 
     Attributes:
-        stalled_since: The last time at which the committed offset moved, all records were read, or Kafka did not answer.
+        stalled_since: When the committed offset last moved, all records were read, or Kafka did not answer.
         progressed_at: The last time at which the committed offset moved, or all records were read.
         committed: The last committed offset that was read.
     """
@@ -115,7 +115,7 @@ class ProgressObserver:
         self._consumer.close()
 
     def _fetch_offsets(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Return the end offsets and the committed offsets by partition. Raise KafkaException if Kafka does not answer."""
+        """Return end offsets and committed offsets by partition. Raise KafkaException if Kafka does not answer."""
         self._admin.poll(0)
         ends = self._admin.list_offsets(dict.fromkeys(self._topic_partitions, LATEST), request_timeout=ANSWER_WITHIN_S)
         committed = self._consumer.committed(self._topic_partitions, ANSWER_WITHIN_S)

@@ -1,5 +1,7 @@
-"""Workers that the orchestrator or the kernel kills for their memory use. The kernel's counter of kills is a file of the
-test. Only the workers of TestIsolation have their own cgroups.
+"""Workers that the orchestrator or the kernel kills for their memory use.
+
+The kernel's counter of kills is a file of the test. Only the workers of TestIsolation have their own cgroups.
+
 """
 
 import json

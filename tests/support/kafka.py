@@ -93,7 +93,7 @@ class KafkaServer:
         return len([partition for partition in known if partition.leader >= 0]) == partitions
 
     def commit(self, group: str, topic: str, positions: Mapping[int, int], epoch: int = -1) -> None:
-        """Commit offsets for a group without members. This avoids a consumer's commit, which can hang without a time limit.
+        """Commit offsets for a group without members. A consumer's commit could hang, since it has no timeout.
 
         `epoch` is the leader epoch of the records before the offsets.
         """

@@ -104,7 +104,7 @@ class SandboxChains:
         return RedisSetFilterTransform(uid=uid, type="redis_set_filter", filter_expr=f'root = this."{step.member}"')
 
     def _script(self, config: V8Transform, resources: TransformContext) -> Built:
-        """Return the transform of a script. Transforms are cached by script and by whether the next step is a script."""
+        """Return the transform of a script, cached by the script and by whether the next step is a script."""
         key = config.script, resources.output_to_script
         if key not in self._built:
             self._built[key] = TRANSFORMS["v8"](config, resources)

@@ -132,7 +132,7 @@ class Proxy:
         self._connections.clear()
 
     def half_open(self) -> None:
-        """Reset the server's side of every connection; the clients' sides stay open until `set`. New connections work."""
+        """Reset the server's side of every connection. The clients' sides stay open until `set`."""
         self._call(self._half_open())
 
     async def _half_open(self) -> None:

@@ -116,7 +116,7 @@ class Streams:
         return _ending(self.start(url, *flags))
 
     def running(self, command: list[str], more: dict[str, str]) -> AbstractContextManager[subprocess.Popen[str]]:
-        """Run `headwater ingest` for the block with more environment variables. It must exit with status 0 on SIGTERM."""
+        """Run `headwater ingest` for the block with more environment variables. It must exit with status 0."""
         return _ending(self._start(command, more))
 
 

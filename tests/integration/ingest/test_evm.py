@@ -167,7 +167,7 @@ def test_a_reorganisation_is_retracted_and_never_in_the_final_stream(fast_stream
 
 
 def assert_retracted(streams: Streams, stream: str, orphans: set[str]) -> list[Written]:
-    """Assert that each zerolag record of an orphaned block is followed by its retraction, and is not in the normal stream.
+    """Assert that zerolag records of orphaned blocks are retracted, and are not in the normal stream.
 
     Return the records that a consumer of the zerolag stream has after it applies all retractions.
     """

@@ -23,8 +23,8 @@ FILES = {
     "block_332254855.getBlock.json.gz": (332254855, 1, 1),
     "block_254170887.getBlock.base64.json.gz": (254170887, 16, 14),
 }
-"""For each slot of a recorded block, the number of successful swaps, and of swaps that are the only one of their pool in
-their transaction. One transaction sold and bought back a token, so its vaults have only the sum of both swaps."""
+"""The number of successful swaps in each recorded block, and of swaps that are the only one of their pool in their
+transaction. One transaction sold and bought back a token, so its vaults have only the sum of both swaps."""
 
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="HEADWATER_TEST_DATA names no folder with recorded data")
 

@@ -36,7 +36,7 @@ def records(cases: Sequence[Case]) -> list[dict[str, int]]:
 
 
 def by_record(found: Sequence[Message], fed: Sequence[Any]) -> list[tuple[int, Message]]:
-    """Return each output with the number of its source record: record n has offset n // PARTITIONS in n % PARTITIONS."""
+    """Return each output with its source record's number: n has offset n // PARTITIONS in n % PARTITIONS."""
     sources = [headers(message)["headwater-src"].split("/") for message in found]
     numbers = [int(offset) * PARTITIONS + int(partition) for _, partition, offset, _ in sources]
     assert all(number < len(fed) for number in numbers)
@@ -44,7 +44,7 @@ def by_record(found: Sequence[Message], fed: Sequence[Any]) -> list[tuple[int, M
 
 
 def check(pipeline: Pipeline, fed: Sequence[dict[str, int]], cases: Sequence[Case]) -> int:
-    """Assert that good records are unchanged and in order, and bad ones have allowed outcomes. Return the dead letters."""
+    """Assert that good records are unchanged and bad ones have allowed outcomes. Return the dead letters."""
     results = by_record(pipeline.records(), fed)
     good = [(number, json.loads(message.value() or b"")) for number, message in results if "n" in fed[number]]
     assert sorted(good) == [(number, record) for number, record in enumerate(fed) if "n" in record]

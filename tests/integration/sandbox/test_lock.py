@@ -1,4 +1,4 @@
-"""The seccomp and Landlock sandbox: native code in the child can do nothing, and Headwater does not start without it."""
+"""Native code in the sandboxed child can do nothing, and Headwater does not start without the sandbox."""
 
 import errno
 import os

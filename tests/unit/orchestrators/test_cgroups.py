@@ -1,4 +1,4 @@
-"""The files that are written for workers' cgroups, with directories in place of the kernel's: v2 as delegated by systemd.
+"""The files that are written for workers' cgroups (v2, as delegated by systemd), in ordinary directories.
 
 The kernel creates the files of a new cgroup; in a directory they appear when they are written.
 """

@@ -143,7 +143,7 @@ def comparable(value: bytes) -> dict[str, Any]:
 
 
 def standing(records: Sequence[StreamRecord]) -> dict[bytes, dict[str, Any]]:
-    """Return the records of a zerolag stream after all retractions. Assert that there are no repeats and no unknown retractions."""
+    """Return the records of a zerolag stream after all retractions. Assert that no record is repeated."""
     found: dict[bytes, dict[str, Any]] = {}
     for record in records:
         value = comparable(record.value)

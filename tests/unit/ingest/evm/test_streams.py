@@ -80,7 +80,7 @@ class Crash(Exception):
 
 
 class Store:
-    """A fake Kafka with streams and the position, which stores a step atomically. `first` is the first zerolag block."""
+    """A fake Kafka that stores steps atomically. `first` is the first block of the zerolag streams."""
 
     def __init__(self) -> None:
         self.records: list[StreamRecord] = []
@@ -171,7 +171,7 @@ class Ingest(RuleBasedStateMachine):
 
     @rule(steps=st.integers(0, 4), stored=st.booleans())
     def die(self, steps: int, stored: bool) -> None:
-        """Kill the process after some steps. The last step may be stored or not, as after a transaction without a response."""
+        """Kill the process after some steps. The last one may be stored, as in an unconfirmed transaction."""
         self.calm = False
         running = steps_of(self.chain, self.store, self.pool)
         for step in itertools.islice(running, steps):

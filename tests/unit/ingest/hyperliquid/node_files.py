@@ -58,7 +58,7 @@ def append(path: Path, data: bytes) -> None:
 
 @dataclass
 class Reader:
-    """Reads a node's directory until there is nothing new. Each call continues where the last one stopped, with a new feed."""
+    """Reads a node's directory until there is nothing new. Each call continues with a new feed."""
 
     root: Path
     options: Mapping[str, Any] = field(default_factory=dict)
