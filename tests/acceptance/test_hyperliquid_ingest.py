@@ -122,9 +122,9 @@ class Ingest:
             self.process.wait(10)
 
 
-def check(streams: Streams, told: dict[str, list[dict[str, Any]]]) -> None:
+def check(streams: Streams, expected_records: dict[str, list[dict[str, Any]]]) -> None:
     """Assert that each expected record came once, and that the records of a partition are in order."""
-    for stream, expected in told.items():
+    for stream, expected in expected_records.items():
         found = streams.found[stream]
         order = {json.dumps(record, sort_keys=True): place for place, record in enumerate(expected)}
         places = [order[json.dumps(value, sort_keys=True)] for _, _, value in found]
@@ -171,12 +171,12 @@ def test_every_event_is_ingested_once_despite_kills(
         until(written.is_set, 120, "the end of writing")
         node.write(10, 0)  # otherwise nothing may be left for the process whose metrics are read
         streams.read(sum(map(len, node.expected.values())))
-        told = metrics(port)
+        series = metrics(port)
     check(streams, node.expected)
     labels = f'chain="hyperliquid",ingest="kills-{seed}"'
-    assert told[f"headwater_ingest_gaps_total{{{labels}}}"] == 0
-    assert told[f"headwater_ingest_lag_seconds{{{labels}}}"] > 0
-    assert not [name for name in told if "skipped" in name and "total" in name]
+    assert series[f"headwater_ingest_gaps_total{{{labels}}}"] == 0
+    assert series[f"headwater_ingest_lag_seconds{{{labels}}}"] > 0
+    assert not [name for name in series if "skipped" in name and "total" in name]
 
 
 @pytest.mark.slow
@@ -202,9 +202,9 @@ def test_the_first_start_begins_at_the_end_of_the_files(
         until(lambda: metrics(port).get(skipped) == 1, 10, "the bad line")
     check(streams, wanted)
     assert not streams.found["fill"]
-    said = (tmp_path / "ingest.log").read_text()
-    assert "the ingest starts" in said
-    assert "node_order_statuses_by_block/hourly/20260430/22" in said
+    log = (tmp_path / "ingest.log").read_text()
+    assert "the ingest starts" in log
+    assert "node_order_statuses_by_block/hourly/20260430/22" in log
 
 
 @pytest.mark.slow
@@ -222,7 +222,7 @@ def test_trades_of_the_websocket_are_ingested_despite_kills(
         with ingest.running():
             until(lambda: bool(any("BTC" in coins for coins in list(server.subscribed.values()))), 30, "a subscription")
             for number in range(120):
-                server.tell(trade(number), twice=number % 5 == 0)
+                server.send_trades(trade(number), twice=number % 5 == 0)
                 if number in (40, 80):
                     ingest.kill()
                     ingest.start()

@@ -145,9 +145,9 @@ def test_an_installation_with_the_operators_users(
     own_installation.variables = admin_variables(access) | given
     own_installation.start()
     with own_installation.client() as client, deployed(client, pipeline(delivery="exactly_once")) as deployment:
-        told = [deployment.sink[name] for name in ("security_protocol", "sasl_mechanism", "username", "password")]
+        login = [deployment.sink[name] for name in ("security_protocol", "sasl_mechanism", "username", "password")]
         mechanism = access.sasl_mechanism if access.uses_sasl else None
-        assert told == [access.security_protocol, mechanism, access.username or None, access.password or None]
+        assert login == [access.security_protocol, mechanism, access.username or None, access.password or None]
         with own_installation.replay(CHAIN, ENTITY, records) as feeding:
             assert feeding.wait(WITHIN_S) == 0
         settings = consumer_settings(access, ClientErrors(access), deployment.sink["consumer_group"])

@@ -254,15 +254,15 @@ def orca_recorded() -> Case:
     chosen = {p["whirlpool"] for p in pools if (p["token_mint_a"], p["token_mint_b"]) == (SOL, SOL_USDC)}
     records, expected = [], {}
     for slot, _, index, swaps in orca_swaps(FOLDER):
-        told: list[tuple[str, bool, int, int]] = []
+        swaps_of_transaction: list[tuple[str, bool, int, int]] = []
         for swap in swaps:
             paid, bought = int(swap["transferAmount0"]), int(swap["transferAmount1"])
-            number = 3 * len(told)  # each swap is followed by its two transfers
-            told.append((swap["keyWhirlpool"], bool(swap["dataAToB"]), paid, bought))
+            number = 3 * len(swaps_of_transaction)  # each swap is followed by its two transfers
+            swaps_of_transaction.append((swap["keyWhirlpool"], bool(swap["dataAToB"]), paid, bought))
             if swap["keyWhirlpool"] in chosen and min(paid, bought) >= 1000:
                 sol, usdc = (paid, bought) if swap["dataAToB"] else (bought, paid)
                 expected[slot, index * 256 + number] = (usdc / 1e6) / (sol / 1e9), 1e-12
-        records.append(transaction(told, slot, index))
+        records.append(transaction(swaps_of_transaction, slot, index))
     return Case(
         "orca",
         "solana",
@@ -356,8 +356,8 @@ def test_every_trade_becomes_its_price(
     assert len({case.key(tick) for tick in ticks}) == len(case.expected)
     for tick in ticks:
         price, off = case.expected[case.key(tick)]
-        told = tick["price_quote"] if "quote_address" in tick else tick["price_usd"]
-        assert told == pytest.approx(price, rel=max(off, 1e-15)), tick
+        actual = tick["price_quote"] if "quote_address" in tick else tick["price_usd"]
+        assert actual == pytest.approx(price, rel=max(off, 1e-15)), tick
         assert tick.get("quote_address") == WETH or tick["volume_usd"] > 0
     body = [{"token_address": case.token, "chain": case.chain}]
     until(lambda: client.post(STATS, json=body).json()["items"], what="the token's price")

@@ -95,11 +95,11 @@ class Moments:
             moment = draw.uniform(trades[0][0], trades[-1][0] + 2 * HOUR)
             later = draw.choice([0, 0, 0, 26 * HOUR, 3 * DAY])
             moved = [(int(at - moment) + now - later, order, price) for at, order, price in trades if at <= moment]
-            told = moved + draw.sample(moved, len(moved) // 20)
+            ticks_with_repeats = moved + draw.sample(moved, len(moved) // 20)
             if number % 2:
-                draw.shuffle(told)
+                draw.shuffle(ticks_with_repeats)
             self.trades[address(run, number)] = moved
-            self.records += [record(address(run, number), trade) for trade in told]
+            self.records += [record(address(run, number), trade) for trade in ticks_with_repeats]
 
     def check(self, client: httpx.Client) -> None:
         """Assert that the current statistics of all tokens are correct."""

@@ -32,8 +32,8 @@ def filter_values(client: httpx.Client) -> Iterator[str]:
 def put(client: httpx.Client, path: str, values: list[str]) -> dict[str, int]:
     answer = client.put(path, json={"values": values}, timeout=600)
     assert answer.status_code == 200, answer.text
-    told: dict[str, int] = answer.json()
-    return told
+    body: dict[str, int] = answer.json()
+    return body
 
 
 class TestReplace:

@@ -105,10 +105,10 @@ class Output:
                 # The program may be a member for less time than one poll; its output shows that it was.
                 until(lambda: waiting_bytes(pipe) > 0 or program.poll() is not None, what="a first record")
                 until(lambda: members(installation, self.group) == 0, what="an empty group")
-                assert program.poll() is None, said(errors)
+                assert program.poll() is None, error_output(errors)
                 deadline.start()
                 printed = pipe.read().splitlines()
-                assert program.wait(WITHIN_S) == 0, said(errors)
+                assert program.wait(WITHIN_S) == 0, error_output(errors)
             finally:
                 deadline.cancel()
                 program.kill()
@@ -119,7 +119,7 @@ class Output:
         assert sorted(printed) == sorted(self.lines)
 
 
-def said(errors: IO[bytes]) -> str:
+def error_output(errors: IO[bytes]) -> str:
     errors.seek(0)
     return errors.read().decode()
 

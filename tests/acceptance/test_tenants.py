@@ -50,10 +50,10 @@ def operations(http: httpx.Client) -> Iterator[Operation]:
 def seen(answer: httpx.Response, sent: dict[str, str]) -> tuple[int, Any, set[str]]:
     """Return a response without the ids that were sent and without what differs from request to request."""
     body = answer.json() if answer.content else {}
-    told = str({name: value for name, value in body.items() if name not in PER_REQUEST})
+    text = str({name: value for name, value in body.items() if name not in PER_REQUEST})
     for value in sent.values():
-        told = told.replace(value, "…")
-    return answer.status_code, told, set(answer.headers)
+        text = text.replace(value, "…")
+    return answer.status_code, text, set(answer.headers)
 
 
 @pytest.fixture(scope="module")

@@ -88,11 +88,11 @@ def test_an_out_of_memory_kill_of_a_child_is_reported_and_not_a_death_of_the_wor
     first = pid(tmp_path)
     until(lambda: processes._slots["d1"][0].worker.process.kills.is_recent)  # type: ignore[union-attr]
     clock.added_s += RECENT_S + MEMORY_EVERY_S
-    told: list[str] = []
+    messages: list[str] = []
 
     def is_told() -> bool:
-        told.extend(line.message for line in processes.take_logs().get("d1", []))
-        return SCRIPTS_KILLED_MESSAGE in told
+        messages.extend(line.message for line in processes.take_logs().get("d1", []))
+        return SCRIPTS_KILLED_MESSAGE in messages
 
     until(is_told)
     assert (pid(tmp_path), worker(processes).restart_count, worker(processes).is_oom_killed) == (first, 0, False)

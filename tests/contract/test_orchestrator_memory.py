@@ -65,7 +65,7 @@ def test_a_worker_over_its_memory_limit_is_killed_and_reported(processes: Proces
     assert not worker.is_ready
     assert "killed for memory" in worker.reason
     until(lambda: processes.status("d1")[0].status is Status.RUNNING)
-    assert processes.status("d1")[0].is_oom_killed, "it is told for a while"
+    assert processes.status("d1")[0].is_oom_killed, "the kill is reported for a while"
     processes.ensure(worker_set(revision=1))
     until(ready(processes, "hash1"))
     assert not processes.status("d1")[0].is_oom_killed

@@ -155,10 +155,10 @@ class TestOutputs:
         script = "class Empty {} function process(d) { return [{}, new Empty(), Object.create(null)] }"
         assert bench.run(script, lines({})) == ([b"{}"] * 3, [])
 
-    @pytest.mark.parametrize(("thrown", "told"), [("{ a: 1 }", '{"a":1}'), ("new Error()", ""), ("'text'", "text")])
-    def test_thrown_values_are_reported(self, bench: Bench, thrown: str, told: str) -> None:
+    @pytest.mark.parametrize(("thrown", "message"), [("{ a: 1 }", '{"a":1}'), ("new Error()", ""), ("'text'", "text")])
+    def test_thrown_values_are_reported(self, bench: Bench, thrown: str, message: str) -> None:
         _, (failure,) = bench.run(f"function process(d) {{ throw {thrown} }}", lines({}))
-        assert (failure.error, failure.message) == ("Error", told)
+        assert (failure.error, failure.message) == ("Error", message)
 
     def test_a_million_bytes_and_no_more(self, bench: Bench) -> None:
         script = "function process(d) { return { s: d.c.repeat(d.n) } }"
@@ -241,8 +241,8 @@ class TestConsole:
           }
         """
         outcome = bench.transform(script).start(batch(lines({"n": 1}, {"n": 2}))).result()
-        said, error = 'n is {} {{"a":[1n]}} null undefined', "TypeError: t\n    at process (script.js:4:27)"
-        assert outcome.logs == [said.format(1), error, said.format(2), error]
+        printed_line, error = 'n is {} {{"a":[1n]}} null undefined', "TypeError: t\n    at process (script.js:4:27)"
+        assert outcome.logs == [printed_line.format(1), error, printed_line.format(2), error]
 
     def test_a_wrong_guess_prints_nothing(self, bench: Bench) -> None:
         script = "function process(d) { console.log(flow.contains('wallets', [d.v])); return d }"

@@ -44,7 +44,7 @@ class LyingNode:
 
     Attributes:
         is_away: Whether connections end without a response.
-        told: Counts the errors and wrong results, by kind.
+        faults: Counts the errors and wrong results, by kind.
     """
 
     chain: FakeChain

@@ -23,13 +23,13 @@ def test_out_of_memory_kills_are_reported_as_such(tmp_path: Path) -> None:
             deploying.start()
             seen: list[dict[str, Any]] = []
 
-            def told() -> bool:
+            def is_reported() -> bool:
                 stats = client.get(f"{path}/deploy/stats")
                 if stats.status_code == 200:
                     seen.extend(health for health in [stats.json()["workers_health"]] if health["workers"])
                 return bool(seen) and seen[-1]["workers"][0]["status"] in ("OOMKilled", "CrashLoopBackOff")
 
-            until(told, what="a worker that is shown as killed for memory")
+            until(is_reported, what="a worker that is shown as killed for memory")
             (worker,) = seen[-1]["workers"]
             assert seen[-1]["oom_killed_workers"] == 1
             assert (worker["is_oom_killed"], worker["is_ready"]) == (True, False)

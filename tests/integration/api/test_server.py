@@ -133,13 +133,13 @@ def read_all(connection: socket.socket) -> bytes:
 
 def problem(answer: bytes) -> dict[str, Any]:
     head, _, body = answer.partition(b"\r\n\r\n")
-    told = json.loads(body)
+    document = json.loads(body)
     status, *fields = head.decode().split("\r\n")
-    assert status.startswith(f"HTTP/1.1 {told['status']} ")
+    assert status.startswith(f"HTTP/1.1 {document['status']} ")
     assert "Content-Type: application/problem+json" in fields
     assert "Connection: close" in fields
-    assert f"X-Request-Id: {told['request_id']}" in fields
-    return dict(told)
+    assert f"X-Request-Id: {document['request_id']}" in fields
+    return dict(document)
 
 
 def get(path: str = "/", *fields: str) -> bytes:
@@ -231,8 +231,8 @@ def test_a_connection_with_a_slow_head_is_closed(server: Server) -> None:
 def test_a_stalled_body_is_rejected_and_the_application_notified(server: Server) -> None:
     with server.connected() as connection:
         connection.sendall(b"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc")
-        told = problem(read_all(connection))
-    assert (told["status"], told["instance"]) == (408, "/read")
+        rejection = problem(read_all(connection))
+    assert (rejection["status"], rejection["instance"]) == (408, "/read")
     server.until(lambda: server.seen[-1]["type"] == "http.disconnect")
 
 
@@ -342,8 +342,8 @@ def test_the_connections_per_address_are_limited(server: Server) -> None:
             stack.enter_context(server.connected()).sendall(get("/wait"))
         server.until(lambda: len(server.clients) == 5)
         with server.connected() as one_more:
-            told = problem(read_all(one_more))
-        assert (told["status"], told["type"]) == (429, "urn:headwater:problem:too-many-connections")
+            rejection = problem(read_all(one_more))
+        assert (rejection["status"], rejection["type"]) == (429, "urn:headwater:problem:too-many-connections")
         with server.connected("127.0.0.7") as of_another:
             of_another.sendall(get())
             assert of_another.recv(65_536).endswith(b"answer")

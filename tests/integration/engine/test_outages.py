@@ -49,9 +49,9 @@ def test_an_idle_worker_is_not_ready_while_kafka_is_unavailable(own_kafka: OwnKa
         worker.ready()
         own_kafka.kill()
         assert "does not answer" in worker.wait(lambda beat: beat.state == "waiting").reason
-        told = len(worker.beats)
+        count = len(worker.beats)
         worker.wait(lambda beat: beat.reason == NO_PARTITIONS)
-        assert {beat.state for beat in worker.beats[told:]} == {"waiting"}
+        assert {beat.state for beat in worker.beats[count:]} == {"waiting"}
         own_kafka.start()
         worker.ready()
         assert worker.terminate() == 0
@@ -98,8 +98,8 @@ def test_scripts_and_dead_letters(kafka: KafkaServer, tmp_path: Path) -> None:
     check_copy(pipeline, records[::2], repeats=False)
     dead = pipeline.records(pipeline.dead)
     assert sorted(m.value() or b"" for m in dead) == sorted(b'{"n":%d}' % n for n in range(7, 1000, 10))
-    told = headers(dead[0])
-    assert (told["headwater-error"], told["headwater-transform"], told["headwater-cfg"]) == ("TypeError", "t9", "3")
-    assert told["headwater-message"] == "no sevens"
-    assert (told["headwater-line"], told["headwater-attempts"]) == ("3", "1")
-    assert told["headwater-src"].startswith(f"{pipeline.source}/")
+    dead_letter_headers = headers(dead[0])
+    assert (dead_letter_headers["headwater-error"], dead_letter_headers["headwater-transform"], dead_letter_headers["headwater-cfg"]) == ("TypeError", "t9", "3")
+    assert dead_letter_headers["headwater-message"] == "no sevens"
+    assert (dead_letter_headers["headwater-line"], dead_letter_headers["headwater-attempts"]) == ("3", "1")
+    assert dead_letter_headers["headwater-src"].startswith(f"{pipeline.source}/")

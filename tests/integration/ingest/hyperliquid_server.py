@@ -106,7 +106,7 @@ class HyperliquidServer:
     def _send(connection: ServerConnection, message: Any) -> None:
         connection.send(json.dumps(message))
 
-    def tell(self, *trades: Trade, twice: bool = False) -> None:
+    def send_trades(self, *trades: Trade, twice: bool = False) -> None:
         """Send trades of one coin to the subscribers; send the message twice if `twice`."""
         with self._lock:
             coin = trades[0]["coin"]
@@ -116,7 +116,7 @@ class HyperliquidServer:
                     for _ in range(1 + twice):
                         self._try(connection, {"channel": "trades", "data": list(trades)})
 
-    def tell_blocks(self, *blocks: dict[str, Any]) -> None:
+    def send_blocks(self, *blocks: dict[str, Any]) -> None:
         """Send blocks like the explorer, without a channel."""
         with self._lock:
             for connection, kinds in list(self.subscribed.items()):

@@ -30,16 +30,16 @@ def from_fills(root: Path) -> list[bytes]:
 
 
 def from_node_trades(root: Path) -> list[bytes]:
-    told = {"coin": "BTC", "side": "B", "time": TIME, "px": "91234.50", "sz": "0.250", "hash": "0x1",
+    trade = {"coin": "BTC", "side": "B", "time": TIME, "px": "91234.50", "sz": "0.250", "hash": "0x1",
             "side_info": [{"user": USER}, {"user": OTHER}]}  # fmt: skip
-    append(root / "node_trades" / HOUR, lines([told]))
+    append(root / "node_trades" / HOUR, lines([trade]))
     return [record.value for record in Reader(root, {"from_start": True, "entities": ("trade",)}).read()]
 
 
 def from_the_websocket(_root: Path) -> list[bytes]:
-    told = {"coin": "BTC", "side": "B", "px": "91234.50", "sz": "0.250", "time": TIME_MS, "hash": "0x1",
+    message = {"coin": "BTC", "side": "B", "px": "91234.50", "sz": "0.250", "time": TIME_MS, "hash": "0x1",
             "tid": 718293645012345, "users": [USER, OTHER]}  # fmt: skip
-    (trade,) = messages.trades(msgspec.Raw(json.dumps([told]).encode()))
+    (trade,) = messages.trades(msgspec.Raw(json.dumps([message]).encode()))
     return [messages.trade_record(trade, 0).value]
 
 

@@ -98,11 +98,11 @@ def test_trades_are_ingested_once_despite_disconnects_and_repeats(server: Hyperl
         subscribed(server, "BTC")
         for number in range(0, 60, 2):
             if number % 14:
-                server.tell(trade("BTC", number), trade("BTC", number + 1), twice=number % 3 == 0)
+                server.send_trades(trade("BTC", number), trade("BTC", number + 1), twice=number % 3 == 0)
             else:
-                server.tell(trade("BTC", number))
+                server.send_trades(trade("BTC", number))
                 server.cut()
-                server.tell(trade("BTC", number + 1))  # no client is connected, so only the snapshot has this trade
+                server.send_trades(trade("BTC", number + 1))  # no client is connected, so only the snapshot has this trade
                 subscribed(server, "BTC")
         until(lambda: len(ingest.store.tids()) == 60, "all trades")
     assert ingest.store.tids() == [1000 + number for number in range(60)]
@@ -117,8 +117,8 @@ def test_all_coins_of_meta(server: HyperliquidServer) -> None:
     ingest = Ingest()
     with ingest.running(server):
         subscribed(server, "BTC", "ETH")
-        server.tell(trade("BTC", 1))
-        server.tell(trade("ETH", 2))
+        server.send_trades(trade("BTC", 1))
+        server.send_trades(trade("ETH", 2))
         until(lambda: len(ingest.store.records) == 2, "both trades")
     assert (ingest.store.tids("BTC"), ingest.store.tids("ETH")) == ([1001], [1002])
 
@@ -127,10 +127,10 @@ def test_a_gap_beyond_the_snapshot_is_reported(server: HyperliquidServer) -> Non
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):
         subscribed(server, "BTC")
-        server.tell(trade("BTC", 0))
+        server.send_trades(trade("BTC", 0))
         until(lambda: len(ingest.store.records) == 1, "the first trade")
     missed = [trade("BTC", number) for number in range(10, 10 + 3 * server.snapshot)]
-    server.tell(*missed)
+    server.send_trades(*missed)
     with ingest.running(server, coins=("BTC",)):
         until(lambda: ingest.meters.gaps == 1, "a gap")
     assert ingest.store.tids() == [1000, *(one["tid"] for one in missed[-server.snapshot :])]
@@ -141,9 +141,9 @@ def test_a_restart_continues_from_the_snapshot(server: HyperliquidServer) -> Non
     for first in (0, 10, 20):
         with ingest.running(server, coins=("BTC",)):
             subscribed(server, "BTC")
-            server.tell(*[trade("BTC", number) for number in range(first, first + 5)])
+            server.send_trades(*[trade("BTC", number) for number in range(first, first + 5)])
             until(lambda size=first + 5: len(ingest.store.records) == size, "trades while it ran")  # type: ignore[misc]
-        server.tell(*[trade("BTC", number) for number in range(first + 5, first + 10)])
+        server.send_trades(*[trade("BTC", number) for number in range(first + 5, first + 10)])
     assert ingest.store.tids() == [1000 + number for number in range(25)]
     assert ingest.meters.gaps == 0
 
@@ -155,9 +155,9 @@ def test_blocks_of_the_explorer(server: HyperliquidServer) -> None:
     ingest = Ingest()
     with ingest.running(server, entities=("block",)):
         subscribed(server, "blocks")
-        server.tell_blocks(block(2), block(1))
-        server.tell_blocks(block(2), block(3))
-        server.tell_blocks(block(7))
+        server.send_blocks(block(2), block(1))
+        server.send_blocks(block(2), block(3))
+        server.send_blocks(block(7))
         until(lambda: len(ingest.store.records) == 4, "blocks")
     assert [json.loads(record.value) for record in ingest.store.records] == [block(n) for n in (1, 2, 3, 7)]
     assert (ingest.meters.gaps, ingest.meters.skipped) == (1, {"repeated block": 1})
@@ -168,9 +168,9 @@ def test_a_coin_that_does_not_exist(server: HyperliquidServer, capsys: pytest.Ca
     ingest = Ingest()
     with ingest.running(server, coins=("BTC", "DOGE2")):
         until(lambda: ingest.meters.errors > 1, "errors")
-    told = capsys.readouterr().out
-    assert "Invalid subscription DOGE2" in told
-    assert "secret" not in told
+    output = capsys.readouterr().out
+    assert "Invalid subscription DOGE2" in output
+    assert "secret" not in output
 
 
 def test_a_server_that_confirms_nothing(server: HyperliquidServer, capsys: pytest.CaptureFixture[str],
@@ -203,10 +203,10 @@ def test_no_server(capsys: pytest.CaptureFixture[str]) -> None:
     ingest = Ingest()
     with ingest.running(gone, coins=("BTC",)):
         until(lambda: ingest.meters.errors > 1, "errors")
-    told = capsys.readouterr().out
-    assert "Connection refused" in told
-    assert "secret" not in told
-    assert str(server.port) not in told
+    output = capsys.readouterr().out
+    assert "Connection refused" in output
+    assert "secret" not in output
+    assert str(server.port) not in output
 
 
 def test_unreadable_messages_are_counted(server: HyperliquidServer) -> None:
@@ -216,6 +216,6 @@ def test_unreadable_messages_are_counted(server: HyperliquidServer) -> None:
         server.send_raw("no JSON")
         server.send_raw('{"channel":"trades","data":[{"coin":"BTC"}]}')
         server.send_raw('{"channel":"trades","data":' + "[" * 10_000 + "]" * 10_000 + "}")
-        server.tell(trade("BTC", 1))
+        server.send_trades(trade("BTC", 1))
         until(lambda: len(ingest.store.records) == 1, "the trade")
     assert ingest.meters.skipped == {"unreadable message": 3}

@@ -143,11 +143,11 @@ class TestBatchesSideBySide:
             first, second = (sandbox.add(script, lookup(sets)) for _ in range(2))
             records = [lines(*({"n": 150 * part + n} for n in range(150))) for part in range(6)]
             jobs = [sandbox.submit(first if part % 3 else second, batch(records[part])) for part in range(6)]
-            told = []
+            outputs_of_job = []
             for job in jobs:
                 finish(job, sandbox)
-                told += [msgspec.json.decode(line or b"") for line in job.outputs]
-            assert [(d["n"], d["a"], d["b"]) for d in told] == [(n, n % 7 == 0, n % 5 == 0) for n in range(900)]
+                outputs_of_job += [msgspec.json.decode(line or b"") for line in job.outputs]
+            assert [(d["n"], d["a"], d["b"]) for d in outputs_of_job] == [(n, n % 7 == 0, n % 5 == 0) for n in range(900)]
             alone = sandbox.submit(first, batch(records[1]))
             finish(alone, sandbox)
             assert alone.outputs == jobs[1].outputs  # random numbers depend on the record, too

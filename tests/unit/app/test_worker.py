@@ -34,16 +34,16 @@ def test_a_worker_does_not_import_unused_modules() -> None:
 
 
 def test_a_worker_that_hangs_in_the_kafka_client_reports_it_and_exits() -> None:
-    hears, tells = os.pipe()
+    read_fd, write_fd = os.pipe()
     script = f"""
 import threading
 from headwater.app.worker import _end_hung
 from headwater.engine.heartbeat import SupervisorChannel, HeartbeatReporter
-threading.Thread(target=_end_hung, args=[HeartbeatReporter(SupervisorChannel({tells}))]).start()
+threading.Thread(target=_end_hung, args=[HeartbeatReporter(SupervisorChannel({write_fd}))]).start()
 threading.Event().wait()
 """
-    ended = subprocess.run([sys.executable, "-c", script], check=False, pass_fds=[tells], timeout=60)
-    os.close(tells)
-    beat = Heartbeat.model_validate_json(os.read(hears, 1 << 16))
-    os.close(hears)
+    ended = subprocess.run([sys.executable, "-c", script], check=False, pass_fds=[write_fd], timeout=60)
+    os.close(write_fd)
+    beat = Heartbeat.model_validate_json(os.read(read_fd, 1 << 16))
+    os.close(read_fd)
     assert (ended.returncode, beat.state, beat.reason) == (worker.FAILED, "failed", worker.TRANSACTION_HANGS)

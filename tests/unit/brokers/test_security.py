@@ -129,7 +129,7 @@ HANDSHAKE = (
 
 
 @pytest.mark.parametrize(
-    ("access", "code", "said", "sentence"),
+    ("access", "code", "message", "sentence"),
     [
         (USER, KafkaError._AUTHENTICATION, "Invalid username or password", "rejects the user ann: check the user name"),
         (
@@ -175,8 +175,8 @@ HANDSHAKE = (
         (MTLS, KafkaError._SSL, "certificate verify failed", "TLS handshake with Kafka at k:1 failed: check the sec"),
     ],
 )
-def test_refusals(access: KafkaAccess, code: int, said: str, sentence: str) -> None:
-    error = KafkaError(code, said)
+def test_refusals(access: KafkaAccess, code: int, message: str, sentence: str) -> None:
+    error = KafkaError(code, message)
     assert is_security_error(error)
     assert sentence in security_error_message(error, access)
     errors = ClientErrors(access)
@@ -189,14 +189,14 @@ def test_refusals(access: KafkaAccess, code: int, said: str, sentence: str) -> N
 
 def test_a_too_early_reauthentication_is_not_a_rejection() -> None:
     """librdkafka reconnects by itself."""
-    said = (
+    message = (
         "SASL OAUTHBEARER mechanism handshake failed: ClusterAdmin: Request not valid in current SASL state: broker's"
     )
-    assert not is_security_error(KafkaError(KafkaError._AUTHENTICATION, said))
+    assert not is_security_error(KafkaError(KafkaError._AUTHENTICATION, message))
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         (KafkaError._TRANSPORT, "Disconnected while requesting ApiVersion"),
         (
@@ -209,5 +209,5 @@ def test_a_too_early_reauthentication_is_not_a_rejection() -> None:
         ),
     ],
 )
-def test_a_lost_connection_is_not_a_rejection(code: int, said: str) -> None:
-    assert not is_security_error(KafkaError(code, said))
+def test_a_lost_connection_is_not_a_rejection(code: int, message: str) -> None:
+    assert not is_security_error(KafkaError(code, message))

@@ -114,14 +114,14 @@ class TestSecrets:
         assert Settings().kafka_password.get_secret_value() == "very-secret"
 
     @pytest.mark.parametrize(
-        ("content", "said"), [(None, "can't be read (No such file"), (b" \n", "is empty"), (b"\xff\xfe", "not UTF-8")]
+        ("content", "error"), [(None, "can't be read (No such file"), (b" \n", "is empty"), (b"\xff\xfe", "not UTF-8")]
     )
-    def test_a_file_that_cannot_be_used(self, file: Path, content: bytes | None, said: str) -> None:
+    def test_a_file_that_cannot_be_used(self, file: Path, content: bytes | None, error: str) -> None:
         file.unlink() if content is None else file.write_bytes(content)
         refused = RUN.invoke(app, ["settings"])
         assert refused.exit_code == 2
         assert f"HEADWATER_KAFKA_PASSWORD_FILE names {file}, which" in refused.stderr
-        assert said in refused.stderr
+        assert error in refused.stderr
 
 
 class TestKeys:

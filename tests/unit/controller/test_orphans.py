@@ -139,8 +139,8 @@ class TestRestoredBackup:
         assert restored.broker.inventory() == before
         assert restored.sweeper.unknown.deployments == {SECOND}
         assert restored.sweeper.unknown.topics == {f"flow.{FLOW}.out", f"flow.{FLOW}.dlq"}
-        told = [line for line in logs if "headwater sweep" in line["event"]]
-        assert [line["deployments"] for line in told] == [[SECOND]]
+        reports = [line for line in logs if "headwater sweep" in line["event"]]
+        assert [line["deployments"] for line in reports] == [[SECOND]]
 
     def test_later_deployments_are_removed_when_confirmed(self, restored: World) -> None:
         restored.run(ticks=100)

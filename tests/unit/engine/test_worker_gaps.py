@@ -115,8 +115,8 @@ class TestUnread:
                 worker.step()
 
         with capture_logs() as lines:
-            told = states(world, act)
-        assert told == [("starting", ""), ("ready", "Partition 0 is damaged."), ("ready", "")]
+            reported = states(world, act)
+        assert reported == [("starting", ""), ("ready", "Partition 0 is damaged."), ("ready", "")]
         assert [line["reasons"] for line in lines if "reasons" in line] == [["Partition 0 is damaged."]]
         assert sorted(arrived(world)) == ["stream/0/0/0", "stream/1/0/0"]
 

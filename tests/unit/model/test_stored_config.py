@@ -54,10 +54,10 @@ def test_what_can_be_read_is_the_plain_model() -> None:
     ],
 )
 def test_the_error_says_what_is_wrong_and_what_to_do(members: dict[str, Any], why: str) -> None:
-    said = unreadable(**members).unreadable
-    assert why in said
-    assert said.endswith("Save it again with PUT, or delete it.")
-    assert len(said) < 300
+    message = unreadable(**members).unreadable
+    assert why in message
+    assert message.endswith("Save it again with PUT, or delete it.")
+    assert len(message) < 300
 
 
 def test_parts_that_can_be_read_are_known() -> None:

@@ -394,11 +394,11 @@ class TestReceiver:
 
     @pytest.mark.parametrize("code", [KafkaError._PARTITION_EOF, KafkaError._TRANSPORT])
     def test_errors_and_ends_beyond_the_room_are_returned_by_later_calls(self, code: int) -> None:
-        queue, told = Queue([Message(code=code, partition=p, offset=p) for p in range(1000)]), []
+        queue, reported = Queue([Message(code=code, partition=p, offset=p) for p in range(1000)]), []
         with linked_to(queue) as receiver:
             for part in drained(receiver, queue, 100, 1 << 20):
-                told += [*part.end_offsets, *(failed.partition for failed in part.errors)]
-        assert told == [*range(1000)]
+                reported += [*part.end_offsets, *(failed.partition for failed in part.errors)]
+        assert reported == [*range(1000)]
 
     def test_the_last_end_of_a_partition_counts(self) -> None:
         ends = [Message(code=KafkaError._PARTITION_EOF, partition=n % 2, offset=n) for n in range(6)]

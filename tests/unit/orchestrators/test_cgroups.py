@@ -76,7 +76,7 @@ class TestGroups:
         assert made.kills() == 0
         (made.path / "memory.events").write_text("low 0\nhigh 0\nmax 41\noom 2\noom_kill 2\noom_group_kill 0\n")
         assert made.kills() == 2
-        assert made.reached_limit(), "an old kernel does not tell the peak"
+        assert made.reached_limit(), "an old kernel does not report the peak"
         (made.path / "memory.peak").write_text(f"{LIMIT // 2}\n")
         assert not made.reached_limit()
         (made.path / "memory.peak").write_text(f"{LIMIT - 4096}\n")

@@ -104,13 +104,13 @@ class Unreliable(MemoryPrices):
 
 
 def trades(draw: random.Random, tokens: int, count: int) -> Topic:
-    topic, told = Topic(), list[tuple[str, Tick]]()
+    topic, written = Topic(), list[tuple[str, Tick]]()
     for number in range(count):
         address = f"0x{draw.randrange(tokens):040x}"
         back = draw.choice([HOUR_MS // 2, 30 * HOUR_MS, 30 * HOUR_MS])
-        told.append((address, (NOW - draw.randrange(back), number, draw.uniform(1, 3))))
-    told.sort(key=lambda one: one[1][0] + draw.randrange(300_000))
-    for address, tick in [*told, *draw.sample(told, count // 20)]:
+        written.append((address, (NOW - draw.randrange(back), number, draw.uniform(1, 3))))
+    written.sort(key=lambda one: one[1][0] + draw.randrange(300_000))
+    for address, tick in [*written, *draw.sample(written, count // 20)]:
         topic.add(address, tick)
     return topic
 

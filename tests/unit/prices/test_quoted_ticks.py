@@ -38,10 +38,10 @@ class Fed(NamedTuple):
 
     def record(self) -> bytes:
         time, order, price = self.tick
-        told: dict[str, Any] = {"price_quote": price, "quote_address": self.quote.upper().replace("X", "x")}
+        quoted: dict[str, Any] = {"price_quote": price, "quote_address": self.quote.upper().replace("X", "x")}
         place = {"timestamp": time, "log_index": order, "decimals": 6}
         record = {"chain": "base", "token_address": self.token} | place
-        return json.dumps(record | (told if self.quote else {"price_usd": price})).encode()
+        return json.dumps(record | (quoted if self.quote else {"price_usd": price})).encode()
 
 
 class Worker:
@@ -130,9 +130,9 @@ fed = st.one_of(
 )
 
 
-def arrive(worker: Worker, told: Sequence[Fed], draw: random.Random) -> None:
+def arrive(worker: Worker, ticks: Sequence[Fed], draw: random.Random) -> None:
     """Feed all ticks within the window, in random order and with repeats, while the worker is killed at random."""
-    arrivals = sorted((draw.randrange(QUOTE_WINDOW_MS), fed) for fed in [*told, *draw.sample(told, len(told) // 5)])
+    arrivals = sorted((draw.randrange(QUOTE_WINDOW_MS), fed) for fed in [*ticks, *draw.sample(ticks, len(ticks) // 5)])
     for arrival, one in arrivals:
         worker.now = max(worker.now, START + arrival)
         worker.feed([one])
@@ -146,17 +146,17 @@ def arrive(worker: Worker, told: Sequence[Fed], draw: random.Random) -> None:
     worker.store_all()
 
 
-def check_any_order(told: list[Fed], wait: int, filter_outliers: bool, draw: random.Random, many: int) -> None:
+def check_any_order(ticks: list[Fed], wait: int, filter_outliers: bool, draw: random.Random, many: int) -> None:
     worker = Worker()
     with patch.object(state, "MAX_RECENT_TICKS", many):
-        arrive(worker, told, draw)
+        arrive(worker, ticks, draw)
         worker.check(filter_outliers=filter_outliers)
         if draw.random() < 0.5:
             worker.start()
         worker.settle()
         worker.check(filter_outliers=filter_outliers)
         assert not any(worker.store.unsettled(partition) for partition in range(PARTITIONS))
-        worker.feed(draw.sample(told, len(told) // 3))  # repeats change nothing, settled or not
+        worker.feed(draw.sample(ticks, len(ticks) // 3))  # repeats change nothing, settled or not
         worker.store_all()
         worker.check(filter_outliers=filter_outliers)
         worker.settle()
@@ -199,9 +199,9 @@ def day_of_trade(draw: random.Random, count: int) -> list[Fed]:
 def test_a_day_of_trade(seed: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "MAX_RECENT_TICKS", many)
     draw = random.Random(seed)
-    worker, told = Worker(), day_of_trade(draw, 900)
-    for at in range(0, len(told), 100):
-        block = told[at : at + 100]
+    worker, ticks = Worker(), day_of_trade(draw, 900)
+    for at in range(0, len(ticks), 100):
+        block = ticks[at : at + 100]
         draw.shuffle(block)
         worker.now = max(fed.tick[0] for fed in block)
         for one in block:

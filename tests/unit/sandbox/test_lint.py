@@ -52,7 +52,7 @@ class TestUndefinedNames:
 
 class TestPromises:
     @pytest.mark.parametrize(
-        ("text", "place", "said"),
+        ("text", "place", "advice"),
         [
             (
                 "async function f(r) { await g(r); h() } const g = f, h = f",
@@ -66,10 +66,10 @@ class TestPromises:
             ("const f = () => new Promise((resolve) => resolve(1))", "line 1, column 21", "nothing waits for one"),
         ],
     )
-    def test_unawaited_promises(self, text: str, place: str, said: str) -> None:
+    def test_unawaited_promises(self, text: str, place: str, advice: str) -> None:
         (warning,) = warnings(text)
         assert place in warning
-        assert said in warning
+        assert advice in warning
 
     @pytest.mark.parametrize("text", ["const f = (r) => r.then", "const then = 1, f = () => then", "'await'"])
     def test_other_uses_of_the_words(self, text: str) -> None:

@@ -11,7 +11,7 @@ AT_MS = 1767323045678.0
 
 
 @pytest.mark.parametrize(
-    ("told", "ms"),
+    ("time", "ms"),
     [
         (1767323045678, AT_MS),
         (1767323045, 1767323045000.0),
@@ -24,8 +24,8 @@ AT_MS = 1767323045678.0
         ("2026-01-02 03:04:05 UTC", 1767323045000.0),
     ],
 )
-def test_times(told: object, ms: float) -> None:
-    value = json.dumps({"a": [{"time": 1}], "time": told, "b": None}).encode()
+def test_times(time: object, ms: float) -> None:
+    value = json.dumps({"a": [{"time": 1}], "time": time, "b": None}).encode()
     assert EventTime("time").read(value) == pytest.approx(ms, abs=0.01)
 
 

@@ -257,9 +257,9 @@ def test_permanent_errors_are_not_retried(reply: Behave, raised: type[NodeUnavai
 def test_no_error_names_the_key(behave: Behave) -> None:
     with client(behave) as (rpc, _, _), pytest.raises(NodeUnavailable) as caught:
         rpc.call("a")
-    told = f"{caught.value!r} {caught.value.detail} {caught.value.__cause__!r}"
-    assert KEY not in told
-    assert KEY[::-1] not in told
+    text = f"{caught.value!r} {caught.value.detail} {caught.value.__cause__!r}"
+    assert KEY not in text
+    assert KEY[::-1] not in text
 
 
 @given(st.floats(0.5, 1000), st.lists(st.integers(1, 40), min_size=1, max_size=30))

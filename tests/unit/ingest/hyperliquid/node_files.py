@@ -20,12 +20,12 @@ TIME = "2026-01-02T03:04:05.678901234"
 
 
 def fill(tid: int = 1, side: str = "B", user: str = USER, **members: Any) -> list[Any]:
-    told = {
+    fill_members = {
         "coin": "BTC", "px": "91234.50", "sz": "0.250", "side": side, "time": TIME_MS, "startPosition": "0.0",
         "dir": "Open Long", "closedPnl": "0.0", "hash": HASH, "oid": 7, "crossed": side == "B", "fee": "0.1",
         "tid": tid, "feeToken": "USDC", "twapId": None,
     }  # fmt: skip
-    return [user, told | members]
+    return [user, fill_members | members]
 
 
 def pair(tid: int, **members: Any) -> list[Any]:

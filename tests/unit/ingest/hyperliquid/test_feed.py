@@ -133,7 +133,7 @@ class TestNothingTwice:
         append(reader.root / "node_fills_by_block" / HOUR, lines([block(5, fills_at(5, 1), at(5)[0])]))
         assert [trade["tid"] for trade in reader.values("trade")] == [1]
         append(reader.root / "node_fills" / HOUR, lines(fills_at(5, 1) + fills_at(6, 2)))
-        assert reader.values("fill") == [], "the preferred folder may yet tell block 6"
+        assert reader.values("fill") == [], "the preferred folder may still have block 6"
         reader.now = 61
         assert [fill["tid"] for fill in reader.values("fill")] == [2, 2]
         assert reader.skipped == {"told by another folder": 2}
@@ -213,9 +213,9 @@ class TestTurns:
                 append(path, order_lines(forms[turn % 2], number, orders))
             if turn in reads:
                 reader.now += 61
-                found += [told["order"]["oid"] for told in reader.values("order")]
+                found += [event["order"]["oid"] for event in reader.values("order")]
         reader.now += 61
-        found += [told["order"]["oid"] for told in reader.values("order")]
+        found += [event["order"]["oid"] for event in reader.values("order")]
         assert found == [10 * number + n for number in range(1, 13) for n in range(2)], "in order, too"
         assert not reader.gaps
 
@@ -250,9 +250,9 @@ class TestTurns:
                 append(path, order_lines(form, number, orders))
             if data.draw(st.booleans()):
                 reader.now += data.draw(st.sampled_from([0, 61]))
-                found += [told["order"]["oid"] for told in reader.values("order")]
+                found += [event["order"]["oid"] for event in reader.values("order")]
         reader.now += 61
-        found += [told["order"]["oid"] for told in reader.values("order")]
+        found += [event["order"]["oid"] for event in reader.values("order")]
         assert sorted(found) == written
 
 
@@ -302,7 +302,7 @@ class TestGaps:
         replica = {"abci_block": {"time": TIME, "round": 9, "proposer": USER, "signed_action_bundles": []}}
         for first in (10, 12, 20):
             append(reader.root / f"replica_cmds/2026-01-02T00:00:00Z/20260102/{first}", lines([replica] * 2))
-        assert [told["height"] for told in reader.values("block")] == [11, 12, 13, 14, 21, 22]
+        assert [event["height"] for event in reader.values("block")] == [11, 12, 13, 14, 21, 22]
         assert reader.gaps == 1
 
     def test_a_first_start_and_blocks_that_are_written_again_are_none(self, reader: Reader) -> None:
@@ -381,9 +381,9 @@ class TestBadLines:
         first = lines([block(5, [])])
         append(reader.root / "node_fills_by_block" / HOUR, first + b"no JSON\n")
         reader.read()
-        told = capsys.readouterr().out
-        assert f"node_fills_by_block/{HOUR}" in told
-        assert str(len(first)) in told
+        output = capsys.readouterr().out
+        assert f"node_fills_by_block/{HOUR}" in output
+        assert str(len(first)) in output
 
 
 class TestBegin:
@@ -400,7 +400,7 @@ class TestBegin:
         append(path, lines([replica] * 7))
         assert reader.read() == []
         append(path, lines([replica]))
-        assert [told["height"] for told in reader.values("block")] == [810008]
+        assert [event["height"] for event in reader.values("block")] == [810008]
 
     def test_the_beginning_is_kept_before_the_first_record(self, tmp_path: Path) -> None:
         append(tmp_path / "node_fills_by_block" / HOUR, lines([block(5, pair(1))]))

@@ -65,9 +65,9 @@ def test_records_have_the_members_and_the_key_of_the_catalog(entity: str, value:
 def test_a_trade_that_the_node_has_written() -> None:
     info = [{"user": USER, "oid": 2, "start_pos": "0", "twap_id": None, "cloid": None},
             {"user": OTHER, "oid": 1, "start_pos": "0", "twap_id": 4, "cloid": None}]  # fmt: skip
-    told = {"coin": "COMP", "side": "B", "time": "2024-07-26T08:26:25.899", "px": "51.3670", "sz": "0.31",
+    trade = {"coin": "COMP", "side": "B", "time": "2024-07-26T08:26:25.899", "px": "51.3670", "sz": "0.31",
             "hash": HASH, "trade_dir_override": "Na", "side_info": info}  # fmt: skip
-    found = json.loads(records.node_trade_record(records.read_node_trade(raw(told)), raw(told), None, 4).value)
+    found = json.loads(records.node_trade_record(records.read_node_trade(raw(trade)), raw(trade), None, 4).value)
     assert found == {
         "coin": "COMP", "side": "B", "px": "51.3670", "sz": "0.31", "time": 1721982385899, "hash": HASH, "tid": None,
         "users": [USER, OTHER], "block_number": None, "trade_index": 4, "trade_dir_override": "Na", "side_info": info,
@@ -99,8 +99,8 @@ def test_a_block_of_replica_cmds_counts_signed_actions() -> None:
     bundle = {"signed_actions": [{"action": {}}, {"action": {}}], "broadcaster": USER}
     line = {"abci_block": {"time": TIME, "round": 1087, "proposer": USER,
             "signed_action_bundles": [["0x1", bundle], ["0x2", bundle]]}, "resps": {"Full": []}}  # fmt: skip
-    told = records.read_replica_line(json.dumps(line).encode(), "2026-01-02T00:00:00Z/20260102/808750000", 0)
-    assert json.loads(records.block_record(told.events[0], told.number).value) == {
+    line_of_node = records.read_replica_line(json.dumps(line).encode(), "2026-01-02T00:00:00Z/20260102/808750000", 0)
+    assert json.loads(records.block_record(line_of_node.events[0], line_of_node.number).value) == {
         "height": 808750001, "blockTime": TIME_MS, "hash": None, "proposer": USER, "numTxs": 4,
     }  # fmt: skip
 

@@ -92,7 +92,7 @@ def _ran(one: Json, keys: list[str]) -> Any:
     return keys[one["programIdIndex"]], [keys[at] for at in one["accounts"]], data, from_base58(data).hex()
 
 
-def told(record: Json) -> Json:
+def content_of(record: Json) -> Json:
     """Return the same content from a record."""
     names: tuple[str, ...] = (
         "txn_id", "txn_index", "fee", "success", "signer", "pubkeys", "log_messages", "pre_balances",
@@ -125,7 +125,7 @@ def kept(block: Json) -> Iterator[tuple[int, Json]]:
 def check(block: Json, slot: int) -> list[Json]:
     """Assert the properties of the records of any block in the encoding `json`."""
     found = converted(block, slot)
-    assert [told(record) for record in found] == [expected(entry, index) for index, entry in kept(block)]
+    assert [content_of(record) for record in found] == [expected(entry, index) for index, entry in kept(block)]
     for record in found:
         assert record.keys() == ENTITY.example.keys() == ENTITY.fields.keys()
         VALID.validate(record)

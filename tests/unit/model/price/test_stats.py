@@ -39,8 +39,8 @@ class Stored:
 
     def fold(self, ticks: Iterable[Tick], now: int = FAR) -> None:
         folded = TokenState() if self.state is None else decode(self.state)
-        told = [(*tick, 6, self.mint[: tick[1] % 5]) for tick in ticks]
-        folded.fold_all([*(tail.unpack(self.tail) if self.tail else ()), *told], now)
+        packed = [(*tick, 6, self.mint[: tick[1] % 5]) for tick in ticks]
+        folded.fold_all([*(tail.unpack(self.tail) if self.tail else ()), *packed], now)
         folded.bound_size()
         for bucket, ticks in folded.to_archive.items():
             self.archived[bucket] = archive.encode(bucket, [*ticks, *self._stored(bucket).ticks()])
@@ -92,11 +92,11 @@ def test_any_ticks_in_any_order(
     ticks: list[Tick], wait: int, filter_outliers: bool, draw: random.Random, many: int
 ) -> None:
     now = max(time for time, _, _ in ticks) + wait
-    told = ticks + draw.sample(ticks, len(ticks) // 10)
-    draw.shuffle(told)
+    with_repeats = ticks + draw.sample(ticks, len(ticks) // 10)
+    draw.shuffle(with_repeats)
     stored = Stored()
     with patch.object(state, "MAX_RECENT_TICKS", many):
-        for batch in batches(told, draw):
+        for batch in batches(with_repeats, draw):
             if draw.random() < 0.5:
                 stored.append(batch)
             else:
@@ -113,17 +113,17 @@ tokens = st.lists(st.lists(one_tick, max_size=20), max_size=8)
 
 @given(tokens, st.integers(-HOUR, 80 * HOUR), st.randoms(use_true_random=False), st.sampled_from([0, 1024]))
 @settings(max_examples=400)
-def test_many_tokens_in_one_call(told: list[list[Tick]], wait: int, draw: random.Random, many: int) -> None:
-    all_times = [time for ticks in told for time, _, _ in ticks]
+def test_many_tokens_in_one_call(series: list[list[Tick]], wait: int, draw: random.Random, many: int) -> None:
+    all_times = [time for ticks in series for time, _, _ in ticks]
     now = max(all_times, default=START) + wait
-    found = [Stored(draw.choice([b"", b"", b"", b"Mint"])) for _ in told]
+    found = [Stored(draw.choice([b"", b"", b"", b"Mint"])) for _ in series]
     with patch.object(state, "MAX_RECENT_TICKS", many):
-        for stored, ticks in zip(found, told, strict=True):
+        for stored, ticks in zip(found, series, strict=True):
             for batch in batches(ticks, draw):
                 draw.choice([stored.append, stored.append, stored.fold])(batch)
     hour = TimeBucket(hour_of(now - DAY))
     plain = evaluate_single_band([(one.state, one.tail, one.archived.get(hour)) for one in found], hour.hour, now)
-    for stored, ticks, stats in zip(found, told, plain, strict=True):
+    for stored, ticks, stats in zip(found, series, plain, strict=True):
         is_single_band = (
             stored.mint == b"" and ticks and all(1 <= price < 2 and time <= now for time, _, price in ticks)
         )
@@ -154,13 +154,13 @@ def test_three_days_of_trade(seed: int, many: int, monkeypatch: pytest.MonkeyPat
     all_ticks = walk(draw, 3)
     for _ in range(8):
         seen = all_ticks[: draw.randint(1, len(all_ticks))]
-        told = seen + draw.sample(seen, len(seen) // 20)
-        draw.shuffle(told)
+        with_repeats = seen + draw.sample(seen, len(seen) // 20)
+        draw.shuffle(with_repeats)
         stored = Stored()
-        for at in range(0, len(told), 300):
-            end = min(at + 300, len(told)) - draw.randrange(20)
-            stored.fold(told[at:end])
-            stored.append(told[end : at + 300])
+        for at in range(0, len(with_repeats), 300):
+            end = min(at + 300, len(with_repeats)) - draw.randrange(20)
+            stored.fold(with_repeats[at:end])
+            stored.append(with_repeats[end : at + 300])
         for wait in (0, draw.randrange(HOUR), draw.randrange(2 * DAY)):
             for filter_outliers in (True, False):
                 now = seen[-1][0] + wait
