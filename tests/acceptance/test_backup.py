@@ -87,7 +87,7 @@ def test_backup_change_restore_and_start(tmp_path: Path) -> None:
             assert len(unrepeated(reader.read(1500))) == 1500
         until(lambda: "headwater sweep" in installation.log(), what="the report of what is unknown")
         listed = swept(installation)
-        unknown = [made.sink["username"].removeprefix("dep-") for made in (fresh, revived)]
+        unknown = [deployment.sink["username"].removeprefix("dep-") for deployment in (fresh, revived)]
         assert all(each in listed for each in [*unknown, *of(fresh), *of(revived)])
         assert kept.sink["username"] not in listed
 

@@ -34,10 +34,10 @@ def generated(draw: random.Random) -> list[Trade]:
 
 
 def series() -> list[list[Trade]]:
-    made = [generated(random.Random(seed)) for seed in range(3)]
+    trades_list = [generated(random.Random(seed)) for seed in range(3)]
     if FOLDER.exists():
-        made += [uniswap_day(FOLDER), *orca_day(FOLDER).values()]
-    return made
+        trades_list += [uniswap_day(FOLDER), *orca_day(FOLDER).values()]
+    return trades_list
 
 
 def record(address: str, trade: Trade) -> dict[str, Any]:

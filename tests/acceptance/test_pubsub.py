@@ -162,9 +162,9 @@ def test_a_pipeline_reads_pubsub_and_its_subscription_is_deleted_with_it(bench: 
 
     with contextlib.ExitStack() as closing, ThreadPoolExecutor(len(STREAMS)) as pool:
         flows = dict(zip(STREAMS, pool.map(start, STREAMS.keys(), STREAMS.values()), strict=True))
-        made = {chain: (flow, closing.enter_context(reading(flow.sink))) for chain, flow in flows.items()}
-        assert {subscription(flow) for flow, _ in made.values()} <= bench.server.subscriptions()
-        for flow, reader in made.values():
+        readers = {chain: (flow, closing.enter_context(reading(flow.sink))) for chain, flow in flows.items()}
+        assert {subscription(flow) for flow, _ in readers.values()} <= bench.server.subscriptions()
+        for flow, reader in readers.values():
             assert flow.flow["pipeline_config"]["source"]["type"] == "pubsub"
             found = reader.read(5)
             assert sorted(numbers(found)) == [100, 102, 104, 106, 108]

@@ -132,9 +132,9 @@ def combinations(names: list[str], ids: dict[str, str], bobs: dict[str, str]) ->
     """Yield each assignment of Alice's and Bob's ids to the parameters with at least one id of Alice's."""
     choices = [[(name, ids[name]), *([(name, bobs[name])] if name in bobs else [])] for name in names]
     for chosen in itertools.product(*choices):
-        made = dict(chosen)
-        if any(made[name] == ids[name] for name in names):
-            yield made
+        assignment = dict(chosen)
+        if any(assignment[name] == ids[name] for name in names):
+            yield assignment
 
 
 class TestScopes:

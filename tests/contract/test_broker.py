@@ -280,17 +280,17 @@ class TestUsersOfSomebodyElse:
     """The operator of Kafka manages its users, and Headwater manages only topics and groups."""
 
     def test_no_user_and_no_acl_is_created_changed_or_removed(self, bench: Bench) -> None:
-        given, made = deployment(), deployment()
+        given, created = deployment(), deployment()
         broker = bench.without_users()
-        bench.broker.ensure(made)
-        broker.ensure(replace(given, users=(*given.users, User(made.users[0].name, "other"))))
+        bench.broker.ensure(created)
+        broker.ensure(replace(given, users=(*given.users, User(created.users[0].name, "other"))))
         assert broker.partitions(topic_of(given)) == 2
         assert not any(bench.rules(user.name) for user in given.users)
         assert not any(bench.can_login(user) for user in given.users)
-        broker.remove_stale(replace(made, rules=()), [])
-        broker.remove_all(made)
-        assert broker.partitions(topic_of(made)) is None
-        assert all(bench.can_login(user) and len(bench.rules(user.name)) == 2 for user in made.users)
+        broker.remove_stale(replace(created, rules=()), [])
+        broker.remove_all(created)
+        assert broker.partitions(topic_of(created)) is None
+        assert all(bench.can_login(user) and len(bench.rules(user.name)) == 2 for user in created.users)
 
     def test_topics_are_removed(self, bench: Bench) -> None:
         old, new = deployment(), deployment()
@@ -303,14 +303,14 @@ class TestUsersOfSomebodyElse:
         assert topic_of(new) not in broker.inventory().topics
 
     def test_the_inventory_has_no_users(self, bench: Bench) -> None:
-        made = deployment()
-        bench.broker.ensure(made)
+        known = deployment()
+        bench.broker.ensure(known)
         broker = bench.without_users()
-        broker.commit_start_offsets(f"{made.users[0].name}.1", topic_of(made), "latest")
+        broker.commit_start_offsets(f"{known.users[0].name}.1", topic_of(known), "latest")
         found = broker.inventory()
         assert (found.users, found.rules, found.lists_users) == (frozenset(), {}, False)
-        assert topic_of(made) in found.topics
-        assert f"{made.users[0].name}.1" in found.groups
+        assert topic_of(known) in found.topics
+        assert f"{known.users[0].name}.1" in found.groups
         assert bench.broker.inventory().lists_users
 
 

@@ -122,9 +122,9 @@ class TestRequestDeploy:
 
     def test_concurrent_requests_create_one_deployment(self, stores: ControlStores) -> None:
         with ThreadPoolExecutor(32) as pool:
-            made = list(pool.map(lambda number: deploy(stores, f"d{number}"), range(32)))
-        assert len({deployment.id for deployment in made}) == 1
-        assert [d.id for d in stores.deployments.unfinished()] == [made[0].id]
+            deployments = list(pool.map(lambda number: deploy(stores, f"d{number}"), range(32)))
+        assert len({deployment.id for deployment in deployments}) == 1
+        assert [d.id for d in stores.deployments.unfinished()] == [deployments[0].id]
         assert stores.doorbell.value() == 1
 
     def test_concurrent_retries_raise_the_generation_once(self, stores: ControlStores) -> None:
@@ -370,10 +370,10 @@ class TestDeleteEnded:
 
 class TestVersions:
     def test_equal_versions_mean_an_equal_deployment(self, stores: ControlStores) -> None:
-        made = deploy(stores)
-        assert stores.deployments.versions() == [DeploymentVersion.of(made)]
+        created = deploy(stores)
+        assert stores.deployments.versions() == [DeploymentVersion.of(created)]
         steps: list[Callable[[], object]] = [
-            lambda: stores.deployments.observe([seen(made)]),
+            lambda: stores.deployments.observe([seen(created)]),
             lambda: stores.deployments.request_credential_rotation(OWNER, "f1", "other"),
             lambda: save(stores, SOLANA),
             lambda: deploy(stores),

@@ -33,9 +33,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def engine(url: str) -> Iterator[Engine]:
-    made = make_engine(url)
-    yield made
-    made.dispose()
+    made_engine = make_engine(url)
+    yield made_engine
+    made_engine.dispose()
 
 
 def _config() -> Config:

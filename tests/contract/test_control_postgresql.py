@@ -65,12 +65,12 @@ class TestWriters:
         database.flows.create(a_flow())
         with ThreadPoolExecutor(WRITERS) as pool, other.transaction():
             other.execute("SELECT * FROM flows FOR UPDATE")
-            made = [
+            deployments = [
                 pool.submit(database.deployments.request_deploy, OWNER, "f1", a_deployment(f"d{number}"))
                 for number in range(WRITERS)
             ]
             _until_waiting(shared_postgres, WRITERS)
-        assert len({deploy.result().id for deploy in made}) == 1
+        assert len({deploy.result().id for deploy in deployments}) == 1
 
     def test_a_teardown_that_waited_sees_the_newest_rollout(
         self, shared_postgres: PostgresServer, database: Database, other: psycopg.Connection

@@ -40,16 +40,16 @@ def sized(size: int, flow_id: str = "f1", owner: str = OWNER) -> Any:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Yield a function that opens stores with quotas from the settings."""
-    made: list[ControlStores] = []
+    databases: list[ControlStores] = []
 
     def open_with(defaults: QuotaDefaults) -> ControlStores:
         lite = f"sqlite:///{tmp_path / 'headwater.db'}"
         url = lite if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-        made.append(open_database(url, Sealer(SECRET_KEY), defaults))
-        return made[-1]
+        databases.append(open_database(url, Sealer(SECRET_KEY), defaults))
+        return databases[-1]
 
     yield open_with
-    for stores in made:
+    for stores in databases:
         stores.close()
 
 

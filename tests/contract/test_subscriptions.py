@@ -43,9 +43,9 @@ def bench(request: pytest.FixtureRequest) -> Bench:
 
 def test_a_subscription_is_created_once_and_deleted(bench: Bench) -> None:
     subscriptions, topic = bench
-    made = topic()
+    topic_path = topic()
     for _ in range(2):
-        subscriptions.ensure("wrk-1.1", made, "latest")
+        subscriptions.ensure("wrk-1.1", topic_path, "latest")
     assert "wrk-1.1" in subscriptions.names()
     subscriptions.require(subscriptions.path("wrk-1.1"))
     for _ in range(2):

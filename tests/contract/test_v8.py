@@ -90,8 +90,8 @@ class TestOutputs:
         outcome = bench.transform(script).start(batch(lines({"n": 1000}, {"n": 1001}, {"n": 12}))).result()
         assert [failure.row for failure in outcome.failures] == [1]
         assert outcome.failures[0].message == "process returned more than 1,000 records for one"
-        made = [json.loads(value or b"")["i"] for value in outcome.output.values]
-        assert made == [*range(1, 2000, 2), *range(1, 24, 2)]
+        results = [json.loads(value or b"")["i"] for value in outcome.output.values]
+        assert results == [*range(1, 2000, 2), *range(1, 24, 2)]
         assert outcome.output.indexes.tolist() == [output_index(0, place) for n in (1000, 12) for place in range(n)]
 
     def test_eight_million_bytes_for_one_record_and_no_more(self, bench: Bench) -> None:

@@ -14,7 +14,7 @@ from headwater.ingest.evm.abi import Abis
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.records import Converter
 from headwater.ingest.evm.well_known import well_known
-from tests.support.plain_chain import Filter, Made, PlainDeno, SandboxChains, Step
+from tests.support.plain_chain import Filter, Outputs, PlainDeno, SandboxChains, Step
 from tests.unit.ingest.evm.recorded import blocks_of, needs_recorded
 
 COPY = "function process(r) { return r }"
@@ -75,13 +75,13 @@ def generated(seed: int) -> list[Step]:
 def transfers(chain: str) -> list[bytes]:
     """Return the token transfers of all recorded blocks."""
     converter = Converter(chain, Decoder(Abis(well_known(), {})), {})
-    made = [record for block in blocks_of(chain) for record in converter.convert(block, Counter())]
-    return [record.value for record in made if record.entity == "erc20_token_transfer"]
+    transfers_ = [record for block in blocks_of(chain) for record in converter.convert(block, Counter())]
+    return [record.value for record in transfers_ if record.entity == "erc20_token_transfer"]
 
 
-def sorted_per_record(made: Made) -> Made:
+def sorted_per_record(outputs: Outputs) -> Outputs:
     """Sort errors after the outputs of each record, since only the order of the outputs matters."""
-    return [sorted(of_record) for of_record in made]
+    return [sorted(of_record) for of_record in outputs]
 
 
 def numbers() -> st.SearchStrategy[str]:
@@ -143,9 +143,9 @@ class TestComposition:
         given_ = transfers(chain)
         assert len(given_) > 50
         divide = "function process(t) { return { share: t.raw_amount / 1e18 } }"
-        made = chains.run([COPY, divide], given_)
+        outputs = chains.run([COPY, divide], given_)
         expected: list[list[Any]] = [[{"share": json.loads(value)["raw_amount"] / 1e18}] for value in given_]
-        assert [[json.loads(text) for text in texts] for texts in made] == expected
+        assert [[json.loads(text) for text in texts] for texts in outputs] == expected
 
 
 class TestBetween:
@@ -188,9 +188,9 @@ class TestBetween:
           return { ...r, is: typeof r.n + typeof r.number };
         }"""
         given_ = [b'{"n":%d}' % n for n in range(12)]
-        made = chains.run([make, bad.replace("FAULT", fault), COPY], given_)
-        assert made.pop(5)[0] in errors
-        assert made == plain.run([make, bad.replace("FAULT", ""), COPY], given_[:5] + given_[6:])
+        outputs = chains.run([make, bad.replace("FAULT", fault), COPY], given_)
+        assert outputs.pop(5)[0] in errors
+        assert outputs == plain.run([make, bad.replace("FAULT", ""), COPY], given_[:5] + given_[6:])
 
     def test_each_output_has_its_own_random_numbers(self, chains: SandboxChains) -> None:
         many = "function process(r) { return Array.from({ length: 30 }, (_, n) => ({ n })) }"
@@ -198,8 +198,8 @@ class TestBetween:
             "function process(r) { return [r, r] }",
             "function process(r) { return { chance: Math.random() } }",
         )
-        (made,) = chains.run([many, two, chance], [b"{}"])
-        assert len({*made}) == len(made) == 60
+        (outputs,) = chains.run([many, two, chance], [b"{}"])
+        assert len({*outputs}) == len(outputs) == 60
 
     def test_raw_json_of_a_script_keeps_its_digits(self, chains: SandboxChains) -> None:
         make = """function process(r) {

@@ -274,7 +274,7 @@ class TestGlobals:
         expected = {"x": [None, None], "back": "YQ==", "text": text}
         kept, failures = bench.run(script, [b"{}", b"{}"])
         assert failures == []
-        assert [json.loads(made or b"") for made in kept] == [expected, expected]
+        assert [json.loads(result or b"") for result in kept] == [expected, expected]
 
     def test_they_look_like_the_engines(self, bench: Bench) -> None:
         script = """function process() {

@@ -123,7 +123,7 @@ class TestDigits:
         text = f"[{blank}{f'{blank},{blank}'.join(map(str, numbers))}{blank}]"
         texts = [text, *map(str, numbers), json.dumps({"a": {"b": numbers}}, separators=("," + blank, ":"))]
         kept, _ = module_bench.run(COPIES, [json.dumps({"text": one}).encode() for one in texts])
-        assert [json.loads(json.loads(made or b"")["text"]) for made in kept] == [*map(json.loads, texts)]
+        assert [json.loads(json.loads(result or b"")["text"]) for result in kept] == [*map(json.loads, texts)]
 
     @pytest.mark.parametrize(
         ("text", "kind", "digits"),

@@ -31,10 +31,10 @@ class TestParts:
         outcome = bench.transform(script).start(batch(lines(*records))).result()
         failed = [n for n in range(MANY) if n % 97 == 5]
         expected = [
-            made
+            result
             for n in range(MANY)
             if n not in failed
-            for made in (
+            for result in (
                 [{"n": n, "x": n * 13 % 900}] if n % 7 else [] if n % 2 else [{"n": n}, {"é": "é" * (n * 13 % 900)}]
             )
         ]
@@ -52,8 +52,8 @@ class TestParts:
             records = [{"n": n, "long": 2**60} for n in range(first, first + 2_000)]
             outcome = transform.start(batch(lines(*records))).result()
             assert outcome.failures == []
-            made = [json.loads(value or b"") for value in outcome.output.values]
-            assert made == [{"n": n, "m": n % 3 == 0} for n in range(first, first + 2_000)]
+            results = [json.loads(value or b"") for value in outcome.output.values]
+            assert results == [{"n": n, "m": n % 3 == 0} for n in range(first, first + 2_000)]
 
     def test_records_of_many_sizes(self, bench: Bench) -> None:
         sizes = [0, 1, 65_000, 65_534, 65_535, 65_536, 65_537, 200_000, 3, 500_000, 2]
@@ -77,11 +77,11 @@ class TestParts:
         transform = bench.transform(script)
         batches = [lines(*({"n": n, "b": b, "first": first} for n in range(MANY))) for b in range(4)]
         pending = [transform.start(batch(values)) for values in batches]
-        made = [[json.loads(value or b"") for value in one.result().output.values] for one in pending]
-        for b, records in enumerate(made):
+        results = [[json.loads(value or b"") for value in one.result().output.values] for one in pending]
+        for b, records in enumerate(results):
             assert [(one["n"], one["b"]) for one in records] == [(n, b) for n in range(MANY)]
             assert [one["m"] for one in records] == [n < first or n % 9 == 0 for n in range(MANY)]
-            assert [one["r"] for one in records] == [one["r"] for one in made[0]]
+            assert [one["r"] for one in records] == [one["r"] for one in results[0]]
 
     @pytest.mark.parametrize("count", [1, 63, 64, 65, 128, 192])
     @pytest.mark.parametrize("asks_from", [0, 1, 64, 127])

@@ -56,9 +56,9 @@ def expected(record: Record) -> tuple[list[Record], str]:
 
 
 def check(outcome: Outcome, sent: list[Record]) -> None:
-    made = [json.loads(value or b"") for value in outcome.output.values]
+    results = [json.loads(value or b"") for value in outcome.output.values]
     failed = {failure.row: failure.error for failure in outcome.failures}
-    assert made == [out for record in sent for out in expected(record)[0]]
+    assert results == [out for record in sent for out in expected(record)[0]]
     assert failed == {row: error for row, record in enumerate(sent) if (error := expected(record)[1])}
 
 

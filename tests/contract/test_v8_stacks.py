@@ -173,10 +173,10 @@ class TestOwnError:
           }"""
         values = ["0xaa", "no", "0xbb", "no", "0xaa"] * 2
         kept, failures = bench.run(script, [json.dumps({"v": value}).encode() for value in values])
-        made = [json.loads(text or b"") for text in kept]
+        results = [json.loads(text or b"") for text in kept]
         assert failures == []
-        assert [one["is"] for one in made] == [value.startswith("0x") for value in values]
-        assert [one["size"] for one in made] == [1, 2, 3, 3, 3, 3, 3, 3, 3, 3]
+        assert [one["is"] for one in results] == [value.startswith("0x") for value in values]
+        assert [one["size"] for one in results] == [1, 2, 3, 3, 3, 3, 3, 3, 3, 3]
 
     @pytest.mark.parametrize("deed", ["Error = class {}", "globalThis.Error = 5", "Error.x = 1"])
     def test_one_record_does_not_change_it_for_the_next(self, bench: Bench, deed: str) -> None:

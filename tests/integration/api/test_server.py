@@ -88,13 +88,13 @@ class Server:
 @contextlib.contextmanager
 def serving(limits: ServerLimits, app: Any = None, cross_origins: Sequence[str] = ()) -> Iterator[Server]:
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-    made = Server(listener.getsockname()[1])
-    made.connections = Connections(
-        limits, TrustedProxies([PROXY]), on_refusal=made.refused.append, tick_s=TICK_S, cross_origins=cross_origins
+    http_server = Server(listener.getsockname()[1])
+    http_server.connections = Connections(
+        limits, TrustedProxies([PROXY]), on_refusal=http_server.refused.append, tick_s=TICK_S, cross_origins=cross_origins
     )
     config = uvicorn.Config(
-        app or made,
-        http=cast("Any", partial(LimitedProtocol, connections=made.connections)),
+        app or http_server,
+        http=cast("Any", partial(LimitedProtocol, connections=http_server.connections)),
         ws="none",
         log_config=None,
         log_level="error",
@@ -106,11 +106,11 @@ def serving(limits: ServerLimits, app: Any = None, cross_origins: Sequence[str] 
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
-    made.until(lambda: server.started)
+    http_server.until(lambda: server.started)
     try:
-        yield made
+        yield http_server
     finally:
-        made.go_on.set()
+        http_server.go_on.set()
         server.should_exit = True
         thread.join()
         listener.close()

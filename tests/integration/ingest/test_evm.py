@@ -98,7 +98,7 @@ def headwater(streams: Streams, *command: str) -> str:
 def assert_transfers(streams: Streams, tokens: Tokens) -> None:
     for kind in KINDS:
         records = streams.read(f"{kind}_token_transfer")
-        expected = [made for made in tokens.sent if made[0] == kind]
+        expected = [transfer for transfer in tokens.sent if transfer[0] == kind]
         assert sorted(transfer_of(kind, record.value) for record in records) == sorted(expected)
         key_of = natural_key("base", f"{kind}_token_transfer")
         assert all(key_of(record.raw) == record.key.encode() for record in records)
@@ -194,7 +194,7 @@ def assert_stands(streams: Streams, tokens: Tokens, orphans: set[str]) -> None:
     """Assert that the zerolag streams, after retractions, have exactly the transfers of the final chain."""
     for kind in KINDS:
         standing = assert_retracted(streams, f"{kind}_token_transfer", orphans)
-        expected = [made for made in tokens.sent if made[0] == kind]
+        expected = [transfer for transfer in tokens.sent if transfer[0] == kind]
         assert sorted(transfer_of(kind, record.value) for record in standing) == sorted(expected)
 
 
@@ -264,7 +264,7 @@ def test_many_kills_and_reorganisations(fast_streams: Streams, anvil: Anvil, run
     kill(process)
     assert_once(fast_streams, tokens, anvil, first, last)
     for kind in KINDS:
-        expected = sorted(made for made in tokens.sent if made[0] == kind)
+        expected = sorted(transfer for transfer in tokens.sent if transfer[0] == kind)
         records = by_key(fast_streams.read(f"{kind}_token_transfer.zerolag")).values()
         standing = [each[-1].value for each in records if not each[-1].value["removed"]]
         assert sorted(transfer_of(kind, value) for value in standing) == expected

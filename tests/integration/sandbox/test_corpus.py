@@ -28,11 +28,11 @@ def script(cases: Sequence[Case]) -> str:
 
 def records(cases: Sequence[Case]) -> list[dict[str, int]]:
     """Return good records to warm up, then a bad record after every BETWEEN good ones, equally for each partition."""
-    made = [{"n": n} for n in range(WARM)]
+    good_records = [{"n": n} for n in range(WARM)]
     for bad in range(len(cases)):
-        made += [{"n": len(made) + i} for i in range(BETWEEN)]
-        made.append({"bad": bad})
-    return made + [{"n": len(made) + number} for number in range(-len(made) % PARTITIONS)]
+        good_records += [{"n": len(good_records) + i} for i in range(BETWEEN)]
+        good_records.append({"bad": bad})
+    return good_records + [{"n": len(good_records) + number} for number in range(-len(good_records) % PARTITIONS)]
 
 
 def by_record(found: Sequence[Message], fed: Sequence[Any]) -> list[tuple[int, Message]]:

@@ -375,13 +375,13 @@ def test_sources_with_errors_are_rejected_or_keep_their_lines(text: str, data: s
     with contextlib.suppress(ScriptRefused):
         javascript = validate(changed, EXAMPLE).javascript
         if javascript is not None:
-            made = javascript.removeprefix(javascript[: javascript.index("\n") + 1] if javascript[:2] == "/*" else "")
-            assert all(map(_is_from, made.split("\n"), changed.split("\n")))
+            generated = javascript.removeprefix(javascript[: javascript.index("\n") + 1] if javascript[:2] == "/*" else "")
+            assert all(map(_is_from, generated.split("\n"), changed.split("\n")))
 
 
-def _is_from(made: str, sent: str) -> bool:
+def _is_from(generated: str, sent: str) -> bool:
     """Return whether a generated line has the source's characters at each position, or blanks, or a replaced export."""
-    pairs = zip(_units(made), _units(sent), strict=False)
+    pairs = zip(_units(generated), _units(sent), strict=False)
     return sum(one not in (other, *_BLANKS) for one, other in pairs) <= len("function process")
 
 

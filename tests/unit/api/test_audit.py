@@ -37,10 +37,10 @@ class TestWho:
             for user in (alice, bob)
         ]
         ids = {r.result().headers["x-request-id"]: r.result().json()["id"] for r in sent}
-        made = entries(headwater, "dataset.")
-        assert {entry.request_id: entry.change.object for entry in made} == ids
+        audit_entries = entries(headwater, "dataset.")
+        assert {entry.request_id: entry.change.object for entry in audit_entries} == ids
         for user, owner in ((alice, "alice"), (bob, "bob")):
-            assert {e.key_id for e in made if e.change.owner == owner} == {user.key[8:20]}
+            assert {e.key_id for e in audit_entries if e.change.owner == owner} == {user.key[8:20]}
 
 
 class TestSets:

@@ -335,10 +335,10 @@ class TestExternalId:
 
 class TestSlash:
     def test_the_collection_url_may_end_with_a_slash(self, alice: User) -> None:
-        made = alice.post(f"{FLOW}/", flow_body())
-        assert made.status_code == 201
-        assert made.headers["location"] == f"{FLOW}/{made.json()['id']}"
-        assert alice.get(f"{FLOW}/").json() == alice.get(FLOW).json() == [made.json()]
+        response = alice.post(f"{FLOW}/", flow_body())
+        assert response.status_code == 201
+        assert response.headers["location"] == f"{FLOW}/{response.json()['id']}"
+        assert alice.get(f"{FLOW}/").json() == alice.get(FLOW).json() == [response.json()]
         assert alice.get(f"{FLOW}/datasets/").json() == []
         assert alice.request("DELETE", f"{FLOW}/").headers["allow"] == "GET, HEAD, POST"
 

@@ -13,8 +13,8 @@ from tests.unit.api.installation import FLOW, Installation, User
 
 @pytest.fixture
 def schema(headwater: Installation) -> dict[str, Any]:
-    made: dict[str, Any] = headwater.nobody().get("/openapi.json").json()
-    return made
+    description: dict[str, Any] = headwater.nobody().get("/openapi.json").json()
+    return description
 
 
 def operations(schema: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:

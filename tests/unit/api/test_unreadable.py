@@ -17,11 +17,11 @@ class Damaged:
     def __init__(self, headwater: Installation, user: User) -> None:
         self.user = user
         self.others = [user.create()["id"]]
-        made = user.create()
+        flow_created = user.create()
         self.others.append(user.create()["id"])
-        self.path = f"{FLOW}/{made['id']}"
-        self.transforms = made["pipeline_config"]["transforms"]
-        flow = headwater.database.flows.get("alice", made["id"])
+        self.path = f"{FLOW}/{flow_created['id']}"
+        self.transforms = flow_created["pipeline_config"]["transforms"]
+        flow = headwater.database.flows.get("alice", flow_created["id"])
         self.stored: dict[str, Any] = json.loads(write_config(flow.pipeline_config)) | {"parallelism": 1000}
         config = read_config(json.dumps(self.stored))
         headwater.database.flows.save(replace(flow, revision=2, pipeline_config=config))
@@ -92,10 +92,10 @@ def test_all_others_are_unaffected(damaged: Damaged) -> None:
 
 @pytest.mark.parametrize("text", ["no JSON", "[1]"])
 def test_any_stored_configuration_can_be_read_and_repaired(headwater: Installation, alice: User, text: str) -> None:
-    made = alice.create()
-    flow = headwater.database.flows.get("alice", made["id"])
+    flow_created = alice.create()
+    flow = headwater.database.flows.get("alice", flow_created["id"])
     headwater.database.flows.save(replace(flow, revision=2, pipeline_config=read_config(text)))
-    path = f"{FLOW}/{made['id']}"
+    path = f"{FLOW}/{flow_created['id']}"
     assert alice.get(path).json()["pipeline_config"] == (json.loads(text) if text == "[1]" else text)
     assert alice.put(path, flow_body()).json()["revision"] == 3
     assert alice.post(f"{path}/deploy").status_code == 200

@@ -32,9 +32,9 @@ class Stalled:
 
 @pytest.fixture
 def stalled(alice: User) -> Iterator[Stalled]:
-    made = Stalled(alice)
-    yield made
-    made.go_on()
+    upload = Stalled(alice)
+    yield upload
+    upload.go_on()
 
 
 def values_path(user: User) -> str:

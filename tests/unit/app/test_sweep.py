@@ -18,8 +18,8 @@ class World:
 
     def __init__(self) -> None:
         self.broker, self.database = MemoryClusterAdmin(), fresh_database()
-        made = deployment()
-        self.broker.ensure(resources(made, made.requested_revision, KafkaTopic(TOPIC), 4))
+        known = deployment()
+        self.broker.ensure(resources(known, known.requested_revision, KafkaTopic(TOPIC), 4))
 
     def look(self) -> Sweep:
         sources = Sources(Bindings(), self.broker, self.database.deployments.unfinished)

@@ -240,8 +240,8 @@ class TestDown:
 
 class TestDatasets:
     def test_an_interrupted_creation_is_removed(self, world: World) -> None:
-        made = datetime(2025, 12, 31, tzinfo=UTC)
-        world.database.datasets.create(Dataset("d1", "owner", "name", "pending", made, made))
+        created_at = datetime(2025, 12, 31, tzinfo=UTC)
+        world.database.datasets.create(Dataset("d1", "owner", "name", "pending", created_at, created_at))
         world.names.put("owner", "name", "d1")
         world.sets.add(dataset_set("d1"), ["x"])
         world.run(ticks=5)

@@ -104,14 +104,14 @@ class TestWithoutUsers:
         assert set(torn_down.broker.topics) == {TOPIC}
 
     def test_workers_log_in_as_headwater_does(self) -> None:
-        made, access = deployment(), KafkaAccess(bootstrap_servers="b", username="operator", password="p")
+        ended, access = deployment(), KafkaAccess(bootstrap_servers="b", username="operator", password="p")
         own, given = (
             worker_set(
-                made, made.requested_revision, KafkaTopic(TOPIC), WorkerSettings(access, "", False, manages)
+                ended, ended.requested_revision, KafkaTopic(TOPIC), WorkerSettings(access, "", False, manages)
             ).spec.kafka
             for manages in (True, False)
         )
-        assert own.username == f"wrk-{made.id}"
+        assert own.username == f"wrk-{ended.id}"
         assert given == access
 
 

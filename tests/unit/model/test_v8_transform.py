@@ -26,8 +26,8 @@ def test_scripts_that_were_stored_before_run_as_they_are() -> None:
 
 def test_the_generated_script_is_stored_and_run() -> None:
     config = read_config(BEFORE)
-    made = script_of(config).model_copy(update={"javascript": "made"})
-    stored = read_config(write_config(config.model_copy(update={"transforms": [made]})))
+    changed = script_of(config).model_copy(update={"javascript": "made"})
+    stored = read_config(write_config(config.model_copy(update={"transforms": [changed]})))
     assert script_of(stored).runnable_script == "made"
     assert script_of(stored).content == script_of(stored).script == "function process(r) { return r }"
     assert write_config(stored.without_compiled_scripts()) == BEFORE

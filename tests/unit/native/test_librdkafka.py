@@ -167,8 +167,8 @@ class TestQueue:
         settings = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda _: None}
         with closing(
             LibrdkafkaProducer(settings | {name.replace("_", "."): value for name, value in more.items()})
-        ) as made:
-            yield made
+        ) as new_producer:
+            yield new_producer
 
     def start(self, producer: LibrdkafkaProducer, values: Sequence[bytes | None]) -> tuple[int, OutgoingBatch]:
         texts, zeros = BytesColumn.of(values), numbers([0] * len(values))
@@ -284,9 +284,9 @@ class Queue:
                 setattr(table, name, self._keep(FFI.callback(field.type, played)))
         return table
 
-    def _keep(self, made: Any) -> Any:
-        self._kept.append(made)
-        return made
+    def _keep(self, kept_object: Any) -> Any:
+        self._kept.append(kept_object)
+        return kept_object
 
     def _bytes(self, text: bytes | None) -> tuple[Any, int]:
         return (NULL, 0) if text is None else (self._keep(FFI.new("char[]", text)), len(text))

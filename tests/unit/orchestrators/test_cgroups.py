@@ -66,21 +66,21 @@ class TestDelegatedFolder:
 
 class TestGroups:
     def test_limits_of_v2(self, tmp_path: Path) -> None:
-        made = WorkerGroups(tmp_path, V2, "headwater-1-").create(LIMIT)
-        written = {path.name: path.read_text() for path in made.path.iterdir()}
+        group = WorkerGroups(tmp_path, V2, "headwater-1-").create(LIMIT)
+        written = {path.name: path.read_text() for path in group.path.iterdir()}
         assert written == {"memory.max": str(LIMIT), "memory.swap.max": "0", "memory.oom.group": "0"}
-        assert made.processes == made.path / "cgroup.procs"
+        assert group.processes == group.path / "cgroup.procs"
 
     def test_kills_of_v2(self, tmp_path: Path) -> None:
-        made = WorkerGroups(tmp_path, V2, "headwater-1-").create(LIMIT)
-        assert made.kills() == 0
-        (made.path / "memory.events").write_text("low 0\nhigh 0\nmax 41\noom 2\noom_kill 2\noom_group_kill 0\n")
-        assert made.kills() == 2
-        assert made.reached_limit(), "an old kernel does not report the peak"
-        (made.path / "memory.peak").write_text(f"{LIMIT // 2}\n")
-        assert not made.reached_limit()
-        (made.path / "memory.peak").write_text(f"{LIMIT - 4096}\n")
-        assert made.reached_limit()
+        group = WorkerGroups(tmp_path, V2, "headwater-1-").create(LIMIT)
+        assert group.kills() == 0
+        (group.path / "memory.events").write_text("low 0\nhigh 0\nmax 41\noom 2\noom_kill 2\noom_group_kill 0\n")
+        assert group.kills() == 2
+        assert group.reached_limit(), "an old kernel does not report the peak"
+        (group.path / "memory.peak").write_text(f"{LIMIT // 2}\n")
+        assert not group.reached_limit()
+        (group.path / "memory.peak").write_text(f"{LIMIT - 4096}\n")
+        assert group.reached_limit()
 
     def test_a_cgroup_whose_limit_cannot_be_set_is_removed(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -107,14 +107,14 @@ def breach(*frames: Frame) -> Callable[[], Iterator[Reply]]:
     ],
 )
 def test_an_invalid_reply_loses_no_record(monkeypatch: pytest.MonkeyPatch, frames: list[Frame]) -> None:
-    with sandbox(monkeypatch, breach(*frames)) as made:
-        number = made.add("", lambda question: [None for _ in question])
+    with sandbox(monkeypatch, breach(*frames)) as broken_sandbox:
+        number = broken_sandbox.add("", lambda question: [None for _ in question])
         records = lines({"n": 1}, {"n": 2}, {"n": 3})
-        jobs = [made.submit(number, batch(records)) for _ in range(3)]
+        jobs = [broken_sandbox.submit(number, batch(records)) for _ in range(3)]
         for job in jobs:
-            made.wait(job)
+            broken_sandbox.wait(job)
             assert ([*job.outputs], job.errors) == (records, {})
-        assert made.crash_events == 1
+        assert broken_sandbox.crash_events == 1
         assert [job.crashed for job in jobs] == [True, False, False]
 
 
@@ -126,8 +126,8 @@ def test_a_record_that_always_breaks_the_protocol_is_rejected(monkeypatch: pytes
         while True:
             yield reply
 
-    with sandbox(monkeypatch, replies) as made:
-        job = made.submit(made.add("", lambda question: []), batch(lines({"n": 1}, {"n": 2}, {"n": 3})))
-        made.wait(job)
+    with sandbox(monkeypatch, replies) as broken_sandbox:
+        job = broken_sandbox.submit(broken_sandbox.add("", lambda question: []), batch(lines({"n": 1}, {"n": 2}, {"n": 3})))
+        broken_sandbox.wait(job)
         assert [error.error for error in job.errors.values()] == ["SandboxCrash"]
         assert job.outputs == [b'{"n":1}', b"", b'{"n":3}']

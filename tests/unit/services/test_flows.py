@@ -117,7 +117,7 @@ class TestChange:
     def test_values_are_stored_before_the_revision(
         self, flows: Flows, database: Database, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        made = flows.create("alice", SENT).flow
+        created_flow = flows.create("alice", SENT).flow
         seen: list[tuple[int, int]] = []
         save = database.flows.save
 
@@ -126,7 +126,7 @@ class TestChange:
             save(flow)
 
         monkeypatch.setattr(database.flows, "save", look)
-        flows.replace_transforms("alice", made.id, SENT.pipeline_config.transforms)
+        flows.replace_transforms("alice", created_flow.id, SENT.pipeline_config.transforms)
         assert [count for count, _ in seen] == [2, 1]
 
     @pytest.mark.parametrize("is_saved", [True, False])
@@ -157,7 +157,7 @@ class TestChange:
     def test_a_rejected_save_leaves_no_values(
         self, flows: Flows, database: Database, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        made = flows.create("alice", SENT).flow
+        created_flow = flows.create("alice", SENT).flow
         tried: list[SetId] = []
 
         def away(flow: Flow) -> None:
@@ -166,9 +166,9 @@ class TestChange:
 
         monkeypatch.setattr(database.flows, "save", away)
         with pytest.raises(NotFound):
-            flows.replace_transforms("alice", made.id, SENT.pipeline_config.transforms)
+            flows.replace_transforms("alice", created_flow.id, SENT.pipeline_config.transforms)
         assert [sets.count(target) for target in tried] == [(0, 0)] * 2
-        assert [sets.count(target)[0] for target in filter_sets(made)] == [2, 1]
+        assert [sets.count(target)[0] for target in filter_sets(created_flow)] == [2, 1]
 
     def test_concurrent_saves_are_not_lost(
         self,

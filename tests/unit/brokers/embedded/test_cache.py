@@ -10,15 +10,15 @@ from headwater.errors import SetupError
 
 def test_a_cached_directory_is_created_once(tmp_path: Path) -> None:
     entry = tmp_path / "new" / "entry"
-    made: list[Path] = []
+    created: list[Path] = []
 
     def make(path: Path) -> None:
         path.write_text("content")
-        made.append(path)
+        created.append(path)
 
     for _ in range(2):
         assert cache.ensure(entry, make).read_text() == "content"
-    assert len(made) == 1
+    assert len(created) == 1
     assert list(entry.parent.iterdir()) == [entry]
 
 

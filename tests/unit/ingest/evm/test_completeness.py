@@ -37,18 +37,18 @@ def mined(seed: int, count: int = 40, **options: Any) -> list[ChainBlock]:
 def by_receipts(block: ChainBlock, receipts: list[dict[str, Any]] | None = None) -> BlockResponse:
     header = msgspec.convert(block.header(full=False), HashesBlock)
     found = msgspec.convert(block.receipts() if receipts is None else receipts, list[Receipt])
-    made = from_receipts(header, found)
-    assert made is not None
+    converted = from_receipts(header, found)
+    assert converted is not None
     blooms = {each.transaction_hash: each.logs_bloom for each in found}
-    return BlockResponse(made, header.logs_bloom, frozenset(header.transactions), frozenset({"receipts"}), blooms)
+    return BlockResponse(converted, header.logs_bloom, frozenset(header.transactions), frozenset({"receipts"}), blooms)
 
 
 def by_logs(block: ChainBlock, logs: list[dict[str, Any]] | None = None) -> BlockResponse:
     full = msgspec.convert(block.header(full=True), FullBlock)
-    made = from_logs(full, msgspec.convert(block.logs if logs is None else logs, list[Log]))
-    assert made is not None
+    converted = from_logs(full, msgspec.convert(block.logs if logs is None else logs, list[Log]))
+    assert converted is not None
     hashes = frozenset(each.hash for each in full.transactions)
-    return BlockResponse(made, full.logs_bloom, hashes, frozenset({"logs"}))
+    return BlockResponse(converted, full.logs_bloom, hashes, frozenset({"logs"}))
 
 
 @given(st.integers(0, 2**32), st.data())

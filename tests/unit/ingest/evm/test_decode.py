@@ -126,10 +126,10 @@ def test_names_inside_a_tuple_are_unique() -> None:
 
 @given(st.lists(st.sampled_from(["", "a", "arg0", "arg1", "arg2", "arg1_1", "arg2_1"]), max_size=6))
 def test_names_are_unique_for_any_input(names: list[str]) -> None:
-    made = unique_names(event_of(*inputs(*names)).params)
-    assert len(set(made)) == len(names)
+    unique = unique_names(event_of(*inputs(*names)).params)
+    assert len(set(unique)) == len(names)
     assert [name for place, name in enumerate(names) if name and name not in names[:place]] == [
-        name for name, own in zip(made, names, strict=True) if name == own
+        name for name, own in zip(unique, names, strict=True) if name == own
     ]
 
 

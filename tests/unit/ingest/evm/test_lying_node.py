@@ -131,9 +131,9 @@ class World:
         found: dict[str, list[tuple[bytes, dict[str, Any]]]] = {entity: [] for entity in ENTITIES}
         for block in blocks:
             header = msgspec.convert(block.header(full=False), Header)
-            made = from_receipts(header, msgspec.convert(block.receipts(), list[Receipt]))
-            assert made is not None
-            for record in converter.convert(made, self.meters.counts):
+            converted = from_receipts(header, msgspec.convert(block.receipts(), list[Receipt]))
+            assert converted is not None
+            for record in converter.convert(converted, self.meters.counts):
                 found[record.entity].append((record.key, comparable(record.value)))
         return found
 

@@ -25,23 +25,23 @@ Records = dict[str, list[dict[str, Any]]]
 
 def records_of(blocks: list[Block], decoder: Decoder | None = None, chain: str = "base") -> Records:
     """Record by entity, in order."""
-    made: Records = defaultdict(list)
+    records: Records = defaultdict(list)
     converter, counts = Converter(chain, decoder, {}), Counter[str]()
     for block in blocks:
         for each in converter.convert(block, counts):
-            made[each.entity].append(json.loads(each.value))
-    made["counts"] = [dict(counts)]
-    return made
+            records[each.entity].append(json.loads(each.value))
+    records["counts"] = [dict(counts)]
+    return records
 
 
 @pytest.mark.parametrize("chain", ["base", "polygon"])
 def test_logs_equal_those_of_another_reader(chain: str) -> None:
     """The other reader's records lack times, senders and receivers, which other tests check."""
     expected = [record for name, path in log_files(FOLDER) if name == chain for record in read_logs(path)]
-    made = {(each["transaction_hash"], each["log_index"]): each for each in records_of(list(blocks_of(chain)))["log"]}
-    assert len(expected) == len(made) > 1600
+    logs_by_key = {(each["transaction_hash"], each["log_index"]): each for each in records_of(list(blocks_of(chain)))["log"]}
+    assert len(expected) == len(logs_by_key) > 1600
     for record in expected:
-        ours = made[record["transaction_hash"], record["log_index"]]
+        ours = logs_by_key[record["transaction_hash"], record["log_index"]]
         assert {name: ours[name] for name in record} == record
 
 
@@ -93,11 +93,11 @@ def test_transfers_equal_those_of_chainstorage(number: int) -> None:
     """The records are exactly its ERC-20 and ERC-721 transfers; it does not support ERC-1155."""
     (path,) = [path for path in native_files("polygon") if path.name.endswith(f"_{number}.json.gz")]
     block, theirs = native(path)
-    made = records_of([block])
+    converted = records_of([block])
     ours = [
         (each["token_address"], each["from_address"], each["to_address"], kind, identity(each), place(each))
         for kind in ("erc20", "erc721")
-        for each in made[f"{kind}_token_transfer"]
+        for each in converted[f"{kind}_token_transfer"]
     ]
     assert sorted(ours) == sorted(map(of_chainstorage, theirs))
     assert len(ours) == {10_000_000: 6, 20_000_000: 164, 43_200_000: 52}[number]
@@ -119,11 +119,11 @@ def of_chainstorage(found: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def test_erc1155_transfers_of_recorded_blocks() -> None:
-    made = records_of(list(blocks_of("polygon")))
-    kinds = Counter(record["event_type"] for record in made["erc1155_token_transfer"])
-    batches = {place(record) for record in made["erc1155_token_transfer"] if record["event_type"] == "batch_transfer"}
+    converted = records_of(list(blocks_of("polygon")))
+    kinds = Counter(record["event_type"] for record in converted["erc1155_token_transfer"])
+    batches = {place(record) for record in converted["erc1155_token_transfer"] if record["event_type"] == "batch_transfer"}
     assert (kinds["single_transfer"], len(batches)) == (71, 4)
-    assert made["counts"][0].get("malformed", 0) == 0
+    assert converted["counts"][0].get("malformed", 0) == 0
 
 
 @pytest.mark.parametrize("chain", ["base", "polygon", "optimism", "ethereum"])
@@ -149,10 +149,10 @@ def all_abis(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
 
 @pytest.mark.parametrize(("chain", "least"), [("base", 0.87), ("polygon", 0.92)])
 def test_share_of_decoded_logs(all_abis: Decoder, chain: str, least: float) -> None:
-    made = records_of(list(blocks_of(chain)), all_abis)
-    undecoded = made["counts"][0]["undecoded"]
-    assert len(made["decoded_log"]) + undecoded == len(made["log"])
-    assert len(made["decoded_log"]) / len(made["log"]) >= least
+    converted = records_of(list(blocks_of(chain)), all_abis)
+    undecoded = converted["counts"][0]["undecoded"]
+    assert len(converted["decoded_log"]) + undecoded == len(converted["log"])
+    assert len(converted["decoded_log"]) / len(converted["log"]) >= least
 
 
 NAMES = {
@@ -170,13 +170,13 @@ NAMES = {
 def test_a_day_of_a_pool_equals_another_decoding(tmp_path: Path) -> None:
     """Compare 6,234 events of a Uniswap v3 pool with another decoding, which has ticks as floats."""
     blocks = of_day(EVM / "ethereum" / f"demeter_ethereum-{DAY}.raw.csv.gz")
-    made = records_of(blocks, Decoder(load_abis(Settings(data_dir=tmp_path))))["decoded_log"]
+    converted = records_of(blocks, Decoder(load_abis(Settings(data_dir=tmp_path))))["decoded_log"]
     rows = list(
         csv.DictReader(text(FOLDER / "prices" / "ethereum_univ3_usdc_weth_2024-01-05.tick.csv.gz").splitlines())
     )
     theirs = {(row["transaction_hash"], int(row["pool_log_index"])): row for row in rows}
-    assert len(made) == len(theirs) == 6234
-    for record in made:
+    assert len(converted) == len(theirs) == 6234
+    for record in converted:
         row = theirs[place(record)]
         names = NAMES[row["tx_type"]]
         assert record["name"].upper() == row["tx_type"]

@@ -71,16 +71,16 @@ def test_fields_and_their_order_are_those_of_the_example(entity: str) -> None:
     assert known is not None
     seen = {"erc721_token_transfer": block(TRANSFER, word(FROM), word(TO), "0x" + "0" * 63 + "7"),
             "erc1155_token_transfer": SINGLE}.get(entity, erc20(1_250_000_000))  # fmt: skip
-    (made,) = made_of(seen)[entity]
-    record = json.loads(made.value)
+    (log_record,) = made_of(seen)[entity]
+    record = json.loads(log_record.value)
     assert list(record) == list(known.example)
     assert record["block_timestamp"] == known.example["block_timestamp"] == "2026-01-02T03:04:05Z"
-    assert made.key == natural_key("base", entity)(made.value)
+    assert log_record.key == natural_key("base", entity)(log_record.value)
 
 
 def test_an_amount_is_a_number_and_exact_as_text() -> None:
-    (made,) = made_of(erc20(BIG))["erc20_token_transfer"]
-    record = json.loads(made.value)
+    (log_record,) = made_of(erc20(BIG))["erc20_token_transfer"]
+    record = json.loads(log_record.value)
     assert (record["raw_amount"], record["raw_amount_str"]) == (float(BIG), str(BIG))
     assert isinstance(record["raw_amount"], float)
     assert (record["amount"], record["token_symbol"]) == (None, None)
@@ -89,22 +89,22 @@ def test_an_amount_is_a_number_and_exact_as_text() -> None:
 
 
 def test_a_listed_token_has_a_symbol_and_amounts() -> None:
-    (made,) = made_of(erc20(BIG), token=Token("USDC", 6))["erc20_token_transfer"]
-    record = json.loads(made.value)
+    (log_record,) = made_of(erc20(BIG), token=Token("USDC", 6))["erc20_token_transfer"]
+    record = json.loads(log_record.value)
     assert (record["token_symbol"], record["amount_str"]) == ("usdc", f"{str(BIG)[:-6]}.{str(BIG)[-6:]}")
     assert record["amount"] == float(record["amount_str"])
 
 
 def test_a_batch_is_a_record_for_each_token() -> None:
     data = encode(["uint256[]", "uint256[]"], [[1, BIG, 3], [10, 20, 30]])
-    made = made_of(block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=data))["erc1155_token_transfer"]
-    records = [json.loads(each.value) for each in made]
+    batch_records = made_of(block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=data))["erc1155_token_transfer"]
+    records = [json.loads(each.value) for each in batch_records]
     assert [(r["array_index"], r["token_id"], r["amount_str"]) for r in records] == [
         (0, "1", "10"),
         (1, str(BIG), "20"),
         (2, "3", "30"),
     ]
-    assert [each.key for each in made] == [f"base:{TX}:42:{place}".encode() for place in range(3)]
+    assert [each.key for each in batch_records] == [f"base:{TX}:42:{place}".encode() for place in range(3)]
     assert {r["event_type"] for r in records} == {"batch_transfer"}
     assert records[2]["unique_id"] == f"{TX}-42-2"
 
@@ -262,14 +262,14 @@ def test_equal_indexes_of_two_transactions_are_two_records() -> None:
     first, second = erc20(3).logs[0], erc20(4).logs[0]
     second.transaction_hash = "0x" + "4a" * 32
     seen = erc20(3)._replace(logs=[first, second])
-    for made in made_of(seen).values():
-        assert len({each.key for each in made}) == 2
-        assert len({json.loads(each.value).get("unique_id", each.key) for each in made}) == 2
+    for record in made_of(seen).values():
+        assert len({each.key for each in record}) == 2
+        assert len({json.loads(each.value).get("unique_id", each.key) for each in record}) == 2
 
 
 def test_a_log_without_topics_is_a_log() -> None:
-    (made,) = made_of(block())["log"]
-    record = json.loads(made.value)
+    (log_record,) = made_of(block())["log"]
+    record = json.loads(log_record.value)
     assert (record["topics"], record["topic0"]) == ([], None)
 
 

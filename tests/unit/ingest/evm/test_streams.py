@@ -227,8 +227,8 @@ TestIngest = Ingest.TestCase
 
 @pytest.fixture
 def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as made:
-        yield made
+    with ThreadPoolExecutor(1) as executor:
+        yield executor
 
 
 def run(chain: Chain, store: Store, pool: ThreadPoolExecutor, **how: Any) -> None:

@@ -37,9 +37,9 @@ def test_a_fill_keeps_every_byte_that_the_node_wrote() -> None:
 def test_fills_of_one_order_without_a_tid_are_distinguished() -> None:
     """One order may match many orders, and fills of the system have the tid 0."""
     events = [fill(0, startPosition=position, sz=size) for position in ("0.0", "0.25") for size in ("0.25", "0.5")]
-    made = [records.fill_record(raw(event), 5)[0] for event in events]
-    assert len({record.key for record in made}) == 4
-    assert all(record.key == natural_key("hyperliquid", "fill")(record.value) for record in made)
+    fill_records = [records.fill_record(raw(event), 5)[0] for event in events]
+    assert len({record.key for record in fill_records}) == 4
+    assert all(record.key == natural_key("hyperliquid", "fill")(record.value) for record in fill_records)
 
 
 @pytest.mark.parametrize(

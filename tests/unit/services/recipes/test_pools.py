@@ -20,8 +20,8 @@ TOKENS = {USDC: ListedToken("USDC", 6), WETH: ListedToken("WETH", 18), PEPE: Lis
 
 
 def table(*pools: tuple[str, str], quotes: Sequence[str] = ()) -> dict[str, list[Any]]:
-    made = [Pool(f"pool{number}", *pair) for number, pair in enumerate(pools)]
-    return select_pools(made, TOKENS, {USDC}, quotes).table
+    pool_list = [Pool(f"pool{number}", *pair) for number, pair in enumerate(pools)]
+    return select_pools(pool_list, TOKENS, {USDC}, quotes).table
 
 
 class TestReading:
