@@ -63,7 +63,7 @@ def measure(installation: Installation, count: int, seconds: float) -> None:
     memory = [sum(map(resident_mb, family)) for family in families]
     parts = [statistics.median(resident_mb(family[at]) for family in families) for at in (0, 1)]
     share = share_of_a_core([pid for family in families for pid in family], seconds)
-    kafka = share_of_a_core(installation.below("kafka.Kafka"), seconds)
+    kafka = share_of_a_core(installation.processes("kafka.Kafka"), seconds)
     typer.echo(
         f"{count} idle pipelines: {statistics.median(memory):.0f} MB each (max {max(memory):.0f}), worker and child "
         f"{parts[0]:.0f} + {parts[1]:.0f}; {100 * share:.1f} % of a core together; "

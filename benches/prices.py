@@ -124,7 +124,7 @@ def fold_backlog(
     installation: Installation, client: Client, topic: Topic, ticks: Ticks, label: str, quote: str = ""
 ) -> None:
     """Write ticks while the worker is paused, let it fold them, and print its rates."""
-    [worker] = installation.below("prices worker")
+    [worker] = installation.processes("prices worker")
     starts = topic.ends()
     os.kill(worker, signal.SIGSTOP)
     count = topic.write(ticks, quote)
@@ -140,7 +140,7 @@ def fold_backlog(
 
 
 def api_processes(installation: Installation) -> list[int]:
-    return installation.below(" api ")
+    return installation.processes(" api ")
 
 
 def requests(installation: Installation, seconds: float, at_once: int, path: str = STATS) -> None:

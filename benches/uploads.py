@@ -93,7 +93,7 @@ def continuous_upload(api: Api, path: str, body: Path) -> Iterator[None]:
 def peak_memory(installation: Installation) -> dict[int, int]:
     """Return the peak resident memory of each API process since its start, in bytes."""
     peaks = {}
-    for pid in installation.below("headwater api"):
+    for pid in installation.processes("headwater api"):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 peaks[pid] = int(line.split()[1]) << 10
@@ -220,7 +220,7 @@ def waiting_deploys(installation: Installation) -> Iterator[None]:
 
     A request that times out with 503 is repeated, as a user would repeat it.
     """
-    (controller,) = installation.below("headwater controller")
+    (controller,) = installation.processes("headwater controller")
     block_ended = threading.Event()
 
     def deploy(flow_id: str) -> int:

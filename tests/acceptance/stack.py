@@ -40,7 +40,7 @@ def until(condition: Callable[[], bool], within_s: float = 120.0, what: str = "t
 
 
 @contextlib.contextmanager
-def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+def in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
     """Run `work` in a thread during the block. The event that it gets is set at the end of the block."""
     stop = threading.Event()
     thread = threading.Thread(target=work, args=(stop,))
@@ -171,16 +171,16 @@ class Installation:
         return subprocess.run(command, capture_output=True, text=True, timeout=120, env=self.environment, **options)
 
     def workers(self) -> list[int]:
-        return self.below("worker --spec ")
+        return self.processes("worker --spec ")
 
     def workers_of(self, deployed: "Deployed") -> list[int]:
         """Return the workers of one deployment, whose id is in the path of their spec."""
-        return self.below(f"/{deployed.sink['username'].removeprefix('dep-')}/spec-")
+        return self.processes(f"/{deployed.sink['username'].removeprefix('dep-')}/spec-")
 
     def sandboxes(self) -> list[int]:
-        return self.below("deno run")
+        return self.processes("deno run")
 
-    def below(self, text: str) -> list[int]:
+    def processes(self, text: str) -> list[int]:
         """Return the processes of this installation whose command line contains `text`."""
         assert self.process is not None
         roots = [self.process.pid, *([self.external.pid] if self.external else [])]
@@ -293,7 +293,7 @@ class Reader:
         while len(self.sources) < count:
             assert time.monotonic() < deadline, f"{len(self.sources)} of {count} records after {within_s} s"
             self.poll()
-        return unrepeated(self.records)
+        return without_repeats(self.records)
 
     def close(self) -> None:
         self._consumer.close()
@@ -311,7 +311,7 @@ def _read(message: Message) -> ReadRecord:
     return ReadRecord(topic, partition, offset, message.key(), value or b"", headers)
 
 
-def unrepeated(records: Iterable[ReadRecord]) -> list[ReadRecord]:
+def without_repeats(records: Iterable[ReadRecord]) -> list[ReadRecord]:
     """Return the first record with each `headwater-src`, in order."""
     first: dict[str, ReadRecord] = {}
     for record in records:

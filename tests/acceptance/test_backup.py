@@ -8,7 +8,7 @@ import httpx
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Deployed, Installation, deploy, pipeline, reading, unrepeated, until
+from tests.acceptance.stack import Deployed, Installation, deploy, pipeline, reading, without_repeats, until
 from tests.acceptance.test_lossless import numbered
 
 SWEEP_EVERY_S = 30
@@ -84,7 +84,7 @@ def test_backup_change_restore_and_start(tmp_path: Path) -> None:
         assert sorted(values(client, filtered)) == ["0xaa", "0xbb"]
         installation.feed("base", "erc20_token_transfer", numbered(500, 1000))
         with reading(kept.sink) as reader:  # with the credentials from before the backup
-            assert len(unrepeated(reader.read(1500))) == 1500
+            assert len(without_repeats(reader.read(1500))) == 1500
         until(lambda: "headwater sweep" in installation.log(), what="the report of what is unknown")
         listed = swept(installation)
         unknown = [deployment.sink["username"].removeprefix("dep-") for deployment in (fresh, revived)]
@@ -95,7 +95,7 @@ def test_backup_change_restore_and_start(tmp_path: Path) -> None:
         time.sleep(3 * SWEEP_EVERY_S)
         assert topics(installation) == before
         with reading(fresh.sink) as reader:
-            assert len(unrepeated(reader.read(len(after_backup)))) == len(after_backup)
+            assert len(without_repeats(reader.read(len(after_backup)))) == len(after_backup)
 
         assert "Removed." in swept(installation, "--confirm", unknown[0])
         assert topics(installation) == before - of(fresh)

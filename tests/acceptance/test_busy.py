@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.stack import Installation, beside, pipeline, reading
+from tests.acceptance.stack import Installation, in_background, pipeline, reading
 
 MOST = 50
 _ALL = pytest.param(MOST, marks=[pytest.mark.slow, pytest.mark.timeout(300)])
@@ -32,7 +32,7 @@ class TestManyAtOnce:
                 answer = deployed(client, created.json()["id"])
                 return [created.status_code, answer.status_code], created.json()["id"], answer.json()
 
-        with beside(busy_command_line), ThreadPoolExecutor(parallel) as pool:
+        with in_background(busy_command_line), ThreadPoolExecutor(parallel) as pool:
             results = list(pool.map(one, range(parallel)))
         assert Counter(status for statuses, _, _ in results for status in statuses) == {201: parallel, 200: parallel}
         assert set(commands) == {0}

@@ -41,7 +41,7 @@ def test_a_pipeline_from_pubsub_loses_nothing_under_strikes(tmp_path: Path) -> N
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("away_s", [10.0, 60.0])
 def test_pipelines_wait_while_the_set_store_hangs(installation: Installation, away_s: float) -> None:
-    [valkey] = installation.below("valkey-server")
+    [valkey] = installation.processes("valkey-server")
 
     def disturb(environment: Environment, report: RunReport) -> None:
         interrupt_set_store(

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.stack import Deployed, Installation, Reader, beside, deployed, kill, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Installation, Reader, in_background, deployed, kill, pipeline, reading, until
 from tests.acceptance.test_redeploy import FLOW, Feeder, marks, ok
 
 ENTITY = "decoded_log"
@@ -56,8 +56,8 @@ def test_kills_and_redeploys(installation: Installation, client: httpx.Client, t
     ):
         assert shown(client, deployment) == "exactly_once"
         fed, killer = Feeder(installation, ENTITY), Killer(installation, deployment)
-        with beside(fed):
-            with beside(killer):
+        with in_background(fed):
+            with in_background(killer):
                 until(lambda: (reader.poll(), killer.killed >= KILLS)[1], what="some kills")
             ok(client.patch(f"{FLOW}/{deployment.id}/transforms/{deployment.uid()}", json=marks("1")))
             until(lambda: reader.poll() != [] and reader.records[-1].json()["mark"] == "1")

@@ -66,7 +66,7 @@ def test_up_uses_external_servers(parts: ExternalServers, tmp_path: Path) -> Non
             check_a_pipeline(installation, client)
             assert not (installation.data_dir / "headwater.db").exists()
             for part in ("valkey-server", "kafka.Kafka"):
-                killed = installation.below(part)
+                killed = installation.processes(part)
                 assert len(killed) == 1
                 kill(killed)
                 until(lambda k=killed: not any(map(alive, k)), what="the end")  # type: ignore[misc]

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.acceptance.hyperliquid_node import FIRST_BLOCK, HyperliquidNode
-from tests.acceptance.stack import HEADWATER, Installation, beside, free_port, until
+from tests.acceptance.stack import HEADWATER, Installation, in_background, free_port, until
 from tests.integration.ingest.hyperliquid_server import HyperliquidServer
 
 STREAMS = ("block", "trade", "fill", "order", "misc_event")
@@ -162,7 +162,7 @@ def test_every_event_is_ingested_once_despite_kills(
             node.write(10, 0.002)
         written.set()
 
-    with ingest.running(), beside(write) as _:
+    with ingest.running(), in_background(write) as _:
         for _ in range(kills):
             until(partial(streams.more_than, streams.total()), 60, "progress")
             ingest.kill()

@@ -30,7 +30,7 @@ def test_transfers_of_a_chain_reach_a_pipeline(
             anvil.mine(2)
             if amount == 5:
                 reader.read(6)
-                kill(own_installation.below("ingest run the-chain"))
+                kill(own_installation.processes("ingest run the-chain"))
         records = reader.read(11)
     assert sorted(int(record.json()["raw_amount_str"]) for record in records) == [*range(1, 11), 10**30]
     assert "THE_NODE" not in own_installation.log()

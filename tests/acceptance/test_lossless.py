@@ -200,7 +200,7 @@ class TestEveryPartKilled:
         with deployed(client, pipeline("erc1155_token_transfer", transforms=transforms)) as deployment:
             with reading(deployment.sink) as reader:
                 for number, part in enumerate(self.PARTS):
-                    killed = installation.below(part)
+                    killed = installation.processes(part)
                     assert killed, part
                     kill(killed)
                     until(partial(all_gone, killed), what=f"the end of {part}")

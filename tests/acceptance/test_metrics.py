@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.stack import Deployed, Installation, beside, deploy, deployed, free_port, kill, pipeline, until
+from tests.acceptance.stack import Deployed, Installation, in_background, deploy, deployed, free_port, kill, pipeline, until
 
 SCRIPT = """
 function process(record) {
@@ -60,7 +60,7 @@ def test_counts_are_exact_after_kills_at_random_times(
         def received() -> float:
             return sums(client, deployment)["messages_received"]
 
-        with beside(feed):
+        with in_background(feed):
             for _ in range(kills):
                 more = received() + draw.randint(1, 20 * PER_FEED)
                 until(lambda more=more: received() >= more, what="progress after a kill")  # type: ignore[misc]

@@ -142,7 +142,7 @@ def test_a_killed_worker_loses_nothing(installation: Installation, client: httpx
 
     def kill_now_and_then() -> None:
         while not fed.wait(1.5):
-            for pid in installation.below("prices worker"):
+            for pid in installation.processes("prices worker"):
                 os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
 

@@ -21,7 +21,7 @@ from tests.acceptance.stack import (
     Deployed,
     Installation,
     ReadRecord,
-    beside,
+    in_background,
     deploy,
     deployed,
     kill,
@@ -189,7 +189,7 @@ def test_a_redeploy_neither_loses_nor_repeats_records(bench: Bench, http: httpx.
                 bench.publish(count, count + 10)
                 count += 10
 
-        with beside(feed):
+        with in_background(feed):
             changed = http.put(f"{FLOW}/{deployment.id}", json=pipeline("log", transforms=[]))
             assert changed.status_code == 200, changed.text
             assert http.post(f"{FLOW}/{deployment.id}/deploy").status_code == 200
@@ -208,7 +208,7 @@ def test_no_subscription_is_left_if_the_controller_is_killed_in_a_teardown(
     bench: Bench, own: Installation, http: httpx.Client
 ) -> None:
     deployment = deploy(http, pipeline("log"))
-    with beside(lambda _: kill_soon(own)):
+    with in_background(lambda _: kill_soon(own)):
         while http.post(f"{FLOW}/{deployment.id}/teardown").status_code != 200:
             time.sleep(0.2)
     until(lambda: subscription(deployment) not in bench.server.subscriptions(), what="the end of the subscription")
@@ -225,7 +225,7 @@ def test_repeated_deploys_and_teardowns_leave_nothing_although_the_controller_is
     def disturb(stop: threading.Event) -> None:
         for _ in range(4):  # after more kills, the parent delays restarts for long
             if not stop.wait(rng.uniform(4, 8)):
-                kill(own.below("headwater controller"))
+                kill(own.processes("headwater controller"))
 
     def one_round(number: int) -> None:
         flow = http.post(FLOW, json=pipeline("log", name=f"round {number}")).json()
@@ -234,7 +234,7 @@ def test_repeated_deploys_and_teardowns_leave_nothing_although_the_controller_is
         assert send(http, "POST", f"{path}/teardown").status_code == 200
         assert send(http, "DELETE", path).status_code == 200
 
-    with beside(disturb), ThreadPoolExecutor(3) as pool:
+    with in_background(disturb), ThreadPoolExecutor(3) as pool:
         list(pool.map(one_round, range(24)))
     kept = {subscription(killed), OWN_SUBSCRIPTION}
     until(lambda: bench.server.subscriptions() == kept, 90, "the end of all subscriptions")
@@ -242,7 +242,7 @@ def test_repeated_deploys_and_teardowns_leave_nothing_although_the_controller_is
 
 def kill_soon(installation: Installation) -> None:
     time.sleep(0.1)
-    kill(installation.below("headwater controller"))
+    kill(installation.processes("headwater controller"))
 
 
 def test_a_missing_topic_is_reported_immediately(http: httpx.Client) -> None:

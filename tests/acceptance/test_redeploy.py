@@ -13,7 +13,7 @@ from tests.acceptance.stack import (
     Deployed,
     Installation,
     Reader,
-    beside,
+    in_background,
     client_config,
     deployed,
     kill,
@@ -77,7 +77,7 @@ class TestWithoutAFailure:
             reading(deployment.sink) as reader,
         ):
             fed = Feeder(installation)
-            with beside(fed):
+            with in_background(fed):
                 reader.read(1)
                 for mark in ("1", "2"):
                     ok(client.patch(f"{FLOW}/{deployment.id}/transforms/{deployment.uid(1)}", json=marks(mark)))
@@ -108,7 +108,7 @@ class TestWithoutAFailure:
         both = pipeline(ENTITY, transforms=[marks("0")], parallelism=2)
         with deployed(client, both) as deployment, reading(deployment.sink) as reader:
             fed = Feeder(installation)
-            with beside(fed):
+            with in_background(fed):
                 reader.read(1)
                 ok(client.put(f"{FLOW}/{deployment.id}", json=pipeline(ENTITY, transforms=[marks("1")])))
                 ok(client.post(f"{FLOW}/{deployment.id}/deploy"))
@@ -156,8 +156,8 @@ class TestRollback:
         ):
             before = installation.workers_of(deployment)
             fed = Feeder(installation)
-            with beside(fed):
-                with beside(WorkerKiller(installation, deployment, after_s=0)):
+            with in_background(fed):
+                with in_background(WorkerKiller(installation, deployment, after_s=0)):
                     answer = client.patch(f"{FLOW}/{deployment.id}/transforms/{deployment.uid()}", json=marks("1"))
                 assert answer.status_code == 422, answer.text
                 assert "SIGKILL" in answer.json()["detail"]
@@ -176,7 +176,7 @@ class TestRollback:
         body = pipeline(ENTITY, transforms=[FILTER, marks("0")])
         with deployed(client, body) as deployment, reading(deployment.sink) as reader:
             fed, assassin = Feeder(installation), WorkerKiller(installation, deployment, after_s=5)
-            with beside(fed), beside(assassin):
+            with in_background(fed), in_background(assassin):
                 ok(client.put(f"{FLOW}/{deployment.id}/transforms", json=[marks("1") | {"uid": deployment.uid(1)}]))
                 assert state(client, deployment)[:2] == ("RollingOut", 2)
                 until(lambda: state(client, deployment)[0] == "RolledBack", 120)

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.acceptance.stack import Installation, beside, kill, pipeline, until
+from tests.acceptance.stack import Installation, in_background, kill, pipeline, until
 
 FLOW = "/api/v1/flow"
 SIDE_BY_SIDE = 8
@@ -66,7 +66,7 @@ def rounds(installation: Installation, count: int, kill_every_s: tuple[float, fl
     def disturb(stop: threading.Event) -> None:
         nonlocal kills
         while not stop.wait(rng.uniform(*kill_every_s)):
-            kill(installation.below("headwater controller"))
+            kill(installation.processes("headwater controller"))
             kills += 1
 
     def work(_: int) -> None:
@@ -80,7 +80,7 @@ def rounds(installation: Installation, count: int, kill_every_s: tuple[float, fl
                 took[number] = time.monotonic() - began
             assert send(client, "DELETE", f"{FLOW}/{flow_id}").status_code == 200
 
-    with beside(disturb), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+    with in_background(disturb), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         list(pool.map(work, range(SIDE_BY_SIDE)))
     assert kills > 0
     print(f"{count} rounds, {kills} kills of the controller")

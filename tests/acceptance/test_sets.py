@@ -184,7 +184,7 @@ class TestListing:
                     body = {"values": rng.sample(others, 20)}
                     until(lambda m=method, b=body: client.request(m, path, json=b).status_code == 200, what=method)  # type: ignore[misc]  # defaults bind the loop's variables
                 if number in (pages // 3, 2 * pages // 3):
-                    kill(own_installation.below("valkey-server"))
+                    kill(own_installation.processes("valkey-server"))
             assert cursor is None
             assert sorted(value for value in found if value <= stable[-1]) == stable
         assert own_installation.stop() == 0

@@ -198,7 +198,7 @@ def jdk() -> str:
 
 def client_jars(installation: Installation) -> list[Path]:
     """Return the jars of the Java client, from the class path of the running broker."""
-    (broker,) = installation.below("kafka.Kafka")
+    (broker,) = installation.processes("kafka.Kafka")
     command = Path(f"/proc/{broker}/cmdline").read_text().split("\0")
     jars = map(Path, command[command.index("-cp") + 1].split(os.pathsep))
     return [jar for jar in jars if jar.name.startswith(JAVA_CLIENT)]

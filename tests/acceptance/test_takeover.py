@@ -26,7 +26,7 @@ from tests.acceptance.stack import (
     STOP_WITHIN_S,
     Deployed,
     Installation,
-    beside,
+    in_background,
     deployed,
     descendants,
     pipeline,
@@ -172,7 +172,7 @@ def test_the_other_controller_takes_over(controllers: TwoControllers) -> None:
     body = pipeline(transforms=[{"type": "v8", "script": SCRIPT}])
     with installation.client(key) as client, deployed(client, body) as deployment, reading(deployment.sink) as reader:
         feed = Feed(installation)
-        with beside(feed):
+        with in_background(feed):
             for end in (kill, hang, stop):
                 reader.read(feed.count + 10 * PER_FEED)
                 controllers.swap(end)
@@ -223,7 +223,7 @@ def test_takeovers_with_clocks_a_minute_apart_and_a_copied_directory(tmp_path: P
             reading(deployment.sink) as reader,
         ):
             before, feed, watch = topics(installation), Feed(installation), Leaders(controllers)
-            with beside(feed), beside(watch):
+            with in_background(feed), in_background(watch):
                 until(lambda: not controllers.standby.workers(), what="a standby that waits")
                 for end in (kill, hang, stop):
                     reader.read(feed.count + 10 * PER_FEED)

@@ -18,7 +18,7 @@ def groups_of(pid: int) -> str:
 @pytest.mark.long
 def test_a_worker_and_its_sandbox_share_a_cgroup(installation: Installation, client: httpx.Client) -> None:
     with deployed(client, pipeline(transforms=[SCRIPT])) as deployment:
-        (worker,), (controller,) = installation.workers_of(deployment), installation.below("headwater controller")
+        (worker,), (controller,) = installation.workers_of(deployment), installation.processes("headwater controller")
         if groups_of(worker) == groups_of(controller):
             assert not os.environ.get("CI"), "CI needs control groups"
             pytest.skip("no control group can be made here: it takes root or a delegated part of the tree")

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from tests.acceptance.stack import ROOT, Installation, beside, pipeline
+from tests.acceptance.stack import ROOT, Installation, in_background, pipeline
 from tests.chaos.soak import measure, roles
 
 WARM_UP_S = 20.0
@@ -121,7 +121,7 @@ class _Run:
 
     def run(self) -> AttackReport:
         user = User(self._installation)
-        with beside(user.run):
+        with in_background(user.run):
             time.sleep(self._warm_up_s)
             quiet = len(user.took_ms)
             self._before = {role: measured[0] for role, measured in self._sample().items()}

@@ -123,7 +123,7 @@ class Victims:
         """Return the victim's processes in random order; for V8 the busiest first, since others may be spare."""
         if victim == "script":
             return sorted(self.installation.sandboxes(), key=cpu_ticks, reverse=True)
-        pids = sorted(self.installation.below(self._command_parts[victim]))
+        pids = sorted(self.installation.processes(self._command_parts[victim]))
         self.draw.shuffle(pids)
         return pids
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from tests.acceptance.stack import Installation, beside, pipeline
+from tests.acceptance.stack import Installation, in_background, pipeline
 
 QUOTAS = {
     "configurations": 60,
@@ -80,7 +80,7 @@ def measure(
         limits = full.get("/api/v1/flow/limits").json()["limits"]
         report.used = {limit["name"]: [limit["used"], limit["allowed"]] for limit in limits}
         greedy = Greedy(full)
-        with beside(greedy.request_more):
+        with in_background(greedy.request_more):
             for _ in range(rounds):
                 report.deploys_s.append(round(statistics.median(_deploys(other, deploys)), 2))
                 report.list_p99_ms.append(round(sorted(_lists(other, lists))[lists * 99 // 100], 1))

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.stack import beside, until
+from tests.acceptance.stack import in_background, until
 from tests.chaos.account import OutputVerifier
 from tests.chaos.feeder import Feeder
 from tests.chaos.load import KINDS, PARTITIONS, Load
@@ -122,12 +122,12 @@ def _observe(
         time.monotonic(),
     )
     with ExitStack() as threads:
-        threads.enter_context(beside(consumer))
-        with beside(feeder):
+        threads.enter_context(in_background(consumer))
+        with in_background(feeder):
             until(lambda: consumer.verifier.count > 2 * options.rate, what="the first outputs")
             steady_from, at = time.monotonic(), feeder.count
             observer = ProgressObserver(cluster.all_nodes, pipeline.source, pipeline.group, PARTITIONS)
-            with beside(pauses), beside(observer):
+            with in_background(pauses), in_background(observer):
                 _restart_all(cluster, pipeline, options, lambda text: _log(report, began, text, echo))
             report.rate = int((feeder.count - at) / (time.monotonic() - steady_from))
         deadline = time.monotonic() + OUTPUTS_WITHIN_S

@@ -184,10 +184,10 @@ def roles(installation: Installation, pipelines: Iterable[RunningPipeline]) -> I
     """Yield each role and the ids of its processes."""
     assert installation.process is not None
     yield "parent", [installation.process.pid]
-    yield "controller", installation.below(" controller")
-    yield from ((f"api {number}", [pid]) for number, pid in enumerate(sorted(installation.below(" api "))))
-    yield "kafka", installation.below("kafka.Kafka")
-    yield "valkey", installation.below("valkey-server")
+    yield "controller", installation.processes(" controller")
+    yield from ((f"api {number}", [pid]) for number, pid in enumerate(sorted(installation.processes(" api "))))
+    yield "kafka", installation.processes("kafka.Kafka")
+    yield "valkey", installation.processes("valkey-server")
     for pipeline in pipelines:
         workers = installation.workers_of(pipeline.deployed)
         yield f"worker {pipeline.name}", workers

@@ -17,7 +17,7 @@ from typing import Any
 
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.children import Child
-from tests.acceptance.stack import beside
+from tests.acceptance.stack import in_background
 from tests.chaos.feeder import Feeder
 from tests.chaos.load import KINDS, PARTITIONS, Load
 from tests.chaos.members import CopyJob, GroupMembers
@@ -173,9 +173,9 @@ class _StormTest:
 
     def run(self) -> None:
         """Apply all strikes, then check the outputs."""
-        with beside(self._consumer), beside(self._observer):
-            with beside(self._members):
-                with beside(self._feeder):
+        with in_background(self._consumer), in_background(self._observer):
+            with in_background(self._members):
+                with in_background(self._feeder):
                     self._wait_for_progress(time.monotonic())
                     self._strike_all()
                 self._wait_for_outputs()

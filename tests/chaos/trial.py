@@ -15,7 +15,7 @@ from tests.acceptance.stack import (
     Deployed,
     ExternalServers,
     Installation,
-    beside,
+    in_background,
     client_config,
     deploy,
     free_port,
@@ -190,9 +190,9 @@ def run_in(environment: Environment, options: RunOptions, disturb: Disturbance) 
         environment.feeder = feeder = _feeder(environment, options, load)
         with ExitStack() as threads:
             for pipeline in environment.pipelines:
-                threads.enter_context(beside(pipeline.consumer))
-                threads.enter_context(beside(pipeline.dead_letter_consumer))
-            with beside(feeder):
+                threads.enter_context(in_background(pipeline.consumer))
+                threads.enter_context(in_background(pipeline.dead_letter_consumer))
+            with in_background(feeder):
                 disturb(environment, report)
                 until(lambda: feeder.count >= options.records, LONGEST_RUN_S, "the number of records")
             report.fed = feeder.count

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.acceptance.stack import beside
+from tests.acceptance.stack import in_background
 from tests.chaos import feeder
 from tests.chaos.feeder import Feeder
 from tests.chaos.load import PARTITIONS, Load
@@ -18,7 +18,7 @@ def test_replacing_the_producer_neither_loses_nor_repeats_records(
     monkeypatch.setattr(feeder, "STALLED_AFTER_S", 0.0)
     monkeypatch.setattr(feeder, "SETTLED_S", 0.3)
     fed = Feeder(kafka.plain_settings, topic, load, 5_000)
-    with beside(fed):
+    with in_background(fed):
         time.sleep(3)
         monkeypatch.setattr(feeder, "STALLED_AFTER_S", 100.0)
     assert fed.stalls > 1

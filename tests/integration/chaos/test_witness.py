@@ -5,7 +5,7 @@ import time
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from tests.acceptance.stack import beside
+from tests.acceptance.stack import in_background
 from tests.chaos import witness
 from tests.chaos.load import PARTITIONS
 from tests.chaos.witness import VerifyingConsumer
@@ -40,7 +40,7 @@ def test_a_partition_that_the_client_lost_is_read_on_without_repeats(
     monkeypatch.setattr(witness, "CHECK_EVERY_S", 0.5)
     reader = VerifyingConsumer({**kafka.plain_settings, "group.id": kafka.unique("reads")}, topic, lambda _: [b"value"])
     reader._consumer.pause([TopicPartition(topic, 2)])
-    with beside(reader):
+    with in_background(reader):
         for first in (0, ROUND):
             write(kafka, topic, first)
             wait(reader, (first + ROUND) * PARTITIONS)

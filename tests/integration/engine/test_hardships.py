@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.model.transform import V8Transform
-from tests.acceptance.stack import beside, descendants
+from tests.acceptance.stack import in_background, descendants
 from tests.chaos.account import OutputVerifier
 from tests.chaos.faults import send_signal
 from tests.chaos.load import KINDS, PARTITIONS, Load
@@ -57,7 +57,7 @@ def test_no_record_fails_on_a_busy_machine(kafka: KafkaServer, tmp_path: Path) -
     feed(pipeline, load, count)
     with hogs(HOGS), pipeline.worker() as worker:
         worker.ready()
-        with beside(lambda stop: stop_repeatedly(worker.pid, stop)):
+        with in_background(lambda stop: stop_repeatedly(worker.pid, stop)):
             pipeline.wait_committed(count)
         assert worker.terminate() == 0
     check(pipeline, "busy", load, count)

@@ -98,8 +98,8 @@ def test_scripts_and_dead_letters(kafka: KafkaServer, tmp_path: Path) -> None:
     check_copy(pipeline, records[::2], repeats=False)
     dead = pipeline.records(pipeline.dead)
     assert sorted(m.value() or b"" for m in dead) == sorted(b'{"n":%d}' % n for n in range(7, 1000, 10))
-    dead_letter_headers = headers(dead[0])
-    assert (dead_letter_headers["headwater-error"], dead_letter_headers["headwater-transform"], dead_letter_headers["headwater-cfg"]) == ("TypeError", "t9", "3")
-    assert dead_letter_headers["headwater-message"] == "no sevens"
-    assert (dead_letter_headers["headwater-line"], dead_letter_headers["headwater-attempts"]) == ("3", "1")
-    assert dead_letter_headers["headwater-src"].startswith(f"{pipeline.source}/")
+    letter = headers(dead[0])
+    assert (letter["headwater-error"], letter["headwater-transform"], letter["headwater-cfg"]) == ("TypeError", "t9", "3")
+    assert letter["headwater-message"] == "no sevens"
+    assert (letter["headwater-line"], letter["headwater-attempts"]) == ("3", "1")
+    assert letter["headwater-src"].startswith(f"{pipeline.source}/")

@@ -102,7 +102,7 @@ def test_trades_are_ingested_once_despite_disconnects_and_repeats(server: Hyperl
             else:
                 server.send_trades(trade("BTC", number))
                 server.cut()
-                server.send_trades(trade("BTC", number + 1))  # no client is connected, so only the snapshot has this trade
+                server.send_trades(trade("BTC", number + 1))  # only the snapshot has this trade
                 subscribed(server, "BTC")
         until(lambda: len(ingest.store.tids()) == 60, "all trades")
     assert ingest.store.tids() == [1000 + number for number in range(60)]

@@ -28,8 +28,8 @@ def revisions(*sinks: KafkaSink) -> Deployment:
 
 
 def changed(*sinks: KafkaSink) -> dict[str, dict[str, str]]:
-    deployment_of_revisions = revisions(*sinks)
-    return changed_settings(deployment_of_revisions, deployment_of_revisions.requested_revision)
+    redeployed = revisions(*sinks)
+    return changed_settings(redeployed, redeployed.requested_revision)
 
 
 class TestCreation:
@@ -70,9 +70,9 @@ class TestChange:
         }
 
     def test_a_rolled_back_revision_has_its_own_settings(self) -> None:
-        deployment_of_revisions = revisions(sink(compression="gzip"), sink(compression="zstd", cleanup_policy="compact"))
-        [first] = deployment_of_revisions.previous_revisions
-        assert changed_settings(deployment_of_revisions, first) == {TOPIC: {"compression.type": "gzip", "cleanup.policy": "delete"}}
+        redeployed = revisions(sink(compression="gzip"), sink(compression="zstd", cleanup_policy="compact"))
+        [first] = redeployed.previous_revisions
+        assert changed_settings(redeployed, first) == {TOPIC: {"compression.type": "gzip", "cleanup.policy": "delete"}}
 
     def test_sinks_of_other_names_have_other_topics(self) -> None:
         other = KafkaSink(uid="s2", type="kafka", name="other", compression="gzip")

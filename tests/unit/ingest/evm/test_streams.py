@@ -1,7 +1,7 @@
 """Both streams of an ingest on a chain in memory that grows and forks, while the ingest process dies.
 
-Whenever the chain is stable, the normal streams have the final blocks, once and in order, and the zerolag streams, after
-all retractions, have the blocks of the current chain.
+Whenever the chain is stable, the normal streams have the final blocks, once and in order. After all retractions, the
+zerolag streams have the blocks of the current chain.
 """
 
 import itertools
