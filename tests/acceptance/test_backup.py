@@ -8,7 +8,7 @@ import httpx
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Deployed, Installation, deploy, pipeline, reading, without_repeats, until
+from tests.acceptance.stack import Deployed, Installation, deploy, pipeline, reading, until, without_repeats
 from tests.acceptance.test_lossless import numbered
 
 SWEEP_EVERY_S = 30

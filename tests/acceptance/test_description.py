@@ -26,7 +26,9 @@ DELETES_AT_ONCE = 8
 def key(installation: Installation) -> Iterator[str]:
     """Create a key with all scopes for a new owner. Delete the owner's resources afterwards."""
     paths = httpx.get(f"{installation.url}/openapi.json").json()["paths"].values()
-    needed = {s for p in paths for operation in p.values() for name, s in operation.items() if name.startswith("x-scope")}
+    needed = {
+        s for p in paths for operation in p.values() for name, s in operation.items() if name.startswith("x-scope")
+    }
     scopes = [part for scope in needed for part in ("--scope", scope)]
     result = installation.run("keys", "create", "--owner", f"fuzz-{random.random()}", *scopes)
     yield result.stdout.strip()

@@ -12,7 +12,17 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.stack import Deployed, Installation, Reader, in_background, deployed, kill, pipeline, reading, until
+from tests.acceptance.stack import (
+    Deployed,
+    Installation,
+    Reader,
+    deployed,
+    in_background,
+    kill,
+    pipeline,
+    reading,
+    until,
+)
 from tests.acceptance.test_redeploy import FLOW, Feeder, marks, ok
 
 ENTITY = "decoded_log"

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.acceptance.hyperliquid_node import FIRST_BLOCK, HyperliquidNode
-from tests.acceptance.stack import HEADWATER, Installation, in_background, free_port, until
+from tests.acceptance.stack import HEADWATER, Installation, free_port, in_background, until
 from tests.integration.ingest.hyperliquid_server import HyperliquidServer
 
 STREAMS = ("block", "trade", "fill", "order", "misc_event")

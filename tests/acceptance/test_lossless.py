@@ -31,7 +31,7 @@ _LENGTHY = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def numbered(count: int, first: int = 0) -> Iterator[dict[str, Any]]:
-    """Return numbered records whose keys are spread over the partitions."""
+    """Yield numbered records whose keys are spread over the partitions."""
     for n in range(first, first + count):
         yield {"n": n, "amount": BIG + n, "transaction_hash": f"0x{n:064x}", "log_index": 0}
 

@@ -10,7 +10,17 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.stack import Deployed, Installation, in_background, deploy, deployed, free_port, kill, pipeline, until
+from tests.acceptance.stack import (
+    Deployed,
+    Installation,
+    deploy,
+    deployed,
+    free_port,
+    in_background,
+    kill,
+    pipeline,
+    until,
+)
 
 SCRIPT = """
 function process(record) {

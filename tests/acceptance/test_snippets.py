@@ -23,7 +23,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Installation, Read, deployed, pipeline, reading, until
+from tests.acceptance.stack import Installation, ReadRecord, deployed, pipeline, reading, until
 from tests.support import node_packages
 
 WANTED, OTHER = "0x" + "a" * 40, "0x" + "b" * 40
@@ -135,7 +135,7 @@ def members(installation: Installation, group: str) -> int:
     return len(described.members)
 
 
-def repeat(installation: Installation, records: list[Read]) -> None:
+def repeat(installation: Installation, records: list[ReadRecord]) -> None:
     """Write records again with their headers, as after a failure."""
     producer = Producer({**installation.admin_config(), "log_level": 0})
     for record in records:

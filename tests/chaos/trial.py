@@ -15,10 +15,10 @@ from tests.acceptance.stack import (
     Deployed,
     ExternalServers,
     Installation,
-    in_background,
     client_config,
     deploy,
     free_port,
+    in_background,
     pipeline,
     until,
 )

@@ -90,7 +90,11 @@ def serving(limits: ServerLimits, app: Any = None, cross_origins: Sequence[str] 
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     http_server = Server(listener.getsockname()[1])
     http_server.connections = Connections(
-        limits, TrustedProxies([PROXY]), on_refusal=http_server.refused.append, tick_s=TICK_S, cross_origins=cross_origins
+        limits,
+        TrustedProxies([PROXY]),
+        on_refusal=http_server.refused.append,
+        tick_s=TICK_S,
+        cross_origins=cross_origins,
     )
     config = uvicorn.Config(
         app or http_server,

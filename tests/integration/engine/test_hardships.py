@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.model.transform import V8Transform
-from tests.acceptance.stack import in_background, descendants
+from tests.acceptance.stack import descendants, in_background
 from tests.chaos.account import OutputVerifier
 from tests.chaos.faults import send_signal
 from tests.chaos.load import KINDS, PARTITIONS, Load

@@ -99,7 +99,11 @@ def test_scripts_and_dead_letters(kafka: KafkaServer, tmp_path: Path) -> None:
     dead = pipeline.records(pipeline.dead)
     assert sorted(m.value() or b"" for m in dead) == sorted(b'{"n":%d}' % n for n in range(7, 1000, 10))
     letter = headers(dead[0])
-    assert (letter["headwater-error"], letter["headwater-transform"], letter["headwater-cfg"]) == ("TypeError", "t9", "3")
+    assert (letter["headwater-error"], letter["headwater-transform"], letter["headwater-cfg"]) == (
+        "TypeError",
+        "t9",
+        "3",
+    )
     assert letter["headwater-message"] == "no sevens"
     assert (letter["headwater-line"], letter["headwater-attempts"]) == ("3", "1")
     assert letter["headwater-src"].startswith(f"{pipeline.source}/")

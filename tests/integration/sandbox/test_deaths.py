@@ -147,7 +147,9 @@ class TestBatchesSideBySide:
             for job in jobs:
                 finish(job, sandbox)
                 outputs_of_job += [msgspec.json.decode(line or b"") for line in job.outputs]
-            assert [(d["n"], d["a"], d["b"]) for d in outputs_of_job] == [(n, n % 7 == 0, n % 5 == 0) for n in range(900)]
+            assert [(d["n"], d["a"], d["b"]) for d in outputs_of_job] == [
+                (n, n % 7 == 0, n % 5 == 0) for n in range(900)
+            ]
             alone = sandbox.submit(first, batch(records[1]))
             finish(alone, sandbox)
             assert alone.outputs == jobs[1].outputs  # random numbers depend on the record, too

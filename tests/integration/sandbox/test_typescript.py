@@ -375,7 +375,9 @@ def test_sources_with_errors_are_rejected_or_keep_their_lines(text: str, data: s
     with contextlib.suppress(ScriptRefused):
         javascript = validate(changed, EXAMPLE).javascript
         if javascript is not None:
-            generated = javascript.removeprefix(javascript[: javascript.index("\n") + 1] if javascript[:2] == "/*" else "")
+            generated = javascript.removeprefix(
+                javascript[: javascript.index("\n") + 1] if javascript[:2] == "/*" else ""
+            )
             assert all(map(_is_from, generated.split("\n"), changed.split("\n")))
 
 

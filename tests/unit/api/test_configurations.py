@@ -417,7 +417,9 @@ class TestDelete:
         bob.problem(bob.delete(path), 404, "not-found")
         assert alice.get(path).status_code == 200
 
-    def test_deleting_a_deployed_configuration_needs_the_deploy_scope(self, headwater: Installation, alice: User) -> None:
+    def test_deleting_a_deployed_configuration_needs_the_deploy_scope(
+        self, headwater: Installation, alice: User
+    ) -> None:
         flow = alice.create()
         writer = headwater.user("alice", ["flow:write", "flow:read"])
         alice.post(f"{FLOW}/{flow['id']}/deploy")

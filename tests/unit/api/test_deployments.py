@@ -28,7 +28,9 @@ def config_id(alice: User) -> str:
 
 
 class TestDeploy:
-    def test_the_response_has_topics_and_credentials(self, headwater: Installation, alice: User, config_id: str) -> None:
+    def test_the_response_has_topics_and_credentials(
+        self, headwater: Installation, alice: User, config_id: str
+    ) -> None:
         saved = alice.get(f"{FLOW}/{config_id}").json()
         response = alice.post(f"{FLOW}/{config_id}/deploy")
         assert response.status_code == 200
@@ -68,7 +70,9 @@ class TestDeploy:
         first = alice.post(f"{FLOW}/{config_id}/deploy").json()
         assert alice.post(f"{FLOW}/{config_id}/deploy").json() == first
 
-    def test_concurrent_deploys_create_one_deployment(self, headwater: Installation, alice: User, config_id: str) -> None:
+    def test_concurrent_deploys_create_one_deployment(
+        self, headwater: Installation, alice: User, config_id: str
+    ) -> None:
         sent = [alice.start("POST", f"{FLOW}/{config_id}/deploy") for _ in range(50)]
         answers = [response.result() for response in sent]
         assert {answer.status_code for answer in answers} == {200}

@@ -66,7 +66,9 @@ class World:
         for deployment in deployments:
             minute = int(self._clock.monotonic()) // 60 * 60
             counted = {0: PartitionCounts(1, {"messages_received": 1})}
-            self._metrics.write(deployment, "group", "a", MetricsDelta(minute, counted, {"total_latency": Histogram({1: 1})}))
+            self._metrics.write(
+                deployment, "group", "a", MetricsDelta(minute, counted, {"total_latency": Histogram({1: 1})})
+            )
 
     def create(self, path: str) -> dict[str, Any]:
         created: dict[str, Any] = self.user.post(path, sent_examples(self._schema["paths"][path]["post"])[0]).json()

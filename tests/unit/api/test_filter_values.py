@@ -33,9 +33,7 @@ class TestAdd:
         assert alice.get(path).json()["values"] == ["0xab"]
 
     @pytest.mark.parametrize("mark", ["\ufeff", "\u200b", "\u2060", "\u200e", "\u00a0"])
-    def test_whitespace_around_values_is_trimmed_everywhere(
-        self, alice: User, path: str, mark: str
-    ) -> None:
+    def test_whitespace_around_values_is_trimmed_everywhere(self, alice: User, path: str, mark: str) -> None:
         assert alice.put(path, {"values": [f"{mark}0xABC", "0xdef"]}).json()["count"] == 2
         assert alice.post(path, {"values": [f"0xabc{mark}", f"{mark}0x1"]}).json()["added"] == 1
         assert alice.get(path).json()["total_count"] == 3

@@ -98,7 +98,9 @@ class TestKey:
         headwater.clock.forward(60)
         assert user.get(FLOW).status_code == 401
 
-    def test_a_key_revoked_elsewhere_is_rejected_when_the_cache_expires(self, headwater: Installation, alice: User) -> None:
+    def test_a_key_revoked_elsewhere_is_rejected_when_the_cache_expires(
+        self, headwater: Installation, alice: User
+    ) -> None:
         assert alice.get(FLOW).status_code == 200
         headwater.database.keys.revoke(alice.key[8:20], headwater.clock.now)
         headwater.clock.forward(CACHE_S)

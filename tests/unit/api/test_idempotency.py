@@ -152,7 +152,9 @@ class TestNotRemembered:
         assert send(DATASETS, content=b"{", headers={"content-type": "application/json"}).status_code == 400
         assert send(DATASETS, {"name": "a"}).status_code == 201
 
-    def test_an_unavailable_dependency_is_not_stored(self, headwater: Installation, send: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_unavailable_dependency_is_not_stored(
+        self, headwater: Installation, send: Sender, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def away(_: Dataset) -> None:
             raise StoreUnavailable("It is away.")
 
@@ -162,7 +164,9 @@ class TestNotRemembered:
         assert (response := send(DATASETS, {"name": "a"})).status_code == 201
         assert not is_replay(response)
 
-    def test_an_internal_error_is_not_stored(self, headwater: Installation, send: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_internal_error_is_not_stored(
+        self, headwater: Installation, send: Sender, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def broken(_: Dataset) -> None:
             raise ZeroDivisionError
 

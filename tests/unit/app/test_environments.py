@@ -148,7 +148,9 @@ class TestChildren:
             load_ingest(None, "base")
 
 
-def test_a_secret_from_a_file_is_not_in_the_environment(home: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_from_a_file_is_not_in_the_environment(
+    home: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("password").write_text("from-the-file\n")
     monkeypatch.setenv("HEADWATER_KAFKA_PASSWORD_FILE", "password")

@@ -89,7 +89,9 @@ class TestWritten:
             assert limit in text
 
     @pytest.mark.parametrize(("expression", "record", "selected"), cells("expressions.md", 3))
-    def test_documented_expressions_select_the_documented_values(self, expression: str, record: str, selected: str) -> None:
+    def test_documented_expressions_select_the_documented_values(
+        self, expression: str, record: str, selected: str
+    ) -> None:
         assert sorted(parse(expression).select(record.encode())) == json.loads(selected)
 
     def test_every_method_of_expressions_has_an_example(self) -> None:

@@ -202,7 +202,9 @@ class TestDown:
         assert world.sets.count(filter_set(FLOW, "t1"))[0] == 0
         assert world.database.flows.deleted() == []
 
-    def test_a_hanging_set_store_does_not_delay_other_configurations(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_hanging_set_store_does_not_delay_other_configurations(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         asked, answered = threading.Event(), threading.Event()
 
         def hang(_: object) -> None:

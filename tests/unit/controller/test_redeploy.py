@@ -136,9 +136,7 @@ class TestRedeploy:
         assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.other", f"flow.{FLOW}.dlq"}
         assert {rule.name for rule in world.broker.rules if rule.resource == "topic"} == set(world.broker.topics)
 
-    def test_a_deploy_during_a_removal_can_be_rolled_back(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_deploy_during_a_removal_can_be_rolled_back(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         trim = world.broker.remove_stale
 
         def deploy_first(*args: Any) -> None:
@@ -153,9 +151,7 @@ class TestRedeploy:
         assert self.seen(world) == (2, Condition.ROLLED_BACK)
         assert f"flow.{FLOW}.other" in world.broker.topics
 
-    def test_an_unavailable_broker_delays_the_removal(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_unavailable_broker_delays_the_removal(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         def away(*_: object) -> None:
             raise BrokerUnavailable("away")
 

@@ -95,7 +95,9 @@ class TestDeadLetters:
         outputs = batch((b"x" * 1_000_001, b"k", 2, 5, 0), (b"ok", b"k", 2, 5, 1), (b"y" * 1_000_001, b"k", 2, 5, 2))
         records = deliver(source, Outcome(outputs), ("out", "other"))
         assert [r.value for r in records["out"]] == [r.value for r in records["other"]] == [b"ok"]
-        dead_letters = [(headers(r)["headwater-transform"], headers(r)["headwater-src"], r.value) for r in records["dead"]]
+        dead_letters = [
+            (headers(r)["headwater-transform"], headers(r)["headwater-src"], r.value) for r in records["dead"]
+        ]
         assert dead_letters == [
             ("out", "stream/2/5/0", b"small"),
             ("out", "stream/2/5/2", b"small"),

@@ -274,9 +274,7 @@ class TestStop:
         assert world.group.committed[0] == 0
 
     @pytest.mark.parametrize("for_good", [True, False])
-    def test_a_worker_without_successor_leaves_the_group(
-        self, for_good: bool, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_worker_without_successor_leaves_the_group(self, for_good: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         left = []
         ours, theirs = socket.socketpair()
         with ours, theirs:

@@ -159,7 +159,9 @@ class TestBadRecords:
             ("a.csv", b'n,o\n1,\n1,"[1]"\n2,\n', r"line 3: o: '\[1\]' is not a JSON object"),
         ],
     )
-    def test_invalid_records_are_located_or_counted(self, tmp_path: Path, name: str, content: bytes, fault: str) -> None:
+    def test_invalid_records_are_located_or_counted(
+        self, tmp_path: Path, name: str, content: bytes, fault: str
+    ) -> None:
         path = tmp_path / name
         path.write_bytes(content)
         entity = like(n=1, b=True, l=[], o={})

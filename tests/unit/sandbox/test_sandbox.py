@@ -127,7 +127,9 @@ def test_a_record_that_always_breaks_the_protocol_is_rejected(monkeypatch: pytes
             yield reply
 
     with sandbox(monkeypatch, replies) as broken_sandbox:
-        job = broken_sandbox.submit(broken_sandbox.add("", lambda question: []), batch(lines({"n": 1}, {"n": 2}, {"n": 3})))
+        job = broken_sandbox.submit(
+            broken_sandbox.add("", lambda question: []), batch(lines({"n": 1}, {"n": 2}, {"n": 3}))
+        )
         broken_sandbox.wait(job)
         assert [error.error for error in job.errors.values()] == ["SandboxCrash"]
         assert job.outputs == [b'{"n":1}', b"", b'{"n":3}']

@@ -170,9 +170,7 @@ def test_counts_are_exact_after_a_start_without_the_store(
     assert scene.received() == 15
 
 
-def test_only_the_first_records_of_a_partition_wait_for_its_mark(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_first_records_of_a_partition_wait_for_its_mark(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_UNDECIDED", 5)
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.assigned([0, 1])

@@ -38,7 +38,9 @@ def records_of(blocks: list[Block], decoder: Decoder | None = None, chain: str =
 def test_logs_equal_those_of_another_reader(chain: str) -> None:
     """The other reader's records lack times, senders and receivers, which other tests check."""
     expected = [record for name, path in log_files(FOLDER) if name == chain for record in read_logs(path)]
-    logs_by_key = {(each["transaction_hash"], each["log_index"]): each for each in records_of(list(blocks_of(chain)))["log"]}
+    logs_by_key = {
+        (each["transaction_hash"], each["log_index"]): each for each in records_of(list(blocks_of(chain)))["log"]
+    }
     assert len(expected) == len(logs_by_key) > 1600
     for record in expected:
         ours = logs_by_key[record["transaction_hash"], record["log_index"]]
@@ -121,7 +123,9 @@ def of_chainstorage(found: dict[str, Any]) -> tuple[Any, ...]:
 def test_erc1155_transfers_of_recorded_blocks() -> None:
     converted = records_of(list(blocks_of("polygon")))
     kinds = Counter(record["event_type"] for record in converted["erc1155_token_transfer"])
-    batches = {place(record) for record in converted["erc1155_token_transfer"] if record["event_type"] == "batch_transfer"}
+    batches = {
+        place(record) for record in converted["erc1155_token_transfer"] if record["event_type"] == "batch_transfer"
+    }
     assert (kinds["single_transfer"], len(batches)) == (71, 4)
     assert converted["counts"][0].get("malformed", 0) == 0
 

@@ -97,7 +97,9 @@ def test_a_listed_token_has_a_symbol_and_amounts() -> None:
 
 def test_a_batch_is_a_record_for_each_token() -> None:
     data = encode(["uint256[]", "uint256[]"], [[1, BIG, 3], [10, 20, 30]])
-    batch_records = made_of(block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=data))["erc1155_token_transfer"]
+    batch_records = made_of(block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=data))[
+        "erc1155_token_transfer"
+    ]
     records = [json.loads(each.value) for each in batch_records]
     assert [(r["array_index"], r["token_id"], r["amount_str"]) for r in records] == [
         (0, "1", "10"),
