@@ -12,7 +12,8 @@ help:  ## Show this help
 
 setup: .venv/ready  ## A virtual environment in .venv and everything else that the other commands need
 
-.venv/ready: requirements/dev.txt pyproject.toml setup.py $(wildcard headwater/native/*.[ch])
+.venv/ready: requirements/dev.txt requirements/run.in pyproject.toml setup.py headwater/api/swagger_ui/deno.lock \
+		$(wildcard headwater/native/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit("Headwater needs Python 3.11 or newer; set PYTHON=python3.11 or the like." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --no-compile --require-hashes -r requirements/dev.txt

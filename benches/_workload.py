@@ -6,7 +6,9 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from headwater.model.transform import RedisSetFilterTransform, Transform, V8Transform
+from headwater.model.transforms import Transform
+from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
+from headwater.model.transforms.v8 import V8Transform
 
 RECORD_BYTES = 850
 DISTINCT = 50_000

@@ -12,7 +12,7 @@ from functools import partial
 import typer
 
 from headwater.model.record import RecordBatch
-from headwater.model.transform import RedisSetFilterTransform
+from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
 from headwater.transforms.base import TransformContext
 from headwater.transforms.expression import parse
 from headwater.transforms.redis_set_filter import build

@@ -11,12 +11,12 @@ import sys
 import time
 from collections.abc import Sequence
 
-import httpx
+import httpx2
 import typer
 
 from benches._installation import running_installation
-from benches.pipelines import cpu_seconds, resident_mb, tree
 from tests.acceptance.stack import Deployed, Installation, deploy, pipeline, reading
+from tests.support.processes import cpu_seconds, descendants, rss_bytes
 
 ENTITY = "log"
 SCRIPT = {"type": "v8", "script": "function process(r) { r.seen = true; return r; }"}
@@ -24,7 +24,7 @@ SETTLE_S = 30.0
 """This is longer than workers keep freed memory before they return it."""
 
 
-def deploy_all(client: httpx.Client, installation: Installation, count: int) -> list[Deployed]:
+def deploy_all(client: httpx2.Client, installation: Installation, count: int) -> list[Deployed]:
     """Deploy `count` pipelines, and return when each has processed one record."""
     deployments = [
         deploy(client, pipeline(ENTITY, name=f"idle {number}", transforms=[SCRIPT])) for number in range(count)
@@ -41,7 +41,7 @@ def bare_interpreter_mb() -> float:
     with subprocess.Popen([sys.executable, "-c", "print(1, flush=True); input()"], stdin=-1, stdout=-1) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        memory_mb = resident_mb(process.pid)
+        memory_mb = rss_bytes(process.pid) / 1e6
         process.terminate()
     return memory_mb
 
@@ -58,10 +58,10 @@ def measure(installation: Installation, count: int, seconds: float) -> None:
     with installation.client() as client:
         deployments = deploy_all(client, installation, count)
     time.sleep(SETTLE_S)
-    families = [tree(pid) for deployment in deployments for pid in installation.workers_of(deployment)]
+    families = [[pid, *(child.pid for child in descendants(pid))] for deployment in deployments for pid in installation.workers_of(deployment)]
     assert len(families) == count
-    memory = [sum(map(resident_mb, family)) for family in families]
-    parts = [statistics.median(resident_mb(family[at]) for family in families) for at in (0, 1)]
+    memory = [sum(map(rss_bytes, family)) / 1e6 for family in families]
+    parts = [statistics.median(rss_bytes(family[at]) / 1e6 for family in families) for at in (0, 1)]
     share = share_of_a_core([pid for family in families for pid in family], seconds)
     kafka = share_of_a_core(installation.processes("kafka.Kafka"), seconds)
     typer.echo(

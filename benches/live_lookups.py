@@ -16,7 +16,7 @@ from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.synchronize import Event
 from typing import Any
 
-import httpx
+import httpx2
 import typer
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
@@ -24,7 +24,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from benches._installation import running_installation
 from benches._workload import address
 from headwater.model.value_sets import MAX_VALUES_PER_REQUEST
-from tests.acceptance.stack import Deployed, Installation, Reader, deployed, free_port, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Installation, Reader, deployed, pipeline, reading
+from tests.support.ports import free_port
+from tests.support.waiting import until
 
 WORKERS = 4
 RATE = 50_000
@@ -63,7 +65,7 @@ def feed(config: dict[str, Any], sent: "Synchronized[int]", fed: "Synchronized[i
     assert producer.flush(60) == 0
 
 
-def upload(client: httpx.Client, url: str, values: int, sent: "Synchronized[int]") -> None:
+def upload(client: httpx2.Client, url: str, values: int, sent: "Synchronized[int]") -> None:
     """Add all values. `sent` is set to the number of leading values whose requests have completed."""
     done: set[int] = set()
 
@@ -89,7 +91,7 @@ class Latencies:
 
     def _buckets(self) -> dict[float, float]:
         buckets: dict[float, float] = {}
-        for family in text_string_to_metric_families(httpx.get(self._url).text):
+        for family in text_string_to_metric_families(httpx2.get(self._url).text):
             for sample in family.samples:
                 if sample.name == f"{HISTOGRAM}_bucket":
                     bound = float(sample.labels["le"])
@@ -130,7 +132,7 @@ def feeding(installation: Installation, sent: "Synchronized[int]", fed: "Synchro
     assert feeder.exitcode == 0
 
 
-def received(client: httpx.Client, deployment: Deployed) -> int:
+def received(client: httpx2.Client, deployment: Deployed) -> int:
     """Return how many records the workers have read in the last hour, from the API's metrics."""
     response = client.get(
         f"/api/v1/flow/{deployment.id}/deploy/metrics", params={"metrics": "messages_received"}
@@ -145,7 +147,7 @@ def check(reader: Reader, members: int) -> None:
     assert len({record["n"] for record in found}) == len(found) == members
 
 
-def measure_while(name: str, client: httpx.Client, deployment: Deployed, latencies: Latencies, work: Any) -> None:
+def measure_while(name: str, client: httpx2.Client, deployment: Deployed, latencies: Latencies, work: Any) -> None:
     """Print the workers' rate and latencies while `work` runs."""
     before, started = received(client, deployment), time.monotonic()
     work()

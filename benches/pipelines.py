@@ -10,8 +10,8 @@ by semicolons; `--peers` also runs other programs that do the same work (_peers.
 broker fenced a group member, a producer or a broker.
 """
 
+import contextlib
 import itertools
-import os
 import statistics
 import subprocess
 import sys
@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import psutil
 import typer
 from confluent_kafka import Consumer, Message, TopicPartition
 
@@ -44,6 +45,7 @@ from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.support.fencing import count_fencings, logged_fencing
+from tests.support.processes import cpu_seconds, rss_bytes
 
 SOURCE, DEAD, OWNER, CONFIG = "stream", "dlq", "bench", "config"
 COPIES = ("bare", "tuned", "headers")
@@ -106,44 +108,33 @@ class Usage:
             pids = list(itertools.chain.from_iterable(map(tree, self.pids)))
             self._used |= {pid: used for pid in pids if (used := self._shares(pid)).any()}
             self.samples.append((time.time(), sum(self._used.values(), start=np.zeros(3))))
-            self.peak_mb = max(self.peak_mb, sum(map(resident_mb, pids)))
+            self.peak_mb = max(self.peak_mb, sum(map(rss_bytes, pids)) / 1e6)
 
     def _shares(self, pid: int) -> CpuShares:
         whole = cpu_seconds(pid)
         if pid not in self.pids:
             return np.array([0, 0, whole])
-        main_thread = min(whole, cpu_seconds(pid, f"task/{pid}/"))
+        main_thread = min(whole, main_thread_seconds(pid))
         return np.array([main_thread, whole - main_thread, 0])
 
     def cpu_at(self, moment: float) -> CpuShares:
         return next((used for at, used in self.samples if at >= moment), self.samples[-1][1])
 
 
+def main_thread_seconds(pid: int) -> float:
+    """User and system time of a process's main thread."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return sum(one.user_time + one.system_time for one in psutil.Process(pid).threads() if one.id == pid)
+    return 0.0
+
+
 def tree(pid: int) -> list[int]:
-    """Return the ids of a process and of all its descendants."""
+    """Return the ids of a process and of all its descendants. psutil walks all processes of the machine, too long for every sample."""
     try:
         children = [p for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
     except OSError:
         return []
     return [pid, *itertools.chain.from_iterable(tree(int(child)) for child in children)]
-
-
-def cpu_seconds(pid: int, part: str = "") -> float:
-    """Return the user and system time of a process, or of one thread if `part` is `task/<id>/`."""
-    try:
-        stat = Path(f"/proc/{pid}/{part}stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def resident_mb(pid: int) -> float:
-    """Return the resident memory of a process."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError):
-        return 0.0
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,7 @@ references of the same run are a program that only reads and unpacks the same ti
 (for requests).
 """
 
-import os
 import random
-import signal
 import statistics
 import threading
 import time
@@ -16,13 +14,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import typer
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benches._installation import running_installation
-from benches.pipelines import cpu_seconds
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.tick import (
     PARTITIONS,
@@ -37,7 +34,9 @@ from headwater.model.price.tick import (
 )
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
-from tests.acceptance.stack import Installation, until
+from tests.acceptance.stack import Installation
+from tests.support.processes import cpu_seconds, suspended
+from tests.support.waiting import until
 
 CHAIN, TOKENS, PROBES = "base", 100_000, 200
 """The number of traded tokens, and of the tokens that staleness is measured with, which get no other ticks."""
@@ -126,10 +125,9 @@ def fold_backlog(
     """Write ticks while the worker is paused, let it fold them, and print its rates."""
     [worker] = installation.processes("prices worker")
     starts = topic.ends()
-    os.kill(worker, signal.SIGSTOP)
-    count = topic.write(ticks, quote)
-    ends, before, started = topic.ends(), cpu_seconds(worker), time.monotonic()
-    os.kill(worker, signal.SIGCONT)
+    with suspended([worker]):
+        count = topic.write(ticks, quote)
+        ends, before, started = topic.ends(), cpu_seconds(worker), time.monotonic()
     until(lambda: positions(client) == ends, FOLDED_WITHIN_S, "all ticks readable")
     wall_s, cpu_s = time.monotonic() - started, cpu_seconds(worker) - before
     reference_s = topic.read(starts, count)
@@ -217,7 +215,7 @@ def staleness(installation: Installation, topic: Topic, rate: int) -> None:
     )
 
 
-def latest(http: httpx.Client, token: int) -> float | None:
+def latest(http: httpx2.Client, token: int) -> float | None:
     """Return the token's latest price from the API."""
     response = http.post(STATS, json=[{"token_address": address(token), "chain": CHAIN}]).json()
     return response["items"][0]["latest_price"] if response["items"] else None

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from headwater.engine import pipeline
 from headwater.engine.pipeline import build_transforms
 from headwater.model.record import RecordBatch
-from headwater.model.transform import V8Transform
+from headwater.model.transforms.v8 import V8Transform
 from headwater.sandbox import Sandbox
 from headwater.sandbox.child import SandboxedChild
 from headwater.sandbox.sandbox import MembershipQuery, MembershipResult

@@ -8,7 +8,6 @@ import http.client
 import json
 import math
 import os
-import signal
 import statistics
 import tempfile
 import threading
@@ -21,7 +20,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
+import httpx2
 import redis
 import typer
 
@@ -29,6 +28,7 @@ from benches._installation import running_installation
 from headwater.model.value_sets import MAX_PAGE, MAX_VALUES_PER_REQUEST
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from tests.acceptance.stack import Installation, pipeline
+from tests.support.processes import suspended
 
 BLOCK = 1 << 18
 ROUNDS = 200
@@ -108,7 +108,7 @@ def percentile(took: list[float], share: float) -> float:
 class Probe:
     """Requests several paths in turn from a thread, and records how long each request takes."""
 
-    def __init__(self, client: httpx.Client, paths: dict[str, str]) -> None:
+    def __init__(self, client: httpx2.Client, paths: dict[str, str]) -> None:
         self._client = client
         self._paths = paths
         self._stop = threading.Event()
@@ -194,7 +194,7 @@ def calls(api: Api, path: str) -> None:
         typer.echo(f"{name:24} p50 {statistics.median(took) * 1e3:6.2f} ms  p99 {percentile(took, 0.99):6.2f} ms")
 
 
-def parallel(installation: Installation, api: Api, client: httpx.Client, path: str, folder: Path) -> None:
+def parallel(installation: Installation, api: Api, client: httpx2.Client, path: str, folder: Path) -> None:
     """Measure other requests during concurrent uploads, during a continuous upload, and while deploys are waiting."""
     bodies = [folder / f"part-{number}.json" for number in range(3 * UPLOADS + 1)]
     for body in bodies:
@@ -232,12 +232,11 @@ def waiting_deploys(installation: Installation) -> Iterator[None]:
 
     with installation.client() as client, ThreadPoolExecutor(WAITING) as pool:
         ids = [client.post("/api/v1/flow", json=pipeline()).json()["id"] for _ in range(WAITING)]
-        os.kill(controller, signal.SIGSTOP)
-        calls = [pool.submit(deploy, flow_id) for flow_id in ids]
-        yield
-        assert not any(call.done() for call in calls)
-        block_ended.set()
-        os.kill(controller, signal.SIGCONT)
+        with suspended([controller]):
+            calls = [pool.submit(deploy, flow_id) for flow_id in ids]
+            yield
+            assert not any(call.done() for call in calls)
+            block_ended.set()
         assert {call.result() for call in calls} <= {200, 503}
         assert {client.delete(f"/api/v1/flow/{flow_id}").status_code for flow_id in ids} == {200}
 

@@ -291,7 +291,8 @@ class DecryptionFailed(SetupError):
     def __init__(self) -> None:
         super().__init__(
             "The stored credentials can't be decrypted: they were encrypted with another secret key. Put back the "
-            "secret-key file that belongs to this database, or set HEADWATER_SECRET_KEY to its content."
+            "secret-key file that belongs to this database, or set HEADWATER_SECRET_KEY to its content. If the key was "
+            "replaced, set HEADWATER_OLD_SECRET_KEY to the previous one."
         )
 
 

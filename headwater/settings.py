@@ -121,6 +121,10 @@ class Settings(BaseSettings):
     secret_key: SecretStr = Field(
         SecretStr(""), description="Key that encrypts stored credentials: 32 bytes in base64."
     )
+    old_secret_key: SecretStr = Field(
+        SecretStr(""),
+        description="Previous secret key, with which stored credentials can still be decrypted during a rotation.",
+    )
 
     kafka_bootstrap_servers: str = Field("", description="Your own Kafka cluster, `host:port,…`.")
     kafka_security_protocol: SecurityProtocol = Field(

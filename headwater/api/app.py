@@ -8,11 +8,11 @@ import structlog
 from anyio import to_thread
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi.routing import APIRoute
+from starlette.middleware import Middleware
 
-import headwater
 from headwater.api import (
     configurations,
-    cors,
     datasets,
     deployment_metrics,
     deployments,
@@ -26,6 +26,7 @@ from headwater.api import (
     transforms,
     validate,
 )
+from headwater.api.authentication import Authentication
 from headwater.api.concurrency import (
     MAX_CONCURRENT_CHECKS,
     MAX_CONCURRENT_CHECKS_PER_OWNER,
@@ -34,13 +35,16 @@ from headwater.api.concurrency import (
     OwnerLimiter,
     Watcher,
 )
+from headwater.api.cors import MIDDLEWARE_OPTIONS
 from headwater.api.dependencies import Services
 from headwater.api.failed_keys import FailedKeys
-from headwater.api.guard import Authenticator
+from headwater.api.guard import BodyLimit, ConditionalScopes, RequestForm, RequiredScope
 from headwater.api.health import ReadinessProbes
+from headwater.api.idempotency import Idempotency
 from headwater.api.metrics import PrometheusMetrics
-from headwater.api.middleware import InternalErrors, RequestMiddleware
-from headwater.api.rate_limits import RateLimiter
+from headwater.api.middleware import Problems, RequestMiddleware
+from headwater.api.rate_limits import RateLimit
+from headwater.api.route_table import RouteTable, Routing
 from headwater.errors import StoreUnavailable
 from headwater.loop_health import LoopHealth
 from headwater.services.ids import new_id
@@ -48,7 +52,7 @@ from headwater.services.keys import Keys
 
 WRITE_LAST_USE_EVERY_S = 20.0
 ROUTERS = (
-    prices.router,  # first, because routes are matched in order and this one is called most often
+    prices.router,
     streams.router,
     datasets.router,
     quota_limits.router,
@@ -59,11 +63,9 @@ ROUTERS = (
     deployment_metrics.router,
     filter_values.router,
     health.router,
+    openapi.router,
 )
-DESCRIPTION = (
-    "OwnerLimiter firehoses of blockchain records into just the records you want, on Kafka topics of your own. "
-    "Every error is a problem document (RFC 9457)."
-)
+ROUTES = tuple(route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
 
 log = structlog.get_logger(__name__)
 
@@ -73,36 +75,50 @@ def create_api(services: Services) -> FastAPI:
 
     Raises SetupError when `metrics_dir` is given but the process was started without PROMETHEUS_MULTIPROC_DIR.
     """
+    metrics = PrometheusMetrics(services.metrics_dir)
+    table = RouteTable(ROUTES)
     app = FastAPI(
-        title="Headwater",
-        version=headwater.__version__,
-        description=DESCRIPTION,
         docs_url=None,
         openapi_url=None,
         redoc_url=None,
         redirect_slashes=False,
         lifespan=_lifespan,
+        routes=[table],
+        middleware=_middleware(services, table, metrics),
     )
     app.state.services = services
-    app.state.metrics = PrometheusMetrics(services.metrics_dir)
+    app.state.metrics = metrics
     app.state.watcher = Watcher(services.deployments.progress)
     app.state.key_uses = LoopHealth("writing the last use of keys")
     app.state.probes = ReadinessProbes(services.probes, (app.state.watcher.loop, app.state.key_uses))
-    app.state.authenticator = Authenticator(services.keys, FailedKeys(services.failed_keys_per_minute))
-    app.state.limiter = RateLimiter(services.limits, app.state.metrics) if services.limits else None
     app.state.upload_limiter = OwnerLimiter(MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_OWNER)
     app.state.check_limiter = OwnerLimiter(MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHECKS_PER_OWNER)
-    app.state.routes = [*app.routes, *(route for router in (*ROUTERS, openapi.router) for route in router.routes)]
-    for router in ROUTERS:
-        app.include_router(router)
     problems.install(app)
-    openapi.describe(app)
-    # Inside the CORS middleware, so that web pages of other origins can read the responses to internal errors too.
-    app.add_middleware(InternalErrors)
-    if services.cors_origins:
-        app.add_middleware(CORSMiddleware, allow_origins=services.cors_origins, **cors.MIDDLEWARE_OPTIONS)
-    app.add_middleware(RequestMiddleware, metrics=app.state.metrics, new_id=new_id)
+    openapi.serve(app, ROUTES)
     return app
+
+
+def _middleware(services: Services, table: RouteTable, metrics: PrometheusMetrics) -> list[Middleware]:
+    """Return the middlewares in the order in which a request passes them. Behind the last one, FastAPI reads the body.
+
+    CORSMiddleware is outside of Problems, so that web pages of other origins can read the errors too.
+    """
+    origins, limits = services.cors_origins, services.limits
+    cors = [Middleware(CORSMiddleware, allow_origins=origins, **MIDDLEWARE_OPTIONS)] if origins else []
+    rate_limit = [Middleware(RateLimit, limits=limits, metrics=metrics)] if limits else []
+    return [
+        Middleware(RequestMiddleware, metrics=metrics, new_id=new_id),
+        *cors,
+        Middleware(Problems),
+        Middleware(Routing, table=table),
+        Middleware(Authentication, keys=services.keys, failed=FailedKeys(services.failed_keys_per_minute)),
+        Middleware(RequiredScope),
+        *rate_limit,
+        Middleware(RequestForm),
+        Middleware(BodyLimit),
+        Middleware(ConditionalScopes, deployments=services.deployments, flows=services.flows),
+        Middleware(Idempotency, store=services.idempotency, routes=ROUTES),
+    ]
 
 
 @contextlib.asynccontextmanager

@@ -8,7 +8,7 @@ from fastapi import Body, Query, Request, Response
 
 from headwater.api import examples
 from headwater.api.dependencies import ApiKeyDep, IfMatchDep, LimiterDep, ServicesDep, WatcherDep
-from headwater.api.guard import guarded_router, require_prices_scope, required_scopes
+from headwater.api.guarded_routes import guarded_router, require_prices_scope, required_scopes
 from headwater.api.openapi import body_problem_responses, etag, problem_responses
 from headwater.api.pagination import LINK, Cursor, Limit, stream_array
 from headwater.api.schemas import FlowConfig, Message

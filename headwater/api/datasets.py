@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from headwater.api import examples
 from headwater.api.concurrency import run_upload
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
-from headwater.api.guard import guarded_router, required_scopes
+from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
 from headwater.api.pagination import LINK, Cursor, Limit, stream_array
 from headwater.api.parsing import NULL_TO_NONE, STRICT_INTEGER

@@ -101,7 +101,7 @@ async def _if_match(
 ServicesDep = Annotated[Services, Depends(_services)]
 
 ApiKeyDep = Annotated[ApiKey, Depends(_api_key)]
-"""The API key that GuardedRoute has authenticated."""
+"""The API key of the request, which the middleware Authentication has checked."""
 
 WatcherDep = Annotated[Watcher, Depends(_watcher)]
 """The watcher that waits until the controller has acted on a deployment."""

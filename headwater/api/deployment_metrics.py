@@ -7,7 +7,7 @@ from fastapi import Query
 from pydantic import BaseModel, Field
 
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
-from headwater.api.guard import guarded_router, required_scopes
+from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import problem_responses
 from headwater.api.parsing import STRICT_BOOLEAN
 from headwater.api.schemas import Timestamp

@@ -11,7 +11,7 @@ from fastapi import Query
 
 from headwater.api.concurrency import roll_out
 from headwater.api.dependencies import ApiKeyDep, ServicesDep, WatcherDep
-from headwater.api.guard import guarded_router, required_scopes
+from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import problem_responses
 from headwater.api.parsing import STRICT_INTEGER
 from headwater.api.schemas import (

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
+from headwater.model.transforms.v8 import V8Transform
+
 CONTRACT = "0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"
 WALLET = "0x5c1a7f03d2b84e6990aa41c7d3f0b6e2918c4d57"
 CONFIG_ID = "01ke0a2x8rv5c3m7qd9t4jw6hz"
@@ -13,8 +16,8 @@ REQUEST_ID = "01ke0a5m2d7h1j4k8n6p9r3s5t"
 CREATED_AT, STARTED_AT = "2026-01-02T03:04:05.678Z", "2026-01-02T03:05:01.234Z"
 READER = "dep-01ke0a3c6w2z4x8v9b1n5m7q0k"
 
-FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
-SCRIPT = {"type": "v8", "script": "function process(record) { record.seen = true; return record; }"}
+FILTER = RedisSetFilterTransform.example
+SCRIPT = V8Transform.example
 VALUES = {"values": [CONTRACT]}
 TOKENS = [{"token_address": CONTRACT, "chain": "base"}, {"token_address": WALLET, "chain": "base"}]
 ENTRIES = {"values": [WALLET]}

@@ -9,7 +9,7 @@ from fastapi import Query, Request, Response
 from headwater.api import examples
 from headwater.api.concurrency import run_upload
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
-from headwater.api.guard import guarded_router, required_scopes
+from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
 from headwater.api.parsing import NULL_TO_NONE, STRICT_INTEGER
 from headwater.api.schemas import Added, FilterCount, FilterPage, Membership, Removed

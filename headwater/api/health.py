@@ -9,7 +9,7 @@ import structlog
 from fastapi import APIRouter, Request, Response
 
 from headwater.api.dependencies import ReadinessProbe
-from headwater.api.metrics import CONTENT_TYPE
+from headwater.api.metrics import OPENMETRICS
 from headwater.api.openapi import problem_response
 from headwater.api.problems import RETRY_AFTER_S, ProblemResponse, ProblemType
 from headwater.api.schemas import Liveness, Readiness
@@ -100,8 +100,9 @@ async def readyz(request: Request) -> Readiness | Response:
     operation_id="getProcessMetrics",
     summary="Metrics for Prometheus",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {kind: {"schema": {"type": "string"}} for kind in ("text/plain", OPENMETRICS)}}},
 )
 async def metrics(request: Request) -> Response:
     """Returns totals of requests, and the CPU time and memory of the API processes."""
-    return Response(request.app.state.metrics.exposition(), media_type=CONTENT_TYPE)
+    content, content_type = request.app.state.metrics.exposition(request.headers.get("accept", ""))
+    return Response(content, media_type=content_type)

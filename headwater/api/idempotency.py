@@ -1,25 +1,28 @@
 """`Idempotency-Key`: a repeated POST, PUT or PATCH with the same key returns the stored response.
 
-The request is executed once. This module wraps the routes, so no route needs to know of it. Only final responses are
-stored: no 5xx, no 429, and no response that rejects the form of the request, because after these the same request may
-succeed later.
+The request is executed once. Only final responses are stored: no 5xx, no 429, and no response that rejects the form of
+the request, because after these the same request may succeed later. A response with credentials is not stored either: a
+repeat gets it from the route that reads the deployment.
 """
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
-from typing import Any
 
 import anyio
 import msgspec
 import structlog
 from anyio import to_thread
+from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.api.concurrency import incomplete_body
+from headwater.api.guarded_routes import RouteRule
 from headwater.api.problems import PROBLEM_TYPES, URN
+from headwater.api.route_table import RULE
+from headwater.api.schemas import DeploymentBody
 from headwater.errors import (
     Conflict,
     Fault,
@@ -42,8 +45,6 @@ NOT_STORED_TYPES = frozenset(
 )
 """URNs of the problem types whose responses are not stored, in addition to all 5xx responses."""
 
-RouteHandler = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 log = structlog.get_logger(__name__)
 
 
@@ -58,26 +59,62 @@ def key_of(headers: Headers) -> str | None:
     return sent[0]
 
 
+class Idempotency:
+    """Executes a request with an Idempotency-Key once, and sends the stored response to each repeat.
+
+    Sends 422 for an invalid key and for a repeat with another body, 409 while the first request is in progress, 400 for
+    the incomplete body of a repeat, and 503 when the database is unavailable.
+    """
+
+    def __init__(self, app: ASGIApp, store: IdempotencyService, routes: Iterable[APIRoute]) -> None:
+        self._app = app
+        self._store = store
+        with_credentials = (route for route in routes if route.response_model is DeploymentBody)
+        self._read_deployment = next(route for route in with_credentials if "GET" in (route.methods or ()))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        rule: RouteRule | None = scope.get(RULE)
+        key = key_of(Headers(scope=scope)) if rule is not None and scope["method"] in METHODS else None
+        if rule is None or key is None:
+            await self._app(scope, receive, send)
+            return
+        has_credentials = scope["route"].response_model is DeploymentBody
+        request = IdempotentRequest(
+            self._app,
+            self._store,
+            request=idempotency_id(scope["api_key"].owner, scope["method"], scope["path"], key),
+            claimant=scope["request_id"],
+            regenerated_by=self._read_deployment if has_credentials else None,
+        )
+        await request(scope, _HashingReceive(receive, ended=not rule.takes_body), send)
+
+
 class IdempotentRequest:
     """One request with an Idempotency-Key.
 
-    Attributes:
-        takes_body: Whether the route reads a body. When it does not, the body is not part of the comparison.
-        regenerated_from: The path whose GET returns the response again, for a success response that contains
-            credentials and is therefore not stored; otherwise empty.
+    request: The id of the request; a repeat has the same one.
+    claimant: The id of the HTTP request.
+    regenerated_by: The route that returns a success response again which contains credentials and is therefore not
+        stored; None when the response is stored.
     """
 
     def __init__(
-        self, store: IdempotencyService, scope: Scope, key: str, *, takes_body: bool, regenerated_from: str = ""
+        self,
+        app: ASGIApp,
+        store: IdempotencyService,
+        *,
+        request: str,
+        claimant: str,
+        regenerated_by: APIRoute | None,
     ) -> None:
+        self._app = app
         self._store = store
-        self._request = idempotency_id(scope["api_key"].owner, scope["method"], scope["path"], key)
-        self._claimant: str = scope["request_id"]
-        self._takes_body = takes_body
-        self._regenerated_from = regenerated_from
+        self._request = request
+        self._claimant = claimant
+        self._regenerated_by = regenerated_by
 
-    async def __call__(self, handler: RouteHandler, scope: Scope, receive: Receive, send: Send) -> None:
-        """Execute the request, or return its stored response.
+    async def __call__(self, scope: Scope, receive: "_HashingReceive", send: Send) -> None:
+        """Execute the request, or send its stored response.
 
         Raises Conflict while the first request is in progress, and InvalidInput when the body differs from that of the
         first request.
@@ -87,24 +124,23 @@ class IdempotentRequest:
             raise Conflict(
                 "A request with this Idempotency-Key is in progress. Send this one again when the other has ended."
             )
-        body = _HashingReceive(receive, ended=not self._takes_body)
         if isinstance(found, StoredResponse):
-            await self._replay(found, body, scope, send)
+            await self._replay(found, scope, receive, send)
         else:
-            await self._execute(handler, scope, body, send)
+            await self._execute(scope, receive, send)
 
-    async def _execute(self, handler: RouteHandler, scope: Scope, body: "_HashingReceive", send: Send) -> None:
+    async def _execute(self, scope: Scope, receive: "_HashingReceive", send: Send) -> None:
         response = _BufferedResponse()
         try:
             async with anyio.create_task_group() as task_group:
                 task_group.start_soon(self._renew)
-                await handler(scope, body, response)
+                await self._app(scope, receive, response)
                 task_group.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
         finally:
             with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(self._store_or_release, body, response)
+                await to_thread.run_sync(self._store_or_release, receive, response)
         for message in response.messages:
             await send(message)
 
@@ -113,16 +149,17 @@ class IdempotentRequest:
             await anyio.sleep(CLAIM_TTL.total_seconds() / 3)
             await to_thread.run_sync(self._ignoring_outage, lambda: self._store.renew(self._request, self._claimant))
 
-    def _store_or_release(self, body: "_HashingReceive", response: "_BufferedResponse") -> None:
-        if not (body.ended and response.is_final):
+    def _store_or_release(self, receive: "_HashingReceive", response: "_BufferedResponse") -> None:
+        if not (receive.ended and response.is_final):
             self._ignoring_outage(lambda: self._store.release(self._request, self._claimant))
             return
-        stored_body = b"" if self._is_regenerated(response.status) else response.body
-        stored = StoredResponse(body.sha256, response.status, response.stored_headers, stored_body)
+        body = b"" if self._regenerating_route(response.status) else response.body
+        stored = StoredResponse(receive.sha256, response.status, response.stored_headers, body)
         self._ignoring_outage(lambda: self._store.finish(self._request, self._claimant, stored))
 
-    def _is_regenerated(self, status: int) -> bool:
-        return bool(self._regenerated_from) and status == HTTPStatus.OK
+    def _regenerating_route(self, status: int) -> APIRoute | None:
+        """Return the route that returns a response of this status again; None when the response is stored."""
+        return self._regenerated_by if status == HTTPStatus.OK else None
 
     def _ignoring_outage(self, write: Callable[[], None]) -> None:
         """Run a write and ignore an unavailable store.
@@ -136,16 +173,14 @@ class IdempotentRequest:
                 "the state of an idempotent request can't be stored", request=self._request, reason=error.detail
             )
 
-    async def _replay(self, found: StoredResponse, body: "_HashingReceive", scope: Scope, send: Send) -> None:
-        await body.drain()
-        if body.sha256 != found.body_sha256:
+    async def _replay(self, found: StoredResponse, scope: Scope, receive: "_HashingReceive", send: Send) -> None:
+        await receive.drain()
+        if receive.sha256 != found.body_sha256:
             text = "was used with another body; choose a new key for a new request"
             raise InvalidInput("Nothing was changed.", [Fault(f"/{KEY_HEADER}", text)])
         replayed = _ReplayedResponse(send)
-        if self._is_regenerated(found.status):
-            path = self._regenerated_from
-            get = {**_without_route(scope), "method": "GET", "path": path, "raw_path": path.encode()}
-            await scope["app"].router(get, _receive_empty_body, replayed)
+        if route := self._regenerating_route(found.status):
+            await self._app(_scope_of_get(route, scope), _receive_empty_body, replayed)
             return
         headers = [(name.encode(), value.encode("latin-1")) for name, value in found.headers.items()]
         headers.append((b"content-length", str(len(found.body)).encode()))
@@ -153,9 +188,10 @@ class IdempotentRequest:
         await replayed({"type": "http.response.body", "body": found.body})
 
 
-def _without_route(scope: Scope) -> dict[str, Any]:
-    """Return the scope without the entries that the router added, which would mislead a second routing."""
-    return {name: value for name, value in scope.items() if name not in ("route", "endpoint", "path_params")}
+def _scope_of_get(route: APIRoute, scope: Scope) -> Scope:
+    """Return the scope of a GET request to another route with the same path parameters."""
+    path = route.path_format.format(**scope["path_params"])
+    return {**scope, "method": "GET", "route": route, "path": path, "raw_path": path.encode()}
 
 
 async def _receive_empty_body() -> Message:

@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest, values
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, values
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from headwater.errors import SetupError
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS = "application/openmetrics-text"
 CACHE_S = 1.0
 DURATION_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -35,7 +36,7 @@ class PrometheusMetrics:
         if directory and values.ValueClass is values.MutexValue:
             raise SetupError(f"Start the API process with PROMETHEUS_MULTIPROC_DIR={directory}.")
         self._directory = directory
-        self._cached = b""
+        self._cached: dict[str, bytes] = {}
         self._cached_at = -CACHE_S
         self._registry = CollectorRegistry()
         self._seconds = Histogram(
@@ -79,24 +80,28 @@ class PrometheusMetrics:
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 
-    def exposition(self) -> bytes:
-        """Return all metrics in Prometheus' text format.
+    def exposition(self, accept: str = "") -> tuple[bytes, str]:
+        """Return all metrics and their content type: OpenMetrics when it is accepted, else Prometheus' text format.
 
-        They are cached for CACHE_S seconds, because the endpoint is open to callers without a key.
+        They are cached for CACHE_S seconds, because the endpoint is open to callers without a key. For the same reason
+        the library does not see the whole Accept header, in which it would obey any version.
         """
+        encode, content_type = choose_encoder(OPENMETRICS if OPENMETRICS in accept else "")
         now = time.monotonic()
         if now >= self._cached_at + CACHE_S:
-            self._cached, self._cached_at = self._render(), now
-        return self._cached
+            self._cached, self._cached_at = {}, now
+        if content_type not in self._cached:
+            self._cached[content_type] = encode(self._collector())
+        return self._cached[content_type], content_type
 
-    def _render(self) -> bytes:
-        """Render the metrics; with several processes this reads the files of all of them."""
+    def _collector(self) -> Collector:
+        """Return the metrics of this process, or those of several processes, whose files are read on each scrape."""
         if self._directory is None:
-            return generate_latest(self._registry)
+            return self._registry
         shared = CollectorRegistry()
         MultiProcessCollector(shared, path=str(self._directory))  # type: ignore[no-untyped-call]  # it has no types
         shared.register(_ProcessesCollector(self._directory))
-        return generate_latest(shared)
+        return shared
 
 
 class _ProcessesCollector(Collector):

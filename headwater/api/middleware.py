@@ -1,4 +1,4 @@
-"""Middleware: gives each request an id, records its metrics, and responds to unexpected exceptions."""
+"""The outer middlewares: one gives each request an id and records its metrics, one turns exceptions into responses."""
 
 import time
 from collections.abc import MutableMapping
@@ -10,8 +10,9 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.api.metrics import PrometheusMetrics
-from headwater.api.problems import internal_error
+from headwater.api.problems import internal_error, problem_response_of
 from headwater.api.rate_limits import EXTRA_HEADERS
+from headwater.errors import HeadwaterError
 from headwater.services.ids import NewId
 
 COLLECTION_PATHS = frozenset({"/api/v1/flow/", "/api/v1/flow/datasets/", "/api/v1/flow/streams/"})
@@ -20,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 class RequestMiddleware:
-    """Outermost middleware: gives each request an id and records its metrics."""
+    """Gives each request an id and records its metrics. It sends no errors."""
 
     def __init__(self, app: ASGIApp, metrics: PrometheusMetrics, new_id: NewId) -> None:
         self._app = app
@@ -44,8 +45,12 @@ class RequestMiddleware:
             self._metrics.observe(method, _route(inner_scope), response.status, time.perf_counter() - started_at)
 
 
-class InternalErrors:
-    """Logs unexpected exceptions of the application, and sends a problem document unless the response has started."""
+class Problems:
+    """Sends a problem document for every exception of the middlewares inside it, unless the response has started.
+
+    A HeadwaterError has the status in PROBLEM_TYPES. Any other exception is logged and gets 500. FastAPI itself turns
+    the errors of routes into responses (`problems.install`); here it only lets unexpected ones through.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -63,6 +68,8 @@ class InternalErrors:
 
         try:
             await self._app(scope, receive, noting_send)
+        except HeadwaterError as error:
+            await problem_response_of(error).response(Request(scope))(scope, receive, send)
         except Exception:
             log.exception("request failed", request_id=scope["request_id"], method=scope["method"], route=_route(scope))
             if has_started:

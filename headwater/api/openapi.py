@@ -4,28 +4,35 @@ The page loads nothing from other hosts.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from http import HTTPStatus
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse
+from fastapi.routing import APIRoute
 from starlette.staticfiles import StaticFiles
 
+import headwater
 from headwater.api import examples, idempotency
+from headwater.api.guarded_routes import SCOPE, SCOPE_WHEN_DEPLOYED, SCOPE_WITH_PRICES
 from headwater.api.openapi_links import LINKS
 from headwater.api.problems import MEDIA_TYPE, METHOD_NOT_ALLOWED, PROBLEM_TYPES, URN, ProblemType
 from headwater.api.schemas import ProblemDetails
 from headwater.model.idempotency import KEY_PATTERN
 
+TITLE = "Headwater"
+DESCRIPTION = (
+    "Turns firehoses of blockchain records into just the records you want, on Kafka topics of your own. "
+    "Every error is a problem document (RFC 9457)."
+)
 ASSETS = "/docs/assets"
+SWAGGER_UI = Path(__file__).with_name("swagger_ui")
 JSON = "application/json"
-SCOPE, SCOPE_WHEN_DEPLOYED = "x-scope", "x-scope-when-deployed"
-SCOPE_WITH_PRICES = "x-scope-with-prices-sink"
-"""OpenAPI extensions: the scope that an operation needs, and those that it needs too in these cases."""
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDetails"}
 DEFAULT_PROBLEM_TYPES = {
     problem_type.status: problem_type for problem_type in reversed((*PROBLEM_TYPES.values(), METHOD_NOT_ALLOWED))
@@ -128,37 +135,22 @@ def etag(status: int = HTTPStatus.OK) -> Responses:
     return {int(status): {"headers": ETAG}}
 
 
-def describe(app: FastAPI) -> None:
-    """Replace `app.openapi()` by one that adds errors, headers, links and examples, and serve /docs.
+def serve(app: FastAPI, routes: Sequence[APIRoute]) -> None:
+    """Add what the routes of this module need: the description of all routes, and the files of /docs.
 
-    The files of /docs are those of the package fastapi_swagger.
+    The description is rendered once, since rendering takes long and every client may request it. The files are those of
+    Swagger UI, which the build downloads.
     """
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            app.openapi_schema = _schema(app)
-        return app.openapi_schema
-
-    @app.get("/openapi.json", include_in_schema=False)
-    async def description() -> Response:
-        """Returns the cached description. It is rendered once, so that requests can't make the process render it again
-        and again.
-        """
-        if app.state.description is None:
-            app.state.description = json.dumps(app.openapi(), ensure_ascii=False, separators=(",", ":")).encode()
-        return Response(app.state.description, media_type=JSON)
-
-    app.state.description = None
-    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the description
-    app.mount(ASSETS, StaticFiles(directory=str(resources.files("fastapi_swagger") / "resources")))
-    app.include_router(router)
-
-
-def _schema(app: FastAPI) -> dict[str, Any]:
-    tags = [{"name": name, "description": text} for name, text in TAGS.items()]
-    schema = get_openapi(
-        title=app.title, version=app.version, description=app.description, routes=app.routes, tags=tags
+    app.state.description = cache(
+        lambda: json.dumps(describe(routes), ensure_ascii=False, separators=(",", ":")).encode()
     )
+    app.mount(ASSETS, StaticFiles(directory=str(SWAGGER_UI)))
+
+
+def describe(routes: Sequence[APIRoute]) -> dict[str, Any]:
+    """Return the OpenAPI description of routes, with errors, headers, links and examples."""
+    tags = [{"name": name, "description": text} for name, text in TAGS.items()]
+    schema = get_openapi(title=TITLE, version=headwater.__version__, description=DESCRIPTION, routes=routes, tags=tags)
     schemas = schema["components"]["schemas"]
     problem = ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(problem.pop("$defs"))
@@ -222,12 +214,18 @@ def _drop_fastapi_errors(operation: dict[str, Any]) -> None:
 router = APIRouter(include_in_schema=False)
 
 
+@router.get("/openapi.json")
+async def description(request: Request) -> Response:
+    """Returns the description of the API."""
+    return Response(request.app.state.description(), media_type=JSON)
+
+
 @router.get("/docs")
 async def docs() -> HTMLResponse:
     """Returns Swagger UI, without its validator badge, which would call another host."""
     return get_swagger_ui_html(
         openapi_url="/openapi.json",
-        title="Headwater",
+        title=TITLE,
         swagger_js_url=f"{ASSETS}/swagger-ui-bundle.js",
         swagger_css_url=f"{ASSETS}/swagger-ui.css",
         swagger_favicon_url=f"{ASSETS}/favicon-32x32.png",

@@ -8,12 +8,14 @@ from pydantic import BeforeValidator
 from starlette.datastructures import QueryParams
 
 from headwater.errors import Fault, InvalidInput
+from headwater.model.sink import SINK_MODELS
+from headwater.model.transforms import TRANSFORM_MODELS
 from headwater.model.value_sets import MAX_REPORTED_FAULTS
 from headwater.services.flows import IfMatch
 
 # ---- faults ----
 
-UNION_TAGS = ("v8", "redis_set_filter", "kafka", "prices")
+UNION_TAGS = TRANSFORM_MODELS.keys() | SINK_MODELS.keys()
 """The discriminator values of the unions in request bodies: the types of transforms and of sinks."""
 TAG = "type"
 TAG_FAULTS = ("union_tag_not_found", "union_tag_invalid")

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headwater.api import examples
 from headwater.api.dependencies import ServicesDep
-from headwater.api.guard import guarded_router, required_scopes
+from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses
 from headwater.api.schemas import Timestamp
 from headwater.model.price.stats import Stats

@@ -14,7 +14,6 @@ import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.routing import Match
 
 from headwater import errors
 from headwater.api.parsing import faults_of
@@ -189,14 +188,14 @@ def _how_many(faults: int) -> str:
     return f" There are {number}; see errors."
 
 
-def _http_problem(request: Request, error: HTTPException) -> ProblemResponse:
+def _http_problem(error: HTTPException) -> ProblemResponse:
     # FastAPI wraps exceptions that reading the body raised.
     if isinstance(error.__cause__, HeadwaterError):
         return problem_response_of(error.__cause__)
     if error.status_code == HTTPStatus.NOT_FOUND:
         return problem_response_of(errors.NotFound(NO_SUCH_PATH))
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        return ProblemResponse(METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED.public_detail, {"Allow": _allowed(request)})
+        return ProblemResponse(METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED.public_detail, {"Allow": _allowed(error)})
     return problem_response_of(
         MalformedRequest(
             "The request can't be read; the connection may have ended before the whole body had arrived. Send it again."
@@ -204,15 +203,9 @@ def _http_problem(request: Request, error: HTTPException) -> ProblemResponse:
     )
 
 
-def _allowed(request: Request) -> str:
-    """Return all methods of a path: Starlette names those of its first route only, and there is one route per method.
-
-    A path without a route is that of a static file.
-    """
-    scope = {"type": "http", "path": request.url.path, "root_path": "", "method": request.method}
-    routes = [r for r in request.app.state.routes if r.matches(scope)[0] is not Match.NONE]
-    methods = {method for route in routes for method in route.methods}
-    return ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods)) or STATIC_FILE_METHODS
+def _allowed(error: HTTPException) -> str:
+    """Return the methods of the path. Starlette's StaticFiles does not name them."""
+    return (error.headers or {}).get("Allow", STATIC_FILE_METHODS)
 
 
 def _validation_problem(error: RequestValidationError) -> ProblemResponse:
@@ -234,7 +227,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
-        return _http_problem(request, error).response(request)
+        return _http_problem(error).response(request)
 
     @app.exception_handler(RequestValidationError)
     async def validation(request: Request, error: RequestValidationError) -> Response:

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, Field
 
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
-from headwater.api.guard import guarded_router, required_scopes
+from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import problem_responses
 from headwater.model.quota import QuotaName
 from headwater.services.quotas import quota_usage

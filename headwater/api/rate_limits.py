@@ -1,45 +1,47 @@
-"""Applies the rate limits of API keys to requests."""
+"""Middleware that applies the rate limits of API keys."""
 
 import math
+from functools import partial
 
 import anyio
 import structlog
 from anyio import to_thread
-from starlette.types import Scope
+from starlette.types import ASGIApp, Scope
 
+from headwater.api.guard import Guard
+from headwater.api.guarded_routes import RouteRule
 from headwater.api.metrics import PrometheusMetrics
 from headwater.errors import RateLimited, SetStoreUnavailable
-from headwater.model.key import ApiKey
 from headwater.services.rate_limits import RateDecision, RateLimits
 
 MAX_CONCURRENT_RATE_CHECKS = 8
 EXTRA_HEADERS = "headwater.extra_headers"
-"""Key of the ASGI scope under which a handler puts headers that RequestMiddleware adds to the response."""
+"""Key of the ASGI scope under which a middleware puts headers that RequestMiddleware adds to the response."""
 
 log = structlog.get_logger(__name__)
 
 
-class RateLimiter:
-    """Applies the rate limit of API keys.
+class RateLimit(Guard):
+    """Counts each request against the limit of its key, and sends 429 when the key has sent too many.
 
-    It queries the set store on a separate pool of threads, so that a check never waits behind other requests.
+    While the set store is unavailable, requests pass uncounted. A request that changes a deployment then gets 503.
+
+    The set store is queried on a separate pool of threads, so that a check never waits behind other requests.
     """
 
-    def __init__(self, limits: RateLimits, metrics: PrometheusMetrics) -> None:
+    def __init__(self, app: ASGIApp, limits: RateLimits, metrics: PrometheusMetrics) -> None:
+        super().__init__(app)
         self._limits = limits
         self._metrics = metrics
         self._threads = anyio.CapacityLimiter(MAX_CONCURRENT_RATE_CHECKS)
 
-    async def __call__(self, key: ApiKey, scope: Scope, *, upload: bool, must_count: bool) -> None:
-        """Count a request. Raises RateLimited when the key has sent too many.
-
-        While the set store is unavailable, a request passes uncounted; with `must_count` it raises SetStoreUnavailable.
-        """
+    async def check(self, rule: RouteRule, scope: Scope) -> None:
+        take = partial(self._limits.take, scope["api_key"].id, upload=rule.is_streamed)
         try:
-            rate = await to_thread.run_sync(lambda: self._limits.take(key.id, upload=upload), limiter=self._threads)
+            rate = await to_thread.run_sync(take, limiter=self._threads)
         except SetStoreUnavailable as error:
-            self._metrics.uncounted(passed=not must_count)
-            if must_count:
+            self._metrics.uncounted(passed=not rule.changes_deployment)
+            if rule.changes_deployment:
                 raise
             log.warning("a request passes uncounted", reason=error.detail)
             return

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, Union
 
-from pydantic import BaseModel, Field, PlainSerializer
+from pydantic import BaseModel, Field, PlainSerializer, create_model
 
 from headwater import errors
 from headwater.model.deployment import LogLine, Status, WorkerStatus
@@ -12,7 +12,7 @@ from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.members import is_none
 from headwater.model.sink import TopicMembers
 from headwater.model.stored_config import UnreadableConfig
-from headwater.model.transform import RedisSetFilterTransform, Transform, V8Transform
+from headwater.model.transforms import TRANSFORM_MODELS, Transform
 from headwater.model.value_sets import Dataset
 from headwater.stores.protocols.sets import SetWriteResult, ValuePage
 
@@ -95,32 +95,32 @@ class FlowConfig(BaseModel):
             revision=flow.revision,
             pipeline_config=config.document
             if isinstance(config, UnreadableConfig)
-            else config.without_compiled_scripts(),
+            else config.without_internal_members(),
             unreadable=flow.unreadable or None,
             warnings=_faults(warnings),
         )
 
 
-class SavedV8Transform(V8Transform):
-    """A script that was just saved."""
-
-    warnings: Warnings = None
-
-
-class SavedRedisSetFilterTransform(RedisSetFilterTransform):
-    """A filter that was just saved."""
-
-    warnings: Warnings = None
+def _saved_model(model: type[Transform]) -> type[BaseModel]:
+    """Return the model of a transform that was just saved: the stored one with `warnings`."""
+    return create_model(
+        f"Saved{model.__name__}",
+        __base__=model,
+        __doc__=f"A {model.noun} that was just saved.",
+        warnings=(Warnings, None),
+    )
 
 
-SavedTransform = Annotated[SavedV8Transform | SavedRedisSetFilterTransform, Field(discriminator="type")]
+SAVED_MODELS: dict[str, Any] = {name: _saved_model(model) for name, model in TRANSFORM_MODELS.items()}
+SAVED_TRANSFORM: Any = Annotated[Union[tuple(SAVED_MODELS.values())], Field(discriminator="type")]  # noqa: UP007
+"""The response model of a transform that was just saved. It is made from the stored models of all types."""
 
 
-def saved_transform(transform: Transform, warnings: Sequence[errors.Fault]) -> SavedTransform:
+def saved_transform(transform: Transform, warnings: Sequence[errors.Fault]) -> Transform:
     """Return the body for a transform that was just saved."""
-    if isinstance(transform, V8Transform):
-        return SavedV8Transform(**transform.without_compiled_script().model_dump(), warnings=_faults(warnings))
-    return SavedRedisSetFilterTransform(**transform.model_dump(), warnings=_faults(warnings))
+    members = transform.without_internal_members().model_dump()
+    saved: Transform = SAVED_MODELS[transform.type](**members, warnings=_faults(warnings))
+    return saved
 
 
 def _faults(faults: Sequence[errors.Fault]) -> list[Fault] | None:

@@ -10,12 +10,12 @@ from headwater.api import examples
 from headwater.api.concurrency import Watcher, wait_until_running
 from headwater.api.configurations import PATH, set_etag
 from headwater.api.dependencies import ApiKeyDep, IfMatchDep, LimiterDep, Services, ServicesDep, WatcherDep
-from headwater.api.guard import guarded_router, required_scopes
+from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, etag
-from headwater.api.schemas import SavedTransform, saved_transform
+from headwater.api.schemas import SAVED_TRANSFORM, saved_transform
 from headwater.errors import Conflict, DeployFailed, DeployPending, NotFound, Unavailable
 from headwater.model.flow import Flow
-from headwater.model.transform import NewTransform, NewTransforms
+from headwater.model.transforms import NewTransform, NewTransforms, Transform
 
 SCOPES = required_scopes("flow:write", when_deployed="flow:deploy", when_feeding_prices=True)
 
@@ -26,6 +26,7 @@ router = guarded_router(PATH + "/{config_id}/transforms", "Transforms")
     "/{transform_uid}",
     operation_id="changeTransform",
     summary="Change one transform",
+    response_model=SAVED_TRANSFORM,
     responses=etag() | body_problem_responses(404, 409, 412),
     openapi_extra=SCOPES,
 )
@@ -39,7 +40,7 @@ async def change(
     limiter: LimiterDep,
     watcher: WatcherDep,
     if_match: IfMatchDep,
-) -> SavedTransform:
+) -> Transform:
     """The body is the whole transform. The transform keeps its `uid` and its type, a filter keeps its values, and an
     omitted `name` keeps the stored name.
 
@@ -57,6 +58,7 @@ async def change(
     "",
     operation_id="replaceTransforms",
     summary="Replace the list of transforms",
+    response_model=list[SAVED_TRANSFORM],
     responses=etag() | body_problem_responses(404, 409, 412),
     openapi_extra=SCOPES,
 )
@@ -69,7 +71,7 @@ async def replace(
     limiter: LimiterDep,
     watcher: WatcherDep,
     if_match: IfMatchDep,
-) -> list[SavedTransform]:
+) -> list[Transform]:
     """Adds, removes, updates and reorders transforms in one request. A transform without a `uid` is new, unless a
     stored transform has the same `name`.
 

@@ -8,7 +8,7 @@ from fastapi import Body, Request, Response
 
 from headwater.api import examples
 from headwater.api.dependencies import ApiKeyDep, LimiterDep, ServicesDep
-from headwater.api.guard import guarded_router, required_scopes
+from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses
 from headwater.api.trial_schemas import TrialBody
 from headwater.errors import Fault, InvalidInput

@@ -10,7 +10,7 @@ import ijson
 import msgspec
 from fastapi import Query
 
-from headwater.api.guard import STREAMED, required_scopes
+from headwater.api.guarded_routes import STREAMED, required_scopes
 from headwater.api.parsing import pointer
 from headwater.errors import Fault, InvalidInput, MalformedRequest
 from headwater.model.members import NO_NUL_PATTERN

@@ -58,7 +58,7 @@ def import_abis(
 ) -> AbiImportResult:
     """Add the events of some files, for one contract when an address is given. Raises SetupError.
 
-    override_shipped: their parameter names replace those of the events that ship with Headwater.
+    With `override_shipped`, their parameter names replace those of the events that ship with Headwater.
     """
     address = address.lower()
     if address and not _ADDRESS.fullmatch(address):

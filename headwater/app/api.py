@@ -60,7 +60,6 @@ from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from headwater.stores.sql.database import Database
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
-from headwater.transforms.expression import parse
 
 PASSWORD_BYTES = 24
 RATE_ANSWER_TIMEOUT_S = 0.5
@@ -105,7 +104,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     checker = PipelineChecker(
         bindings=bindings,
         validate_script=partial(validate, jit=settings.v8_jit),
-        parse_expression=parse,
+        transform_types=TRANSFORMS,
         new_id=new_id,
         sink_limits=sink_limits,
     )
@@ -122,7 +121,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
             FlowStores(database.flows, database.revisions, sets, RedisUnsavedSets(client)), checker, utc_now, new_id
         ),
         trials=Trials(
-            checker=checker, builders=TRANSFORMS, open_context=open_context, now=utc_now, clock=time.monotonic
+            checker=checker, transform_types=TRANSFORMS, open_context=open_context, now=utc_now, clock=time.monotonic
         ),
         deployments=Deployments(
             flows=database.flows,
@@ -143,8 +142,8 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         prices=Prices(RedisPrices(client), utc_now, filter_outliers=settings.price_filter),
         quotas=quotas,
         bindings=bindings,
-        kafka=_endpoint(endpoints),
-        limits=_limits(endpoints),
+        kafka=_reader_endpoint(endpoints),
+        limits=_rate_limits(endpoints),
         probes={
             "database": database.doorbell.value,
             "set_store": lambda: client.call("PING"),
@@ -176,7 +175,7 @@ def _lag(bindings: Bindings, broker: ClusterAdmin) -> Callable[[Source, str], in
     return lag
 
 
-def _limits(endpoints: Endpoints) -> RateLimits | None:
+def _rate_limits(endpoints: Endpoints) -> RateLimits | None:
     settings = endpoints.settings
     if not settings.rate_limit:
         return None
@@ -184,7 +183,7 @@ def _limits(endpoints: Endpoints) -> RateLimits | None:
     return RateLimits(RedisTokenBuckets(client), settings.rate_limit, settings.rate_burst)
 
 
-def _endpoint(endpoints: Endpoints) -> KafkaEndpoint:
+def _reader_endpoint(endpoints: Endpoints) -> KafkaEndpoint:
     """Return how readers connect to Kafka, as the response of a deploy shows it."""
     readers = endpoints.reader_kafka()
     return KafkaEndpoint(

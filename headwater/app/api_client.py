@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import httpx
+import httpx2
 
 from headwater.app.data_directory import DataDirectory
 from headwater.errors import SetupError
@@ -19,7 +19,7 @@ class ApiClient:
     """HTTP client of a running Headwater API. Error responses are raised as SetupError."""
 
     def __init__(self, settings: Settings, url: str) -> None:
-        self._http = httpx.Client(
+        self._http = httpx2.Client(
             base_url=_address(url or f"http://{settings.host}:{settings.port}"),
             headers={"X-API-Key": _key(settings)},
             timeout=DEPLOY_WITHIN_S,
@@ -65,7 +65,7 @@ class ApiClient:
     def _call(self, method: str, path: str, body: Any = None) -> Any:
         try:
             response = self._http.request(method, path, json=body)
-        except httpx.TransportError as error:
+        except httpx2.TransportError as error:
             where = self._http.base_url
             raise SetupError(f"There is no API at {where}: {error}. Start Headwater, or set --url.") from error
         if "json" not in response.headers.get("content-type", ""):
@@ -80,10 +80,10 @@ class ApiClient:
         raise SetupError(f"{problem['detail']}{faults}")
 
 
-def _address(url: str) -> httpx.URL:
+def _address(url: str) -> httpx2.URL:
     try:
-        return httpx.URL(url)
-    except httpx.InvalidURL as error:
+        return httpx2.URL(url)
+    except httpx2.InvalidURL as error:
         raise SetupError(f"{url} is not a URL: {error}. Set --url to the API's, like http://127.0.0.1:8080.") from error
 
 

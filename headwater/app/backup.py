@@ -16,9 +16,9 @@ import headwater
 from headwater.app.backup_archive import Archive, ArchiveWriter, reading, writing
 from headwater.app.data_directory import DataDirectory
 from headwater.app.endpoints import Endpoints
-from headwater.brokers.embedded.files import write_private
 from headwater.controller.leadership import CONTROLLER_LEASE
 from headwater.errors import SetupError
+from headwater.private_files import write_private
 from headwater.settings import Settings
 from headwater.stores.redis import backup as set_backup
 from headwater.stores.redis.client import Client, connect
@@ -38,7 +38,7 @@ def backup(settings: Settings, path: Path, *, with_key: bool = True) -> dict[str
 
     The data directory is locked meanwhile: no restore can start during a backup, and no backup during a restore.
     """
-    endpoints = _addresses(settings)
+    endpoints = _endpoints(settings)
     path = path.expanduser().absolute()
     with _without_restore(endpoints.data_directory), _set_store(endpoints) as client, writing(path) as archive:
         key = endpoints.secret_key()
@@ -83,9 +83,7 @@ def verify(path: Path) -> dict[str, Any]:
 def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[str, Any]:
     """Replace the data of an installation by a backup. Returns the manifest. Raises SetupError, Unavailable.
 
-    replace: also restore into an installation that holds data. Its database file, secret key and set store are renamed
-    and kept.
-
+    With `replace`, the installation may hold data. Its database file, secret key and set store are renamed and kept.
     After an interrupted restore, no process starts on the data directory until a restore has succeeded.
     """
     endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
@@ -101,13 +99,13 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
             _require_stopped(endpoints)
             if not replace:
                 _require_empty(endpoints)
-            key = _key(endpoints, archive)
+            sealer = Sealer(_key(endpoints, archive), *endpoints.old_secret_keys())
             database_backup.require_known(str(archive.manifest["schema"]))
-            draft = None if _has_external_database(endpoints) else _draft_database(endpoints, archive, key)
+            draft = None if _has_external_database(endpoints) else _draft_database(endpoints, archive, sealer)
             with data_directory.restoring():
                 stamp = f"before-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
                 if draft is None:
-                    _load_database(endpoints, archive, key)
+                    _load_database(endpoints, archive, sealer)
                 else:
                     _place_database(endpoints, draft, stamp)
                 _restore_set_store(endpoints, archive, stamp)
@@ -115,7 +113,7 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
         return archive.manifest
 
 
-def _addresses(settings: Settings) -> Endpoints:
+def _endpoints(settings: Settings) -> Endpoints:
     endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
     if not settings.database_url.get_secret_value():
         endpoints.require_data_directory("HEADWATER_DATABASE_URL")
@@ -190,25 +188,25 @@ def _require_empty(endpoints: Endpoints) -> None:
         raise SetupError("The set store holds data already. `headwater restore --replace` replaces it.")
 
 
-def _load(url: str, archive: Archive, key: bytes, fencing: int = 0) -> None:
+def _load(url: str, archive: Archive, sealer: Sealer, fencing: int = 0) -> None:
     """Write the rows of a backup into a database, and check that the secret key fits."""
     rows = ((str(name), values) for name, values in archive.lines(DATABASE))
     _check_counts(database_backup.load(url, str(archive.manifest["schema"]), rows, fencing), archive)
-    open_database(url, Sealer(key)).close()
+    open_database(url, sealer).close()
 
 
-def _load_database(endpoints: Endpoints, archive: Archive, key: bytes) -> None:
+def _load_database(endpoints: Endpoints, archive: Archive, sealer: Sealer) -> None:
     """Load the backup into a database server, in place of its data."""
-    _load(endpoints.database_url(), archive, key)
+    _load(endpoints.database_url(), archive, sealer)
 
 
-def _draft_database(endpoints: Endpoints, archive: Archive, key: bytes) -> Path:
+def _draft_database(endpoints: Endpoints, archive: Archive, sealer: Sealer) -> Path:
     """Write the backup into a new database file. The current one is not changed, so an error loses nothing."""
     final = endpoints.data_directory.database
     draft = final.with_name(f"{final.name}.restoring")
     _remove(draft)
     fencing = database_backup.fencing(endpoints.database_url()) if final.exists() else 0
-    _load(f"sqlite:///{draft}", archive, key, fencing)
+    _load(f"sqlite:///{draft}", archive, sealer, fencing)
     return draft
 
 
@@ -270,7 +268,7 @@ def _restore_files(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
 def _set_store(endpoints: Endpoints, *, locked: bool = False) -> Iterator[Client]:
     """Open a client of the set store. The embedded set store is started when `headwater up` does not run.
 
-    locked: whether this process holds the lock of `up`, so that no other process can run the embedded set store.
+    `locked` says whether this process holds the lock of `up`, so that no other process can run the embedded set store.
     """
     if not endpoints.embeds_valkey or (not locked and endpoints.data_directory.is_locked("up")):
         client = connect(endpoints.redis_url(), answer_timeout_s=ANSWER_TIMEOUT_S)

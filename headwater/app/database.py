@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from headwater.app.data_directory import DataDirectory
 from headwater.app.endpoints import Endpoints
-from headwater.brokers.embedded.files import write_private
 from headwater.model.key import LOCAL_SCOPES
 from headwater.model.quota import QUOTA_NAMES, QuotaDefaults, QuotaName
+from headwater.private_files import write_private
 from headwater.services.ids import utc_now
 from headwater.services.keys import Keys
 from headwater.services.quotas import QuotaUsage, quota_usage
@@ -26,14 +26,14 @@ LOCAL_OWNER = "local"
 def connect_database(endpoints: Endpoints, *, check_key: bool = True) -> Iterator[Database]:
     """Open the database and apply its migrations.
 
-    check_key: False opens a database even when its secrets were encrypted with another key.
+    With `check_key=False`, it is opened even when its secrets were encrypted with another key.
 
     Raises SetupError when a newer version has migrated the database, when the secret key is wrong, or when a restore
     was interrupted, and StoreUnavailable.
     """
     with _in_use(endpoints):
         endpoints.data_directory.require_restored()
-        sealer = Sealer(endpoints.secret_key())
+        sealer = Sealer(endpoints.secret_key(), *endpoints.old_secret_keys())
         quotas = quota_defaults(endpoints.settings)
         database = open_database(endpoints.database_url(), sealer, quotas, check_key=check_key)
         try:

@@ -145,6 +145,11 @@ class Endpoints:
             )
         return load_or_create_secret_key(self.data_directory.secret_key)
 
+    def old_secret_keys(self) -> list[bytes]:
+        """Return the previous secret key while it is being rotated, else nothing. Raises SetupError."""
+        text = self.settings.old_secret_key.get_secret_value()
+        return [decode_secret_key(text, "HEADWATER_OLD_SECRET_KEY")] if text else []
+
     def create_data_directory(self) -> None:
         """Create the data directory of a process that runs without `headwater up`.
 
@@ -159,7 +164,7 @@ class Endpoints:
     def require_data_directory(self, setting: str) -> None:
         """Raise SetupError when the data directory does not exist. A mistyped path must not create a new directory.
 
-        setting: the setting that makes the data directory unnecessary, for the message.
+        `setting` is the setting that makes the data directory unnecessary, for the message.
         """
         if not self.data_directory.path.exists():
             raise SetupError(

@@ -49,8 +49,9 @@ class EnvironmentSpec:
 
 
 KAFKA_SECRETS = tuple(f"kafka_{member}" for member in kafka_security.SECRETS)
-CONTROLLER = EnvironmentSpec(("database_url", "redis_url", "secret_key", *KAFKA_SECRETS), (*LIBPQ, *GOOGLE, *PROXIES))
-API = EnvironmentSpec(("database_url", "redis_url", "secret_key", *KAFKA_SECRETS, "kafka_reader_password"), LIBPQ)
+STORE_SECRETS = ("database_url", "redis_url", "secret_key", "old_secret_key")
+CONTROLLER = EnvironmentSpec((*STORE_SECRETS, *KAFKA_SECRETS), (*LIBPQ, *GOOGLE, *PROXIES))
+API = EnvironmentSpec((*STORE_SECRETS, *KAFKA_SECRETS, "kafka_reader_password"), LIBPQ)
 PRICES = EnvironmentSpec(("redis_url", *KAFKA_SECRETS))
 INGEST = EnvironmentSpec(KAFKA_SECRETS, PROXIES)
 
@@ -66,8 +67,8 @@ def child_environment(
 ) -> dict[str, str]:
     """Return the environment of a child process that runs a `headwater` command.
 
-    It has the settings that were set explicitly and that this kind of child needs.
-    bindings: the bindings of the streams that the child reads. They decide which variables for Kafka clients it gets.
+    It has the settings that were set explicitly and that this kind of child needs. The bindings of the streams that
+    the child reads decide which variables of Kafka clients it gets.
     """
     mechanisms = (settings.kafka_sasl_mechanism, *_mechanisms(bindings))
     environment = inherited_environment(*needs.variables, *kafka_variables(*mechanisms))
@@ -85,8 +86,8 @@ def child_environment(
 def worker_environment(bindings: Bindings, kafka: KafkaAccess | None = None) -> dict[str, str]:
     """Return the environment of workers.
 
-    They get the variables of Google and AWS only when a stream is bound to these.
-    kafka: how workers log in to the installation's own Kafka cluster.
+    They get the variables of Google and AWS only when a stream is bound to these. `kafka` says how workers log in to
+    the installation's own Kafka cluster.
     """
     own = () if kafka is None else (kafka.sasl_mechanism,)
     google = (*GOOGLE, *PROXIES) if bindings.pubsub() else ()

@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 def server_config(app: FastAPI, settings: Settings, on_refusal: Callable[[str], None]) -> uvicorn.Config:
     """Return uvicorn's configuration. Raises SetupError.
 
-    on_refusal: called with the kind of problem of each refused request.
+    `on_refusal` is called with the kind of problem of each refused request.
     """
     proxies, origins = proxies_of(settings.trusted_proxies), origins_of(settings.cors_origins)
     connections = Connections(limits_of(settings), proxies, on_refusal=on_refusal, cross_origins=origins)
@@ -74,7 +74,7 @@ def proxies_of(text: str) -> TrustedProxies:
         return TrustedProxies(split(text))
     except ValueError as error:
         raise SetupError(
-            f"The setting trusted_proxies can't be read: {error}. Write endpoints or networks, as in 10.0.0.0/8,::1."
+            f"The setting trusted_proxies can't be read: {error}. Write addresses or networks, as in 10.0.0.0/8,::1."
         ) from error
 
 

@@ -113,7 +113,7 @@ def _require_login(access: KafkaAccess) -> None:
 def worker_access(admin: KafkaAccess, readers: KafkaAccess) -> KafkaAccess:
     """Return how workers authenticate. The user name and the password are added for each deployment.
 
-    Workers use Headwater's own listener if it supports their SASL mechanism, alternative the readers' listener.
+    Workers use Headwater's own listener if it supports their SASL mechanism, otherwise the readers' listener.
     """
     if admin.uses_sasl and admin.sasl_mechanism == readers.sasl_mechanism:
         return admin.model_copy(update={"username": "", "password": ""})

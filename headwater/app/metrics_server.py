@@ -89,7 +89,7 @@ def _cut(request: socket.socket) -> None:
 def serve_metrics(port: int, collector: Collector, setting: str) -> Iterator[None]:
     """Serve metrics at http://127.0.0.1:<port>/metrics during the block; with port 0, nothing is served.
 
-    setting: where the user sets the port, for the message. Raises SetupError when the port is in use.
+    Raises SetupError when the port is in use. `setting` tells the user in the message where to set the port.
     """
     if not port:
         yield

@@ -71,8 +71,9 @@ def run(settings: Settings) -> None:
         closing(connect(endpoints.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as metrics,
     ):
         fold = PriceFold(RedisPrices(client), owner)
-        pipeline_metrics = PipelineMetrics(MetricsWriter(RedisMetrics(metrics), GROUP, GROUP, owner))
-        worker = prices_worker(ticks_source(endpoints.kafka(), fold.acquire_partitions), fold, pipeline_metrics)
+        metrics_writer = MetricsWriter(RedisMetrics(metrics), deployment_id=GROUP, group=GROUP, owner=owner)
+        source = ticks_source(endpoints.kafka(), fold.acquire_partitions)
+        worker = prices_worker(source, fold, PipelineMetrics(metrics_writer))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: worker.stop())
         if stop.is_set():

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from headwater.app.api_client import ApiClient
-from headwater.app.token_lists import read_file, read_text_lines, read_tokens
+from headwater.app.token_lists import read_file, read_tokens
 from headwater.errors import SetupError
+from headwater.record_files.record_file import read_lines
 from headwater.services.recipes import pools as pool_files
 from headwater.services.recipes.known_addresses import FACTORIES, QUOTES, STABLECOINS
 from headwater.services.recipes.pools import ListedToken, Pool
@@ -94,7 +95,7 @@ def _pools(recipe: str, chain: str, sources: TableSources) -> tuple[list[Pool], 
     factories = {*FACTORIES.get(recipe, {}).get(chain, {}), *map(_contract, sources.factories)}
     refused = Counter[str]()
     for file in sources.learn:
-        learned = pool_files.learn(read_text_lines(file), factories)
+        learned = pool_files.learn(read_lines(file), factories)
         found += learned.pools
         refused += learned.refused
     return found, refused

@@ -46,42 +46,42 @@ OpenFeed = Callable[[IngestOptions, Settings, threading.Event], Feed]
 class IngestCollector(Collector):
     """The Prometheus metrics of one ingest. The counters start at 0 with the process."""
 
-    def __init__(self, options: IngestOptions, meters: IngestMetrics) -> None:
+    def __init__(self, options: IngestOptions, metrics: IngestMetrics) -> None:
         self._labels = (options.name, options.chain)
-        self._meters = meters
+        self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
         names = ("ingest", "chain")
         records = CounterMetricFamily(
             "headwater_ingest_records", "Records stored, by stream.", labels=(*names, "stream")
         )
-        for stream, count in self._meters.records.items():
+        for stream, count in self._metrics.records.items():
             records.add_metric((*self._labels, stream), count)
         yield records
         errors = CounterMetricFamily("headwater_ingest_errors", "Failures of the node or of Kafka.", labels=names)
-        errors.add_metric(self._labels, self._meters.errors)
+        errors.add_metric(self._labels, self._metrics.errors)
         yield errors
         left_out = CounterMetricFamily("headwater_ingest_left_out", "Records too large for a topic.", labels=names)
-        left_out.add_metric(self._labels, self._meters.left_out)
+        left_out.add_metric(self._labels, self._metrics.left_out)
         yield left_out
         skipped = CounterMetricFamily(
             "headwater_ingest_skipped",
             "Entries of the source that were not converted to records, by reason.",
             labels=(*names, "reason"),
         )
-        for reason, count in self._meters.skipped.items():
+        for reason, count in self._metrics.skipped.items():
             skipped.add_metric((*self._labels, reason), count)
         yield skipped
         gaps = CounterMetricFamily("headwater_ingest_gaps", "Places where something was missed.", labels=names)
-        gaps.add_metric(self._labels, self._meters.gaps)
+        gaps.add_metric(self._labels, self._metrics.gaps)
         yield gaps
-        for name, count in self._meters.counts.items():
+        for name, count in self._metrics.counts.items():
             counted = CounterMetricFamily(f"headwater_ingest_{name}", COUNTS[name], labels=names)
             counted.add_metric(self._labels, count)
             yield counted
         lag = GaugeMetricFamily("headwater_ingest_lag_seconds", "Age of the newest event stored.", labels=names)
-        if self._meters.time_ms:
-            lag.add_metric(self._labels, time.time() - self._meters.time_ms / 1000)
+        if self._metrics.time_ms:
+            lag.add_metric(self._labels, time.time() - self._metrics.time_ms / 1000)
         yield lag
 
 
@@ -105,7 +105,9 @@ class IngestTarget:
     def open(self) -> Iterator[tuple[StreamWriter, bytes | None]]:
         """Open a writer, and read the last stored position of the ingest. Raises BrokerUnavailable."""
         topics = sorted({POSITIONS_TOPIC, *(target.topic for target in self.targets.values())})
-        producer = TransactionalKafkaProducer(self.access, topics, "", transactional_id(self.name))
+        producer = TransactionalKafkaProducer(
+            self.access, topics, source_topic="", transactional_id=transactional_id(self.name)
+        )
         try:
             CancelToken(self.stop).run_abandonable(partial(_begin, producer))
             position = read_table(self.access, POSITIONS_TOPIC, self.stop).get(self.name.encode())
@@ -163,10 +165,10 @@ def run_ingest(settings: Settings, options: IngestOptions, feed: Feed, stop: thr
     """
     require_platform()
     target = find_target(settings, options, feed, stop)
-    meters = IngestMetrics()
+    metrics = IngestMetrics()
     log.info("the ingest starts: it reads its position from Kafka, then connects to its node", ingest=options.name)
     with serve_metrics(
-        options.metrics_port, IngestCollector(options, meters), "--metrics-port, or the member metrics_port"
+        options.metrics_port, IngestCollector(options, metrics), "--metrics-port, or the member metrics_port"
     ):
-        run(feed, target.open, stop, meters)
-    return meters
+        run(feed, target.open, stop, metrics)
+    return metrics

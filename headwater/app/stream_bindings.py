@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,12 @@ from pydantic import ValidationError
 
 from headwater.brokers.security import security_settings
 from headwater.errors import SetupError, os_error_reason
+from headwater.extras import require_extra
 from headwater.model import kafka_security
 from headwater.model.binding import Bindings, KafkaTopic, binding_name, parse_bindings
 from headwater.model.stream import CATALOG, find_chain
 from headwater.settings import Settings
 
-PUBSUB_CLIENT = "google.pubsub_v1"
 _INVALID_FILE = "The stream bindings in {} can't be used:"
 
 
@@ -32,7 +31,8 @@ def load_bindings(settings: Settings) -> Bindings:
         bindings = parse_bindings(_with_files(document, path))
     except ValidationError as error:
         raise SetupError(f"{_INVALID_FILE.format(path)} {_faults(error)}.") from None
-    _require_client(bindings)
+    if bindings.pubsub():
+        require_extra("pubsub", "google.pubsub_v1", "A binding to Pub/Sub")
     for access in bindings.clusters():
         security_settings(access)  # raises SetupError when a package is missing
     return bindings
@@ -99,21 +99,6 @@ def _place(steps: Sequence[str | int]) -> str:
     return ", ".join(
         str(step) for step in steps if step not in ("str", "[key]") and "_ExternalBinding" not in str(step)
     )
-
-
-def _require_client(bindings: Bindings) -> None:
-    """Raise SetupError when a stream is bound to Pub/Sub and the Pub/Sub client is not installed."""
-    if bindings.pubsub() and not _is_installed(PUBSUB_CLIENT):
-        raise SetupError(
-            "Streams are bound to Pub/Sub, but its client is not installed. Run `.venv/bin/pip install -e '.[pubsub]'`."
-        )
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def stream_topic(bindings: Bindings, chain: str, stream: str) -> str:

@@ -1,4 +1,4 @@
-"""`headwater sweep`: lists resources of deployments that the database does not know, and records them as ended."""
+"""`headwater sweep`: lists resources of deployments that the database does not record, and records them as ended."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ from headwater.stores.protocols.deployments import DeploymentStore
 
 POLL_S = 1.0
 REMOVED_WITHIN_S = 180.0
-"""The controller sweeps every 30 s, and removes a topic when it was left over in two sweeps."""
+"""The controller sweeps every 30 s, and removes a topic that two sweeps in a row have found unused."""
 
 
 class Sweep:

@@ -1,7 +1,6 @@
 """The imported Token Lists in the data directory, and readers of the files that users name for them."""
 
-from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from headwater.app.data_directory import DataDirectory
@@ -34,13 +33,4 @@ def add_tokens(settings: Settings, files: Iterable[Path]) -> Mapping[str, Mappin
 
 def read_file(file: Path) -> bytes:
     """Return the content of a file, unpacked and without a byte order mark. Raises SetupError when it is unreadable."""
-    return b"\n".join(read_text_lines(file))
-
-
-def read_text_lines(file: Path) -> Iterator[bytes]:
-    """Yield the non-empty lines of a file, unpacked and without a byte order mark.
-
-    Raises SetupError when the file can't be read.
-    """
-    for number, line in enumerate(read_lines(file)):
-        yield line if number else line.removeprefix(BOM_UTF8)
+    return b"\n".join(read_lines(file))

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
 
-import httpx
+import httpx2
 import structlog
 
 from headwater.app.data_directory import DataDirectory, require_platform
@@ -21,8 +21,8 @@ from headwater.app.ingest_kinds import load_ingests, variables_of
 from headwater.app.stream_bindings import load_bindings
 from headwater.children import Child, spawn
 from headwater.errors import SetupError
-from headwater.process_manager import ProcessManager, SupervisedProcess
 from headwater.settings import Settings
+from headwater.supervisor import SupervisedProcess, Supervisor
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +37,7 @@ LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 
 
 def up(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Run until SIGINT or SIGTERM. announce: called with each line of the greeting. Raises SetupError."""
+    """Run until SIGINT or SIGTERM. `announce` is called with each line of the greeting. Raises SetupError."""
     require_platform()
     data_directory = DataDirectory(settings.data_dir)
     data_directory.create()
@@ -63,9 +63,9 @@ def up(settings: Settings, announce: Callable[[str], None]) -> None:
 
 
 @contextmanager
-def supervised() -> Iterator[ProcessManager]:
+def supervised() -> Iterator[Supervisor]:
     """Yield a supervisor whose services are stopped in order at the end, even after an error."""
-    supervisor = ProcessManager()
+    supervisor = Supervisor()
     try:
         yield supervisor
     finally:
@@ -87,7 +87,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def start_services(supervisor: ProcessManager, endpoints: Endpoints, listener: socket.socket) -> None:
+def start_services(supervisor: Supervisor, endpoints: Endpoints, listener: socket.socket) -> None:
     """Start the embedded services in parallel, then the controller, the prices worker, the ingests and the API.
 
     Raises SetupError when an embedded service does not start.
@@ -110,7 +110,7 @@ def start_services(supervisor: ProcessManager, endpoints: Endpoints, listener: s
         supervisor.add(SupervisedProcess(f"api-{number}", lambda: _api(api, listener)))
 
 
-def _embedded_services(supervisor: ProcessManager, endpoints: Endpoints) -> list[Callable[[], None]]:
+def _embedded_services(supervisor: Supervisor, endpoints: Endpoints) -> list[Callable[[], None]]:
     starts: list[Callable[[], None]] = []
     if endpoints.embeds_valkey:
         valkey = endpoints.embedded_valkey()
@@ -137,18 +137,18 @@ def _api(environment: dict[str, str], listener: socket.socket) -> Child:
     return _command(environment, "api", "--fd", str(listener.fileno()), pass_fds=(listener.fileno(),))
 
 
-def wait_until_serving(settings: Settings, supervisor: ProcessManager, stop: threading.Event) -> bool:
+def wait_until_serving(settings: Settings, supervisor: Supervisor, stop: threading.Event) -> bool:
     """Wait until /readyz succeeds. Returns False when a signal came first. Raises SetupError with what is not ready."""
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104  # compared, not bound
     deadline, last = time.monotonic() + SERVING_WITHIN_S, "no answer"
-    with httpx.Client(base_url=f"http://{host}:{settings.port}", timeout=5) as client:
+    with httpx2.Client(base_url=f"http://{host}:{settings.port}", timeout=5) as client:
         while not stop.wait(TICK_S):
             supervisor.restart_ended()
             if refused := supervisor.essential_ended_with(SETUP_ERROR_STATUS):
                 raise SetupError(f"The {refused[0]} process can't start. Its message above says why.")
             try:
                 answer = client.get("/readyz")
-            except httpx.TransportError as error:
+            except httpx2.TransportError as error:
                 last = str(error)
             else:
                 if answer.is_success:

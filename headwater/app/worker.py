@@ -17,7 +17,9 @@ from pydantic import ValidationError
 
 from headwater.app.memory import tune_worker_memory
 from headwater.brokers.topic_monitor import LeaderCheck
-from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
+from headwater.engine.at_least_once import AtLeastOnce
+from headwater.engine.dead_letters import DeadLetters
+from headwater.engine.delivery import Delivery
 from headwater.engine.exactly_once import HANGS_AFTER_S, ExactlyOnce
 from headwater.engine.heartbeat import HeartbeatReporter, SupervisorChannel
 from headwater.engine.metrics.event_time import EventTime
@@ -29,7 +31,6 @@ from headwater.engine.worker import Worker
 from headwater.errors import Fenced, HeadwaterError, SetupError
 from headwater.logging_setup import configure_logging
 from headwater.model.deployment import transactional_id_prefix
-from headwater.model.record import SourceIds
 from headwater.model.worker_spec import FENCED_STATUS, READ_ALL, PartitionPosition, PubSubPull, ReadingPlan, WorkerSpec
 from headwater.sandbox import Sandbox
 from headwater.sinks import SINKS
@@ -37,6 +38,7 @@ from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.stalled_producer import StalledProducerDetector
 from headwater.sinks.transactional_producer import TransactionalKafkaProducer
 from headwater.sources import SOURCES
+from headwater.sources.base import Source
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.metrics import RedisMetrics
@@ -131,7 +133,9 @@ def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -
     """Open the metrics of the worker. They use their own connection to the set store, with a short time-out."""
     group = f"{spec.source_group}/{slot}" if isinstance(spec.source, PubSubPull) else spec.source_group
     with closing(connect(spec.redis_url, answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as client:
-        metrics_writer = MetricsWriter(RedisMetrics(client), spec.deployment_id, group, secrets.token_hex(8))
+        metrics_writer = MetricsWriter(
+            RedisMetrics(client), deployment_id=spec.deployment_id, group=group, owner=secrets.token_hex(8)
+        )
         yield PipelineMetrics(metrics_writer, EventTime(spec.event_time), lookup_times)
 
 
@@ -142,7 +146,7 @@ def _resources(spec: WorkerSpec, reporter: HeartbeatReporter, lookup_times: dequ
         names = RedisDatasetNames(client)
         timed = TimedLookup(sets, lookup_times)
         resources = TransformContext(spec.config_id, spec.owner, timed, names, spec.jit, reporter.log.add_script_line)
-        if not any(transform.type == "v8" for transform in spec.transforms):
+        if not any(transform.is_script for transform in spec.transforms):
             yield resources
             return
         with closing(Sandbox(jit=spec.jit)) as sandbox:
@@ -160,35 +164,41 @@ def _worker(
     transforms = build_transforms(spec.transforms, TRANSFORMS, resources)
     is_queue = isinstance(spec.source, PubSubPull)
     source = SOURCES["pubsub" if is_queue else "kafka"](spec, slot)
-    delivery = _delivery(spec, slot, source.source_ids, reporter)
+    delivery = _delivery(spec, slot, source, reporter)
     plan = READ_ALL if is_queue else plan  # a queue spreads its messages over all partitions
     return Worker(source, transforms, delivery, metrics, reporter=reporter, plan=plan)
 
 
-def _delivery(spec: WorkerSpec, slot: int, source_ids: SourceIds, reporter: HeartbeatReporter) -> Delivery:
+def _delivery(spec: WorkerSpec, slot: int, source: Source, reporter: HeartbeatReporter) -> Delivery:
     topics = [*(sink.topic for sink in spec.sinks), spec.dead_letter_topic]
     codecs = {sink.topic: sink.compression for sink in spec.sinks if sink.compression is not None}
-    sinks = [SINKS[sink.type](sink, source_ids) for sink in spec.sinks]
-    dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision, source_ids)
+    sinks = [SINKS[sink.type](sink, source.source_ids) for sink in spec.sinks]
+    dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision, source.source_ids)
     if spec.delivery == "at_least_once":
         stall_detector = StalledProducerDetector(LeaderCheck(spec.kafka, topics))
-        make = partial(KafkaProducer, spec.kafka, topics, codecs, stall_detector=stall_detector)
+        make = partial(KafkaProducer, spec.kafka, topics, codecs=codecs, stall_detector=stall_detector)
         return AtLeastOnce(
             sinks,
             dead_letters,
             lambda one_record_per_batch: make(one_record_per_batch=one_record_per_batch),
-            source_ids,
+            source.source_ids,
         )
     transactional_id = f"{transactional_id_prefix(spec.config_id)}{slot}"
     make_transactional = partial(
-        TransactionalKafkaProducer, spec.kafka, topics, spec.source_topic, transactional_id, codecs
+        TransactionalKafkaProducer,
+        spec.kafka,
+        topics,
+        source_topic=spec.source_topic,
+        transactional_id=transactional_id,
+        codecs=codecs,
     )
     return ExactlyOnce(
         sinks,
         dead_letters,
         lambda one_record_per_batch: make_transactional(one_record_per_batch=one_record_per_batch),
-        source_ids,
-        Watchdog(HANGS_AFTER_S, lambda: _end_hung(reporter)).watching,
+        group_metadata=source.group_metadata,
+        source_ids=source.source_ids,
+        watching=Watchdog(HANGS_AFTER_S, lambda: _end_hung(reporter)).watching,
     )
 
 

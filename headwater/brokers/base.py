@@ -41,7 +41,7 @@ def start_time_ms(start_at: str) -> int:
     return -((_EPOCH - datetime.fromisoformat(start_at)) // timedelta(milliseconds=1))
 
 
-def group_has_members(group: str) -> str:
+def group_has_members_message(group: str) -> str:
     """Return the message for a group whose start offsets can't be set."""
     return (
         f"The consumer group {group} has members, so its start offsets can't be set. Stop its consumers and deploy "
@@ -68,7 +68,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """The right of a user to do some operations on a resource.
+    """The right of a user to do some operations on a resource: one or more ACLs of Kafka.
 
     Attributes:
         name: The name of the resource, or with `prefixed` the prefix of the names of many.
@@ -99,7 +99,7 @@ class Inventory:
     Attributes:
         topics: All topics.
         users: All SCRAM users.
-        rules: The topics that the access rules of each user name; the set is empty when they name no topic.
+        rules: By user, the topics in the user's access rules; the set is empty when the rules concern no topic.
         groups: All consumer groups.
         busy_groups: The groups among `groups` that have members.
         lists_users: Whether users and rules were listed; they are not when the operator manages them.
@@ -189,8 +189,8 @@ class ClusterAdmin(Protocol):
         """
 
 
-SUBSCRIPTION_LEASE_S: Final = 20
-"""The ack deadline: Pub/Sub delivers a message again this long after the last renewal. A live worker renews it. Pub/Sub
+ACK_DEADLINE_S: Final = 20
+"""Pub/Sub delivers a message again this long after its deadline was last extended. A live worker extends it. Pub/Sub
 allows 10 to 600."""
 
 

@@ -1,7 +1,7 @@
 """Manages topics, users, access rules and consumer groups of a Kafka cluster (KRaft with the StandardAuthorizer)."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -54,6 +54,11 @@ PROPAGATION_TIMEOUT_S = 15.0
 """How long a change may take to reach all brokers after the KRaft controller has accepted it."""
 SCRAM_ITERATIONS: Final = 8192
 
+NO_AUTHORIZER_MESSAGE: Final = (
+    "This Kafka has no authorizer, so it rejects access rules. Set HEADWATER_KAFKA_CREDENTIALS=given to run without "
+    "users and access rules of Headwater, or configure an authorizer in the brokers, and deploy again."
+)
+
 _PRINCIPAL: Final = "User:"
 _SCRAM: Final = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 _POLL_INTERVAL_S: Final = 0.02
@@ -62,7 +67,7 @@ _NOT_FOUND: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.RESOURCE_NOT_FOUND, KafkaError.GROUP_ID_NOT_FOUND}
 )
 _WITHOUT_MEMBERS: Final = frozenset({ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD})
-_NO_AUTHORIZER: Final = frozenset({KafkaError.SECURITY_DISABLED})
+_SECURITY_DISABLED: Final = frozenset({KafkaError.SECURITY_DISABLED})
 _INVALID_SETTINGS: Final = frozenset({KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION})
 _HAS_MEMBERS: Final = frozenset(
     {KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
@@ -112,18 +117,30 @@ class KafkaClusterAdmin:
             _results(topics, _ALREADY_EXISTS)
             self._add_partitions([spec for spec, future in created if _error_code(future)])
             if KafkaError.SECURITY_DISABLED in map(_error_code, rules):
-                raise DeployFailed(NO_AUTHORIZER)
+                raise DeployFailed(NO_AUTHORIZER_MESSAGE)
             _results(users + rules)
-            known_topics = self._topics() | {topic.name for topic in desired.topics}
+            existing = self._topics() | {topic.name for topic in desired.topics}
+        self._log_in_as_all(desired, existing)
+
+    def _log_in_as_all(self, desired: DeploymentResources, existing_topics: Set[str]) -> None:
+        """Return when every user can log in and sees the topics in its access rules.
+
+        A rule may name a topic that does not exist, which no user will ever see.
+        """
         deadline = time.monotonic() + PROPAGATION_TIMEOUT_S
-        wait, rules_of = login_check.wait_until_usable, desired.rules
         with ThreadPoolExecutor(max(1, len(desired.users)), "login") as pool:
             logins = [
-                pool.submit(wait, self._users, user, _topics_of(user, rules_of) & known_topics, deadline)
+                pool.submit(
+                    login_check.wait_until_usable,
+                    self._users,
+                    user,
+                    _topics_of(user, desired.rules) & existing_topics,
+                    deadline,
+                )
                 for user in desired.users
             ]
-            for each in logins:
-                each.result()
+            for login in logins:
+                login.result()
 
     def configure(self, settings: Mapping[str, Mapping[str, str]]) -> None:
         """See base.ClusterAdmin."""
@@ -211,7 +228,7 @@ class KafkaClusterAdmin:
         topics = [topic.name for topic in resources.topics]
         with self._translated_errors():
             # The rules come first, because this takes effect on connections that are open.
-            _results(self._delete_rules(users), _NO_AUTHORIZER)
+            _results(self._delete_rules(users), _SECURITY_DISABLED)
             _results(self._delete_users(users), _NOT_FOUND)
             _results(self._delete_topics(topics), _NOT_FOUND)
         self._wait_until_absent(set(users), set(topics))
@@ -256,11 +273,11 @@ class KafkaClusterAdmin:
         return frozenset(self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
 
     def _users_and_rules(self) -> tuple[frozenset[str], dict[str, frozenset[str]]]:
-        """Return all SCRAM users, and the topics that the access rules of each user name."""
+        """Return all SCRAM users, and by user the topics in the user's access rules."""
         self._check_rights()
         users: Any = self._admin.describe_user_scram_credentials(request_timeout=REQUEST_TIMEOUT_S)
         rules = self._admin.describe_acls(_rules_of(None), request_timeout=REQUEST_TIMEOUT_S)
-        bindings = (rule for listed in _results([rules], _NO_AUTHORIZER) for rule in listed)
+        bindings = (rule for listed in _results([rules], _SECURITY_DISABLED) for rule in listed)
         return frozenset(users.result()), _topics_by_user(bindings)
 
     @contextmanager
@@ -300,7 +317,7 @@ class KafkaClusterAdmin:
         Otherwise raise BrokerUnavailable, because too few brokers have registered yet.
         """
         if 0 < len(self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).brokers) < self._replication:
-            raise DeployFailed(_too_few_brokers(self._replication))
+            raise DeployFailed(_too_few_brokers_message(self._replication))
         raise BrokerUnavailable("The brokers of Kafka are not ready yet for a new topic. Try again in a few seconds.")
 
     def _add_partitions(self, topics: Sequence[TopicSpec]) -> None:
@@ -392,7 +409,7 @@ class KafkaClusterAdmin:
         (response,) = _results(_futures(self._admin.alter_consumer_group_offsets, [request]))
         for error in (partition.error for partition in response.topic_partitions if partition.error is not None):
             if error.code() in _HAS_MEMBERS:
-                raise BrokerUnavailable(base.group_has_members(group))
+                raise BrokerUnavailable(base.group_has_members_message(group))
             raise KafkaException(error)
 
 
@@ -404,17 +421,11 @@ def _futures(call: Callable[..., dict[Any, Future[T]]], items: list[Any], **opti
     return list(call(items, request_timeout=REQUEST_TIMEOUT_S, **options).values()) if items else []
 
 
-def _too_few_brokers(replication: int) -> str:
+def _too_few_brokers_message(replication: int) -> str:
     return (
         f"The Kafka cluster has fewer brokers than the replication factor {replication}. Add brokers, or set "
         "HEADWATER_KAFKA_REPLICATION to the number of brokers, and deploy again."
     )
-
-
-NO_AUTHORIZER = (
-    "This Kafka has no authorizer, so it rejects access rules. Set HEADWATER_KAFKA_CREDENTIALS=given to run without "
-    "users and access rules of Headwater, or configure an authorizer in the brokers, and deploy again."
-)
 
 
 def _has_invalid_settings(future: Future[Any]) -> bool:
@@ -499,7 +510,7 @@ def _filter_for(rule: AclBinding) -> AclBindingFilter:
 
 
 def _topics_of(user: User, rules: Iterable[AccessRule]) -> set[str]:
-    """Return the topics that the access rules of a user name."""
+    """Return the topics in the access rules of a user."""
     return {r.name for r in rules if r.user == user.name and r.resource == "topic" and not r.prefixed}
 
 

@@ -37,7 +37,7 @@ _NOT_RETRIABLE: Final = (
     exceptions.BadRequest,
     GoogleAuthError,
 )
-"""Errors that a retry does not solve."""
+"""Errors after which a retry can't succeed."""
 
 
 def connect(access: PubSubAccess) -> grpc.Channel:

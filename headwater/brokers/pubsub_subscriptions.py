@@ -8,7 +8,7 @@ from google.api_core import exceptions
 from google.protobuf.duration_pb2 import Duration  # type: ignore[import-untyped]
 from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]
 
-from headwater.brokers.base import SUBSCRIPTION_LEASE_S, start_time_ms
+from headwater.brokers.base import ACK_DEADLINE_S, start_time_ms
 from headwater.brokers.pubsub_client import call_options, connect, publisher, subscriber, translated_errors
 from headwater.errors import DeployFailed
 from headwater.model.worker_spec import PubSubAccess
@@ -37,7 +37,7 @@ class PubSubSubscriptions:
         request = {
             "name": self.path(name),
             "topic": topic,
-            "ack_deadline_seconds": SUBSCRIPTION_LEASE_S,
+            "ack_deadline_seconds": ACK_DEADLINE_S,
             "enable_message_ordering": True,
             "message_retention_duration": _duration(RETENTION),
             "expiration_policy": {"ttl": _duration(EXPIRES_AFTER)},

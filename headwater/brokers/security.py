@@ -3,19 +3,17 @@
 import os
 import re
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
 from confluent_kafka import KafkaError
 
-from headwater.errors import SetupError
+from headwater.extras import require_extra
 from headwater.model.worker_spec import KafkaAccess
 
 log = structlog.get_logger(__name__)
 
-_SIGNER: Final = "aws_msk_iam_sasl_signer"
 _CA_FILES: Final = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -101,12 +99,8 @@ def iam_tokens(region: str) -> Callable[[str], tuple[str, float]]:
     The callback returns the token and its expiry in seconds since the epoch. librdkafka calls it again after four
     fifths of a token's lifetime. Raises SetupError when the signer is not installed.
     """
-    if find_spec(_SIGNER) is None:
-        raise SetupError(
-            "The SASL mechanism AWS_MSK_IAM needs a package that is not installed: "
-            "`.venv/bin/pip install -e '.[msk]'` installs it."
-        )
-    from aws_msk_iam_sasl_signer import MSKAuthTokenProvider  # an extra of the package
+    require_extra("msk", "aws_msk_iam_sasl_signer", "The SASL mechanism AWS_MSK_IAM")
+    from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
 
     def token(_config: str) -> tuple[str, float]:
         try:

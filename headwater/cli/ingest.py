@@ -30,8 +30,8 @@ def run(settings: Settings, name: Annotated[str, typer.Argument(help="A name in 
     configure_logging(settings.log_level)
     options, open_feed = load_ingest(settings.ingests, name)
     stop = stop_by_signal()
-    meters = run_ingest(settings, options, open_feed(options, settings, stop), stop)
-    print(f"{name}: {meters.summary()}")
+    metrics = run_ingest(settings, options, open_feed(options, settings, stop), stop)
+    print(f"{name}: {metrics.summary()}")
 
 
 def evm(
@@ -90,8 +90,8 @@ def evm(
     assert isinstance(feed, EvmFeed)
     with range_progress(from_block, to_block, "blocks") as progress:
         feed.progress = progress
-        meters = run_ingest(settings, options, feed, stop)
-    print(meters.summary())
+        metrics = run_ingest(settings, options, feed, stop)
+    print(metrics.summary())
 
 
 app.command()(takes_settings(*_SETTINGS, "ingests")(run))

@@ -1,4 +1,4 @@
-"""`headwater keys`: creates, lists and revokes API keys."""
+"""`headwater keys`: creates, lists and revokes API keys, and rotates the secret key."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -12,7 +12,7 @@ from headwater.errors import InvalidInput
 from headwater.model.key import DEFAULT_SCOPES, PREFIX, SCOPES
 from headwater.settings import Settings
 
-app = typer.Typer(help="Create, list and revoke API keys.", no_args_is_help=True)
+app = typer.Typer(help="Create, list and revoke API keys, and rotate the secret key.", no_args_is_help=True)
 DEFAULT = f"Default: {', '.join(DEFAULT_SCOPES)}."
 SCOPE_HELP = f"May be repeated: {', '.join(SCOPES)}. {DEFAULT} admin is reserved: it grants nothing yet."
 
@@ -58,6 +58,21 @@ def _revoke(
         keys.revoke(key_id)
 
 
+def _rotate_secret(settings: Settings) -> None:
+    """Encrypt all stored credentials with the secret key, in place of HEADWATER_OLD_SECRET_KEY.
+
+    The command may be repeated, and continues a rotation that was interrupted.
+    """
+    from headwater.app.secret_key_rotation import rotate_secret_key
+
+    done = rotate_secret_key(settings)
+    print(f"Encrypted the credentials of {done.encrypted} deployments with the secret key.")
+    if done.unreadable:
+        print(f"Neither key decrypts those of {done.unreadable} deployments; `headwater doctor` lists them.")
+    print("Remove HEADWATER_OLD_SECRET_KEY from the settings of all processes, and make a new backup.")
+
+
 app.command("create")(takes_settings(*DATABASE)(_create))
 app.command("list")(takes_settings(*DATABASE)(_list))
 app.command("revoke")(takes_settings(*DATABASE)(_revoke))
+app.command("rotate-secret")(takes_settings(*DATABASE)(_rotate_secret))

@@ -17,7 +17,7 @@ from headwater.model.kafka_security import KafkaSecurity
 from headwater.settings import SECRETS, Settings, environment_variable, file_environment_variable, secret_file
 
 PIPE_WIDTH = 250
-DATABASE = ("data_dir", "database_url", "secret_key")
+DATABASE = ("data_dir", "database_url", "secret_key", "old_secret_key")
 """The settings with which a command connects to the database."""
 KAFKA = ("data_dir", "kafka_bootstrap_servers", *(f"kafka_{member}" for member in KafkaSecurity.model_fields))
 """The settings with which a command connects to Kafka."""
@@ -93,7 +93,7 @@ def load(flags: dict[str, Any]) -> Settings:
 
 
 def setting_source(name: str, settings: Settings, flags: Mapping[str, Any]) -> str:
-    """Return the source of a setting's value. flags: the values of the flags by setting; None for an omitted flag."""
+    """Return the source of a setting's value. `flags` has the value of each setting's flag; None for an omitted one."""
     if flags[name] is not None:
         return "flag"
     if name in SECRETS and secret_file(name) is not None:

@@ -21,7 +21,7 @@ UPDATE_EVERY: Final = 1_000
 def with_progress_bar(records: Iterator[bytes], size: int, done: Callable[[], float]) -> Iterator[bytes]:
     """Yield the records; on a terminal, show a progress bar on standard error.
 
-    done: returns how many of the `size` bytes have been read.
+    `done` returns how many of the `size` bytes have been read.
     """
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -26,7 +26,7 @@ from headwater.model.deployment import (
     worker_user,
 )
 from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC
-from headwater.model.sink import KafkaSink, Sink, has_prices_sink
+from headwater.model.sink import Sink, TopicSink, has_prices_sink
 from headwater.model.stream import event_time
 from headwater.model.worker_spec import KafkaAccess, PubSubPull, SinkSpec, WorkerSet, WorkerSpec
 
@@ -84,7 +84,7 @@ def _topic_specs(deployment: Deployment, revision: Revision, partitions: int) ->
     sinks = [
         TopicSpec(sink_topic(deployment.flow_id, sink.name), sink.partitions or partitions, creation_settings(sink))
         for sink in revision.config.sinks
-        if isinstance(sink, KafkaSink)
+        if isinstance(sink, TopicSink)
     ]
     return [*sinks, TopicSpec(dead_letter_topic(deployment.flow_id), partitions, OUTPUT_TOPIC_CONFIG)]
 
@@ -137,7 +137,7 @@ def retired_topics(deployment: Deployment) -> list[str]:
 
 
 def _sink_spec(deployment: Deployment, sink: Sink) -> SinkSpec:
-    if not isinstance(sink, KafkaSink):
+    if not isinstance(sink, TopicSink):
         return SinkSpec(uid=sink.uid, name=sink.name, type=sink.type, topic=TICKS_TOPIC_SPEC.name)
     return SinkSpec(
         uid=sink.uid,

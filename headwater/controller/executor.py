@@ -28,7 +28,7 @@ from headwater.controller.sources import Sources
 from headwater.controller.topic_settings import changed_settings, without_compaction
 from headwater.errors import BrokerUnavailable, DeployFailed, SetStoreUnavailable
 from headwater.model.deployment import Deployment, Observation, Revision, sink_topic
-from headwater.model.sink import KafkaSink
+from headwater.model.sink import TopicSink
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores.protocols.metrics import MetricStore
 
@@ -100,7 +100,7 @@ class Executor:
     def _require_no_fewer_partitions(self, deployment: Deployment, target: Revision) -> None:
         """Raise DeployFailed for a sink with fewer partitions than its topic has."""
         for sink in target.config.sinks:
-            if isinstance(sink, KafkaSink) and sink.partitions is not None:
+            if isinstance(sink, TopicSink) and sink.partitions is not None:
                 existing = self.broker.partitions(sink_topic(deployment.flow_id, sink.name)) or 0
                 if existing > sink.partitions:
                     raise DeployFailed(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG
 from headwater.model.deployment import Deployment, Revision, sink_topic
-from headwater.model.sink import KafkaSink
+from headwater.model.sink import TopicSink
 
 MIN_SEGMENT_BYTES = 4 << 20
 """A segment must be able to hold the largest batch of records."""
@@ -17,7 +17,7 @@ _CODECS = {None: "producer", "none": "uncompressed"}
 """Kafka's names of the codecs that have another name in a sink."""
 
 
-def creation_settings(sink: KafkaSink) -> dict[str, str]:
+def creation_settings(sink: TopicSink) -> dict[str, str]:
     """Return all settings of a new topic of a sink."""
     return OUTPUT_TOPIC_CONFIG | _settings(sink, (name for name in _SETTINGS if getattr(sink, name) is not None))
 
@@ -30,8 +30,8 @@ def changed_settings(deployment: Deployment, target: Revision) -> dict[str, dict
     changed them.
     """
     changed = {}
-    for sink in _kafka_sinks(target):
-        versions = [other for revision in deployment.revisions for other in _kafka_sinks(revision)]
+    for sink in _topic_sinks(target):
+        versions = [other for revision in deployment.revisions for other in _topic_sinks(revision)]
         versions = [other for other in versions if other.name == sink.name]
         members = [name for name in _SETTINGS if any(getattr(version, name) is not None for version in versions)]
         if members:
@@ -50,22 +50,22 @@ def without_compaction(changed: Mapping[str, Mapping[str, str]]) -> dict[str, di
     }
 
 
-def _kafka_sinks(revision: Revision) -> Sequence[KafkaSink]:
-    return [sink for sink in revision.config.sinks if isinstance(sink, KafkaSink)]
+def _topic_sinks(revision: Revision) -> Sequence[TopicSink]:
+    return [sink for sink in revision.config.sinks if isinstance(sink, TopicSink)]
 
 
-def _settings(sink: KafkaSink, members: Iterable[str]) -> dict[str, str]:
+def _settings(sink: TopicSink, members: Iterable[str]) -> dict[str, str]:
     return {name: value for member in members for name, value in _SETTINGS[member](sink).items()}
 
 
-def _retention_time(sink: KafkaSink) -> dict[str, str]:
+def _retention_time(sink: TopicSink) -> dict[str, str]:
     if sink.retention_ms is None:
         return _defaults("retention.ms", "segment.ms")
     segment = min(int(OUTPUT_TOPIC_CONFIG["segment.ms"]), max(MIN_SEGMENT_MS, sink.retention_ms))
     return {"retention.ms": str(sink.retention_ms), "segment.ms": str(segment)}
 
 
-def _retention_bytes(sink: KafkaSink) -> dict[str, str]:
+def _retention_bytes(sink: TopicSink) -> dict[str, str]:
     if sink.retention_bytes is None:
         return _defaults("retention.bytes", "segment.bytes")
     wanted = max(MIN_SEGMENT_BYTES, sink.retention_bytes // SEGMENTS_PER_PARTITION)
@@ -73,11 +73,11 @@ def _retention_bytes(sink: KafkaSink) -> dict[str, str]:
     return {"retention.bytes": str(sink.retention_bytes), "segment.bytes": str(segment)}
 
 
-def _compression(sink: KafkaSink) -> dict[str, str]:
+def _compression(sink: TopicSink) -> dict[str, str]:
     return {"compression.type": _CODECS.get(sink.compression, str(sink.compression))}
 
 
-def _cleanup_policy(sink: KafkaSink) -> dict[str, str]:
+def _cleanup_policy(sink: TopicSink) -> dict[str, str]:
     return {"cleanup.policy": sink.cleanup_policy or "delete"}
 
 

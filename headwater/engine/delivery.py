@@ -1,110 +1,112 @@
-"""Delivers batches to the sinks and the dead-letter topic, and commits positions: protocol, and at-least-once delivery.
+"""The protocol of deliveries, which write batches to the sinks and the dead-letter topic, and commit them.
 
-All sinks of a worker share one producer. After Kafka has rejected a record, the worker reads again from the last
-commit. exactly_once.py implements exactly-once delivery.
+Data flows one way, from the source through the transforms to the delivery. A delivery does not know the source: whoever
+builds it passes the functions that return the ids of source records and the consumer group of a transaction.
+Implementations: at_least_once.py, exactly_once.py, and prices/worker.py, which delivers to the price store.
 """
 
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
 
+from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.pipeline import InFlightBatch
 from headwater.engine.rejected_records import RejectedRecords
-from headwater.model.record import Failure, Int64Column, RecordBatch, RowIndexes, SourceIds, position_ids
-from headwater.model.transform import MAX_OUTPUT_BYTES
-from headwater.native import BytesColumn, HeaderColumn
-from headwater.sinks.base import OutputWriter, Producer, Sink
-from headwater.sinks.outputs import (
-    CONFIG_HEADER,
-    SOURCE_HEADER,
-    OutputBatch,
-    output_id_column,
-    output_timestamps,
-    size_error,
-)
-from headwater.sources.base import Positions, Source
+from headwater.model.record import Failure, RecordBatch, RowIndexes
+from headwater.sinks.base import OutputWriter, Sink
+from headwater.sources.base import Positions
 
-MAX_MESSAGE_BYTES = 1024
-"""The maximum size of a header of a dead letter, such as `headwater-message`."""
 UNLIMITED = 1 << 30
-_TOO_LARGE = "record too large for the dead-letter topic"
-_REFUSED = "record refused by Kafka for the dead-letter topic"
 
 
-class DeadLetters:
-    """Writes the source records of failed records to the dead-letter topic, unchanged."""
+class Backpressure(NamedTuple):
+    """How much a delivery can take, and what has become of the records that it took.
 
-    def __init__(self, topic: str, revision: int, source_ids: SourceIds = position_ids) -> None:
-        self._topic = topic
-        self._source_ids = source_ids
-        self._revision = b"%d" % revision
+    Attributes:
+        capacity: How many records may be read before the next commit. At 0 a commit is due.
+        is_queue_full: Whether the producer's queue is full. Then do not call `deliver`.
+        outstanding: How many delivered records are not acknowledged or not committed yet.
+        rejections: Why Kafka rejected records since the last commit, a sentence each. While there are any, neither
+            deliver nor commit, but call `recover`.
+    """
 
-    def send(self, in_flight: InFlightBatch, producer: OutputWriter, rejected: RejectedRecords) -> None:
-        """Queue one dead letter for each failed record of the batch."""
-        if not in_flight.failed_records:
-            return
-        rows = in_flight.source_rows()
-        letters = replace(
-            in_flight.input.take(
-                RowIndexes("i", [rows[each.partition, each.offset] for each in in_flight.failed_records])
-            ),
-            indexes=Int64Column("q", [each.output_index for each in in_flight.failed_records]),
-        )
-        ids = output_id_column(letters, self._source_ids)
-        headers = [
-            *_headers([each.failure for each in in_flight.failed_records]),
-            HeaderColumn(CONFIG_HEADER, BytesColumn.of([self._revision] * len(letters))),
-            HeaderColumn(SOURCE_HEADER, ids),
-        ]
-        times = output_timestamps(letters.timestamps)
-        outputs = OutputBatch(self._topic, letters.values, letters.keys, letters.partitions, times, headers)
-        producer.produce(self._with_stubs(outputs, rejected))
-
-    def _with_stubs(self, outputs: OutputBatch, rejected: RejectedRecords) -> OutputBatch:
-        """Return the records with a stub in place of each record that the topic can't take."""
-        if not rejected and outputs.values.max_size + outputs.keys.max_size <= MAX_OUTPUT_BYTES:
-            return outputs
-        values, keys = [*outputs.values], [*outputs.keys]
-        for row, (value, key) in enumerate(zip(values, keys, strict=True)):
-            headers = outputs.headers_of(row)
-            is_rejected = rejected.reason(self._topic, dict(headers)[SOURCE_HEADER]) is not None
-            if is_rejected or size_error(value, key, headers) is not None:
-                values[row] = stub = _stub(value or b"", key, _REFUSED if is_rejected else _TOO_LARGE)
-                keys[row] = None if is_rejected or size_error(stub, key, headers) is not None else key
-        return replace(outputs, values=BytesColumn.of(values), keys=BytesColumn.of(keys))
+    capacity: int = UNLIMITED
+    is_queue_full: bool = False
+    outstanding: int = 0
+    rejections: Sequence[str] = ()
 
 
-def _stub(value: bytes, key: bytes | None, reason: str) -> bytes:
-    """Return the value of a dead letter that replaces a record which the topic can't take."""
-    stub = {
-        "headwater": reason,
-        "sha256": hashlib.sha256(value).hexdigest(),
-        "bytes": len(value),
-        "key_bytes": len(key or b""),
-    }
-    return json.dumps(stub).encode()
+class PendingCommit(Protocol):
+    """A commit that runs in another thread. Until `result` has returned, deliver no batch."""
+
+    def done(self) -> bool:
+        """Return whether `result` will not wait."""
+
+    def result(self) -> bool:
+        """Wait for the end of the commit, and end it. Call it once.
+
+        Returns whether the commit has succeeded. Otherwise it is unknown whether the records and positions are stored,
+        and `Backpressure.rejections` says why.
+        """
 
 
-def _headers(failures: Sequence[Failure]) -> list[HeaderColumn]:
-    columns: dict[str, Sequence[str | int | None]] = {
-        "headwater-error": [failure.error for failure in failures],
-        "headwater-message": [failure.message for failure in failures],
-        "headwater-transform": [failure.transform for failure in failures],
-        "headwater-line": [failure.line for failure in failures],
-        "headwater-column": [failure.column for failure in failures],
-        "headwater-attempts": [failure.attempts for failure in failures],
-    }
-    return [HeaderColumn(name, BytesColumn.of(map(_text, values))) for name, values in columns.items()]
+class Delivery(Protocol):
+    """Delivers batches in the order in which they were read, and commits positions after their records.
 
+    When `flush` returns 0 and there are no rejections, all delivered records are acknowledged; then the worker calls
+    `commit` with the positions after these records.
 
-def _text(value: str | int | None) -> bytes | None:
-    """Return a header's value in UTF-8, cut between characters to at most MAX_MESSAGE_BYTES."""
-    if value is None:
-        return None
-    data = str(value).encode(errors="replace")
-    return data if len(data) <= MAX_MESSAGE_BYTES else data[:MAX_MESSAGE_BYTES].decode(errors="ignore").encode()
+    Attributes:
+        checkpoint_s: How many seconds after a commit the next commit is due.
+    """
+
+    checkpoint_s: float
+
+    def connect(self, timeout_s: float) -> None:
+        """Return when Kafka answers and has all topics. Raises BrokerUnavailable.
+
+        Called first, while the previous worker of this slot may still run: a worker that can't connect does not
+        replace it.
+        """
+
+    def start(self, timeout_s: float) -> None:
+        """Prepare delivery. Called once, after the previous worker of this slot has ended, before any record is read.
+
+        Raises BrokerUnavailable: call it again.
+        """
+
+    def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
+        """Queue a finished batch; see `queue_batch` for the result. Never waits."""
+
+    def backpressure(self) -> Backpressure:
+        """Return how much this delivery can take now. Never waits."""
+
+    def flush(self, timeout_s: float) -> int:
+        """Send lingering records now, and wait for acknowledgements. With 0, returns within a few milliseconds.
+
+        Returns how many records must still be acknowledged before `commit` may be called.
+        """
+
+    def commit(self, positions: Positions) -> PendingCommit | None:
+        """Commit the delivered records. With no positions, retry what could not be committed before.
+
+        Returns the running commit of the records and positions, or None when the records are committed without the
+        positions: the worker then commits the positions to the source.
+
+        Raises SetStoreUnavailable when the records are not committed yet.
+        """
+
+    def recover(self) -> bool:
+        """Discard all records that are not committed and all rejections, and continue with a new producer.
+
+        Returns whether a commit without a known outcome may have changed the committed positions: the worker then
+        reads them from the source. Raises BrokerUnavailable: call it again.
+        """
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Drop uncommitted records of partitions that this worker has lost, as far as that is possible."""
+
+    def close(self) -> None:
+        """Close the producer. The next worker reads the records again that are not committed."""
 
 
 def queue_batch(
@@ -137,154 +139,3 @@ def _send(batch: RecordBatch, sink: Sink, producer: OutputWriter, rejected: Reje
     rejected_rows = {failure.row for failure in failures}
     rows = RowIndexes("i", [row for row in range(len(batch)) if row not in rejected_rows])
     return failures + [failure._replace(row=rows[failure.row]) for failure in sink.send(batch.take(rows), producer)]
-
-
-class Delivery(Protocol):
-    """Delivers batches to Kafka and commits positions.
-
-    Batches are delivered in order. When `flush` returns 0 and `failures` is empty, all delivered records are
-    acknowledged; then the worker calls `commit` with the positions after these records.
-
-    Attributes:
-        checkpoint_s: How many seconds after a commit the next commit is due.
-    """
-
-    checkpoint_s: float
-
-    def connect(self, timeout_s: float) -> None:
-        """Return when Kafka answers and has all topics. Raises BrokerUnavailable."""
-
-    def begin(self, timeout_s: float) -> None:
-        """Prepare delivery. Called once, after the previous worker of this slot has ended, before any record is read.
-
-        Raises BrokerUnavailable: call it again.
-        """
-
-    def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
-        """Queue a finished batch; see `queue_batch` for the result. Never waits."""
-
-    def send_lingering(self) -> None:
-        """Send lingering records now, because the source has no more records. Returns within a few milliseconds."""
-
-    def capacity(self) -> int:
-        """Return how many records may be read before the next commit. At 0 a commit is due."""
-
-    def is_queue_full(self) -> bool:
-        """Return whether the producer's queue is full. Then do not call `deliver`."""
-
-    def flush(self, timeout_s: float) -> int:
-        """Wait for acknowledgements. Return how many records are not acknowledged yet."""
-
-    def outstanding(self) -> int:
-        """Return how many delivered records are not acknowledged or not committed yet. Never waits."""
-
-    def failures(self) -> list[str]:
-        """Return why Kafka rejected records since the last call, a sentence each.
-
-        After a rejection, no record that was delivered since the last commit may be committed: call `recover`.
-        """
-
-    def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:
-        """Start to commit positions. With no positions, retry those that could not be committed before.
-
-        wait: whether the positions must be committed when `end_commit` returns True; otherwise the commit may still be
-        running then.
-
-        Raises BrokerUnavailable or SetStoreUnavailable when the positions are not committed yet.
-        """
-
-    def end_commit(self, *, wait: bool) -> bool:
-        """Return False while a commit is running: the worker may then read and transform, but not deliver.
-
-        wait: whether to wait for the end of the commit.
-        Raises DeliveryFailed when it is unknown whether the records and positions are stored; then call `recover`.
-        """
-
-    def recover(self, source: Source) -> Positions:
-        """Discard all records that are not committed, and continue with a new producer.
-
-        Returns the committed positions if a commit whose answer was lost may have changed them, else {}.
-        Raises BrokerUnavailable: call it again.
-        """
-
-    def forget(self, partitions: Iterable[int]) -> None:
-        """Drop uncommitted records of partitions that this worker has lost, as far as that is possible."""
-
-    def close(self) -> None:
-        """Close the producer. The next worker reads the records again that are not committed."""
-
-
-class AtLeastOnce:
-    """Implements Delivery: sends records without a transaction, and commits positions after the acknowledgements.
-
-    producer_factory: creates a producer; its argument is `one_record_per_batch`, see KafkaProducer.
-    """
-
-    checkpoint_s = 1.0
-
-    def __init__(
-        self,
-        sinks: Sequence[Sink],
-        dead_letters: DeadLetters,
-        producer_factory: Callable[[bool], Producer],
-        source_ids: SourceIds = position_ids,
-    ) -> None:
-        self._sinks = sinks
-        self._dead_letters = dead_letters
-        self._create_producer = producer_factory
-        self._rejected = RejectedRecords(source_ids)
-        self._one_record_per_batch = False
-        self._producer = producer_factory(False)
-
-    def connect(self, timeout_s: float) -> None:
-        self._producer.connect(timeout_s)
-
-    def begin(self, timeout_s: float) -> None:
-        """Nothing to do."""
-
-    def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
-        return queue_batch(in_flight, self._sinks, self._dead_letters, self._producer, self._rejected)
-
-    def send_lingering(self) -> None:
-        self._producer.send_lingering()
-
-    def capacity(self) -> int:
-        return UNLIMITED
-
-    def is_queue_full(self) -> bool:
-        return self._producer.is_queue_full()
-
-    def flush(self, timeout_s: float) -> int:
-        return self._producer.flush(timeout_s)
-
-    def outstanding(self) -> int:
-        return self._producer.outstanding()
-
-    def failures(self) -> list[str]:
-        return self._rejected.add(self._producer.failures())
-
-    def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:
-        source.commit(positions, wait=wait)
-        if positions:
-            self._rejected.committed()
-        if self._one_record_per_batch and not self._rejected.one_record_per_batch:
-            self._replace_producer()
-
-    def end_commit(self, *, wait: bool) -> bool:  # noqa: ARG002 - `commit` has already handed the positions over
-        return True
-
-    def _replace_producer(self) -> None:
-        self._producer.close()
-        self._one_record_per_batch = self._rejected.one_record_per_batch
-        self._producer = self._create_producer(self._one_record_per_batch)
-
-    def recover(self, source: Source) -> Positions:  # noqa: ARG002 - the worker's OffsetTracker knows the positions
-        self._replace_producer()
-        return {}
-
-    def forget(self, partitions: Iterable[int]) -> None:  # noqa: ARG002 - the next owner detects rejected records
-        """Leave queued records in the producer: the next owner of the partitions delivers these records again."""
-        self._rejected.clear()
-
-    def close(self) -> None:
-        self._producer.close()

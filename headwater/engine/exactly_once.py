@@ -11,15 +11,16 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import NamedTuple
 
-from headwater.engine.delivery import DeadLetters, queue_batch
+from headwater.engine.dead_letters import DeadLetters
+from headwater.engine.delivery import Backpressure, PendingCommit, queue_batch
 from headwater.engine.pipeline import InFlightBatch
 from headwater.engine.rejected_records import RejectedRecords
 from headwater.errors import BrokerUnavailable, DeliveryFailed
 from headwater.model.record import Failure, SourceIds, position_ids
 from headwater.sinks.base import Sink, TransactionalProducer
-from headwater.sources.base import Positions, Source
+from headwater.sources.base import Positions
 
-BEGIN_TIMEOUT_S = 5.0
+START_TIMEOUT_S = 5.0
 HANGS_AFTER_S = 15
 """A watched call of librdkafka counts as hung after this many seconds.
 
@@ -56,15 +57,23 @@ class TransactionSizer:
 
 
 class _Transaction(NamedTuple):
-    """A transaction that is being committed.
+    """Implements PendingCommit: a transaction that is being committed.
 
     Attributes:
         records: How many records it contains.
         took_s: The future of its duration in seconds.
+        end: Ends the transaction, see `result`.
     """
 
     records: int
     took_s: Future[float]
+    end: Callable[["_Transaction"], bool]
+
+    def done(self) -> bool:
+        return self.took_s.done()
+
+    def result(self) -> bool:
+        return self.end(self)
 
 
 class ExactlyOnce:
@@ -74,6 +83,7 @@ class ExactlyOnce:
         sinks: All sinks of the pipeline.
         dead_letters: The writer of dead letters.
         producer_factory: As in AtLeastOnce.
+        group_metadata: `Source.group_metadata`. The commit thread calls it just before it sends positions.
         source_ids: As in AtLeastOnce.
         watching: Returns a context manager for calls of librdkafka that may never return; see Watchdog.
         clock: Monotonic seconds.
@@ -87,6 +97,8 @@ class ExactlyOnce:
         sinks: Sequence[Sink],
         dead_letters: DeadLetters,
         producer_factory: Callable[[bool], TransactionalProducer],
+        *,
+        group_metadata: Callable[[], object],
         source_ids: SourceIds = position_ids,
         watching: Callable[[], AbstractContextManager[None]] = nullcontext,
         clock: Callable[[], float] = time.monotonic,
@@ -95,9 +107,11 @@ class ExactlyOnce:
         self._sinks = sinks
         self._dead_letters = dead_letters
         self._create_producer = producer_factory
+        self._group_metadata = group_metadata
         self._watching = watching
         self._clock = clock
         self._rejected = RejectedRecords(source_ids)
+        self._rejections: list[str] = []
         self._one_record_per_batch = False
         self._producer = producer_factory(False)
         self._sizer = TransactionSizer()
@@ -108,7 +122,8 @@ class ExactlyOnce:
     def connect(self, timeout_s: float) -> None:
         self._producer.connect(timeout_s)
 
-    def begin(self, timeout_s: float) -> None:
+    def start(self, timeout_s: float) -> None:
+        """Fence the previous worker, and end its open transaction."""
         try:
             self._producer.init_transactions(timeout_s)
         except BrokerUnavailable:
@@ -126,51 +141,43 @@ class ExactlyOnce:
         self._pending_bytes += in_flight.output_bytes()
         return sent, failures
 
-    def send_lingering(self) -> None:
-        """Do nothing: records wait for their transaction."""
-
-    def capacity(self) -> int:
-        pending = self._producer.pending_records() if self._transaction is None else 0
-        return 0 if self._pending_bytes > MAX_PENDING_BYTES else max(0, self._sizer.limit - pending)
-
-    def is_queue_full(self) -> bool:
-        return False
+    def backpressure(self) -> Backpressure:
+        """See Delivery. While a transaction is being committed, the producer belongs to the commit thread."""
+        transaction = self._transaction
+        pending = self._producer.pending_records() if transaction is None else 0
+        return Backpressure(
+            capacity=0 if self._pending_bytes > MAX_PENDING_BYTES else max(0, self._sizer.limit - pending),
+            outstanding=pending if transaction is None else transaction.records,
+            rejections=tuple(self._rejections),
+        )
 
     def flush(self, timeout_s: float) -> int:  # noqa: ARG002 - the commit is the acknowledgement
         return 0
 
-    def outstanding(self) -> int:
-        return self._producer.pending_records() if self._transaction is None else self._transaction.records
-
-    def failures(self) -> list[str]:
-        return []
-
-    def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:  # noqa: ARG002 - `end_commit` waits
+    def commit(self, positions: Positions) -> PendingCommit | None:
         if not positions:
-            return
+            return None
         count, self._pending_bytes = self._producer.pending_records(), 0
-        took_s = self._executor.submit(self._transact, positions, source.group_metadata)
-        self._transaction = _Transaction(count, took_s)
+        took_s = self._executor.submit(self._transact, positions)
+        self._transaction = _Transaction(count, took_s, self._end)
+        return self._transaction
 
-    def _transact(self, positions: Positions, group_metadata: Callable[[], object]) -> float:
+    def _transact(self, positions: Positions) -> float:
         since = self._clock()
         with self._watching():
-            self._producer.commit(positions, group_metadata)
+            self._producer.commit(positions, self._group_metadata)
         return self._clock() - since
 
-    def end_commit(self, *, wait: bool) -> bool:
-        transaction = self._transaction
-        if transaction is None:
-            return True
-        if not (wait or transaction.took_s.done()):
-            return False
+    def _end(self, transaction: _Transaction) -> bool:
+        """Wait for the end of a transaction, and adapt to its outcome; see PendingCommit.result."""
         self._transaction = None
         try:
             took_s = transaction.took_s.result()
-        except DeliveryFailed:
+        except DeliveryFailed as error:
             self._sizer.reduce(transaction.records)
             self._rejected.add(self._producer.failures())
-            raise
+            self._rejections.append(error.detail)
+            return False
         self._sizer.update(transaction.records, took_s)
         self._rejected.committed()
         if self._one_record_per_batch and not self._rejected.one_record_per_batch:
@@ -185,13 +192,15 @@ class ExactlyOnce:
         """
         with self._watching(), suppress(BrokerUnavailable):
             self._replace_producer()
-            self.begin(BEGIN_TIMEOUT_S)
+            self.start(START_TIMEOUT_S)
 
-    def recover(self, source: Source) -> Positions:
+    def recover(self) -> bool:
+        """See Delivery. The new producer settles how the last transaction ended."""
         with self._watching():
             self._replace_producer()
-            self.begin(BEGIN_TIMEOUT_S)
-        return source.committed()
+            self.start(START_TIMEOUT_S)
+        self._rejections.clear()
+        return True
 
     def forget(self, partitions: Iterable[int]) -> None:
         self._producer.forget(partitions)

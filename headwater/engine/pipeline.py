@@ -1,29 +1,32 @@
 """Builds the transforms of a pipeline, and passes batches through them in order."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from headwater.model.record import Failure, RecordBatch
-from headwater.model.transform import Transform as TransformConfig
-from headwater.model.transform import output_to_script
+from headwater.model.transforms import Transform as TransformConfig
 from headwater.transforms.base import PendingBatch, Transform, TransformContext
+from headwater.transforms.transform_type import TransformType
 
 
 def build_transforms(
     configs: Sequence[TransformConfig],
-    builders: Mapping[str, Callable[[Any, TransformContext], Transform]],
+    types: Mapping[str, TransformType],
     resources: TransformContext,
 ) -> list[Transform]:
     """Return the transforms of a worker spec. Raises ScriptRefused, ExpressionRefused, SandboxFailed."""
     return [
-        builders[config.type](config, replace(resources, output_to_script=output_to_script(configs, index)))
+        types[config.type].build(config, replace(resources, output_to_script=output_to_script(configs, index)))
         for index, config in enumerate(configs)
     ]
 
 
-MAX_IN_FLIGHT = 3
-"""How many batches may be in flight: one is delivered, one is in a script, and one is in a set filter between them."""
+def output_to_script(configs: Sequence[TransformConfig], position: int) -> bool:
+    """Whether any transform after the one at this position is a script."""
+    return any(config.is_script for config in configs[position + 1 :])
+
+
 STEP_TIMEOUT_S = 0.25
 """How long `step` waits for a result. A script may take longer: the worker serves its group in between."""
 

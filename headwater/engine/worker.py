@@ -1,28 +1,28 @@
 """The worker: reads batches, passes them through the transforms, delivers them in order, and commits their positions.
 
-One thread runs the loop. It waits for space in the producer's queue, for acknowledgements, and for the set store.
-During a long wait it pauses the source and keeps polling it, so that the worker stays a member of its consumer group.
-A rebalance can happen within any poll of the source. `revoked` then finishes the batches in flight within
-REVOKE_BUDGET_S, commits their positions, and releases the partitions.
+One thread runs the loop; `Worker.step` has its order. It waits for space in the producer's queue, for acknowledgements,
+and for the set store. During a long wait it pauses the source and keeps polling it, so that the worker stays a member
+of its consumer group. A rebalance can happen within any poll of the source. `revoked` then finishes the batches in
+flight within REVOKE_BUDGET_S, commits their positions, and releases the partitions.
 """
 
 import random
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import structlog
 
-from headwater.backoff import Backoff
+from headwater.engine.committer import Committer
 from headwater.engine.delivery import Delivery
 from headwater.engine.heartbeat import HEARTBEAT_INTERVAL_S, HeartbeatReporter
+from headwater.engine.in_flight_batches import InFlightBatches
 from headwater.engine.isolation import PartitionIsolation
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.offset_tracker import OffsetTracker
-from headwater.engine.pipeline import MAX_IN_FLIGHT, BatchSizer, InFlightBatch
+from headwater.engine.pipeline import InFlightBatch
 from headwater.engine.status import KAFKA_WAIT_SHOWN_S, WorkerStatus
-from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
+from headwater.engine.waiting import Waiting
+from headwater.errors import BrokerUnavailable, SetStoreUnavailable
 from headwater.model.record import RecordBatch
 from headwater.model.worker_spec import READ_ALL, ReadingPlan
 from headwater.sources.base import Positions, Source
@@ -41,12 +41,6 @@ PAUSED_POLL_S = 0.1
 QUEUE_FULL_WAIT_S = 0.02
 FLUSH_TIMEOUT_S = 0.1
 DRAIN_SLEEP_S = 0.001
-MAX_IN_FLIGHT_DURING_COMMIT = 16
-MAX_BYTES_DURING_COMMIT = 64 << 20
-"""While a commit is running, up to MAX_IN_FLIGHT_DURING_COMMIT batches with up to this many bytes may be in flight.
-
-These limits replace MAX_IN_FLIGHT only when batches have reached their maximum size, that is when transforms are cheap.
-"""
 CONNECT_TIMEOUT_S = 10.0
 JOIN_POLL_S = 0.2
 
@@ -55,18 +49,6 @@ PAUSE_AFTER_S = 10.0
 SLOW_TRANSFORMS = f"The transforms have worked on a batch of records for more than {PAUSE_AFTER_S:g} s."
 REVOKE_BUDGET_S = 5.0
 STOP_BUDGET_S = 8.0
-
-
-class _Commit(NamedTuple):
-    """A running commit.
-
-    Attributes:
-        positions: The positions that are being committed.
-        is_stored: False when the positions could not be stored; the next commit stores them.
-    """
-
-    positions: Positions
-    is_stored: bool
 
 
 class Worker:
@@ -93,20 +75,24 @@ class Worker:
         self._reporter = reporter or HeartbeatReporter()
         self._clock = clock
         self._sleep = sleep
-        self._store_backoff = Backoff(0.1, 0.5, rng)
-        self._kafka_backoff = Backoff(1.0, 30.0, rng)
-        self._in_flight: deque[InFlightBatch] = deque()
-        self._batch_sizer = BatchSizer()
+        self._idle_poll_s = idle_poll_s
+        self._batches = InFlightBatches(transforms)
         self._offsets = OffsetTracker()
-        self._rejections: list[str] = []
-        """Why Kafka has rejected records since the last commit."""
-        self._committing: _Commit | None = None
+        self._committer = Committer(
+            source=source,
+            delivery=delivery,
+            offsets=self._offsets,
+            metrics=metrics,
+            on_commit=self._committed,
+            clock=clock,
+        )
+        self._waiting = Waiting(clock, rng)
         self._isolation = PartitionIsolation(plan, source, clock)
         self._status = WorkerStatus(self._isolation)
+        self._rejections: Sequence[str] = ()
+        """Why records are read again from the last commit: `Backpressure.rejections`, kept until that is done."""
         self._is_waiting_to_join = self._paused = self._stopping = False
-        self._reason = ""
-        self._retry_at = self._checkpoint_at = float("-inf")
-        self._waited_s, self._progress, self._idle_poll_s = 0.0, 0, idle_poll_s
+        self._progress = 0
 
     # Lifecycle
 
@@ -134,7 +120,7 @@ class Worker:
             self._is_waiting_to_join = True
             self._report()
         self._is_waiting_to_join = False
-        self._retry_until_connected(self._delivery.begin)
+        self._retry_until_connected(self._delivery.start)
         if not self._stopping:
             self._status.assignment.joining(self._clock())
             self._isolation.start()
@@ -149,10 +135,10 @@ class Worker:
             try:
                 call(CONNECT_TIMEOUT_S)
             except BrokerUnavailable as error:
-                self._reason = error.detail
-                self._sleep_and_report(self._kafka_backoff.next_delay_s())
+                self._waiting.reason = error.detail
+                self._sleep_and_report(self._waiting.kafka.next_delay_s())
             else:
-                self._reason = ""
+                self._waiting.reason = ""
                 return
 
     def _sleep_and_report(self, seconds: float) -> None:
@@ -165,8 +151,8 @@ class Worker:
         """Deliver and commit the batches in flight, within STOP_BUDGET_S. Return whether none of them is left."""
         self._report()
         is_acknowledged = self._drain(STOP_BUDGET_S)
-        is_complete = not self._in_flight
-        return is_acknowledged and self._commit(wait=True) and is_complete
+        is_complete = not self._batches
+        return is_acknowledged and self._committer.start(wait=True) and is_complete
 
     def close(self) -> None:
         """Free all resources. The next worker reads the records again that are not committed."""
@@ -175,86 +161,61 @@ class Worker:
         self._delivery.close()
         self._source.close(leave=self._reporter.channel.may_leave())
 
-    # The loop
-
     def step(self) -> None:
-        """Run one iteration: read a batch, advance all batches, deliver the finished ones, and commit if due."""
-        now = self._clock()
+        """Run one iteration: read a batch, transform the batches in flight, deliver finished ones, commit if due."""
         self._progress += 1
-        if now < self._retry_at:
-            self._poll_paused(self._reason, PAUSED_POLL_S)
-            self._waited_s += self._clock() - now
+        if not self._waiting.is_over:
+            self._wait_for_retry()
         elif self._has_rejections():
             self._rewind()
         else:
-            self._process()
-        if self._clock() >= self._checkpoint_at or not self._delivery.capacity():
+            has_read = self._read()
+            self._transform(wait=not has_read)
+            self._deliver_finished()
+        if self._committer.is_due():
             self._checkpoint()
         self._report()
 
-    def _process(self) -> None:
-        self._isolate()
-        has_read = not self._paused and self._read()
-        is_store_available = self._advance(wait=not has_read)
-        if self._is_transform_slow():
-            self._poll_paused(self._reason or SLOW_TRANSFORMS, 0)
-        elif is_store_available and self._clock() >= self._retry_at:
-            self._resume()
-        if self._end_commit(wait=not self._batch_capacity()):
-            self._deliver_finished()
-
-    def _is_transform_slow(self) -> bool:
-        if not self._in_flight or self._is_first_finished():
-            return False
-        return self._clock() - self._in_flight[0].read_at >= PAUSE_AFTER_S
-
-    def _isolate(self) -> None:
-        try:
-            self._isolation.advance(self._send, is_busy=self._is_busy())
-        except BrokerUnavailable as error:
-            self._back_off(error.detail, self._kafka_backoff)
-
-    def _is_busy(self) -> bool:
-        """Return whether records that were read are not committed yet."""
-        return bool(self._in_flight or self._offsets.pending)
+    # Read
 
     def _read(self) -> bool:
         """Read the next batch and start its transforms. Return False when there are no records or no capacity."""
-        limit = self._batch_capacity()
+        self._isolate()
+        limit = 0 if self._paused else self._batch_capacity()
         if not limit:
             return False
         batch = self._poll(limit, 0)
-        if batch is not None and not batch and (not self._in_flight or self._committing is not None):
-            self._delivery.send_lingering()
-            awaits_acks = self.metrics.awaits_acknowledgements or self._committing is not None
+        if batch is not None and not batch and (not self._batches or self._committer.is_running):
+            self._delivery.flush(0)
+            awaits_acks = self.metrics.awaits_acknowledgements or self._committer.is_running
             batch = self._poll(limit, ACK_POLL_S if awaits_acks else self._idle_poll_s)
         if batch is not None:
             self._isolation.polled(is_busy=bool(batch) or self._is_busy())
         if not batch:
             return False
         self._offsets.read(batch)
-        self._in_flight.append(InFlightBatch(batch, self._transforms, self._clock(), self._waited_s))
+        self._batches.start(batch, self._clock(), self._waiting.total_s)
         return True
+
+    def _isolate(self) -> None:
+        try:
+            self._isolation.advance(self._send, is_busy=self._is_busy())
+        except BrokerUnavailable as error:
+            self._waiting.back_off(error.detail, self._waiting.kafka)
+
+    def _is_busy(self) -> bool:
+        """Return whether records that were read are not committed yet."""
+        return bool(self._batches or self._offsets.pending)
 
     def _batch_capacity(self) -> int:
         """Return how many records the next batch may have; 0 when no further batch may be in flight."""
-        if len(self._in_flight) >= (MAX_IN_FLIGHT_DURING_COMMIT if self._may_read_ahead() else MAX_IN_FLIGHT):
-            return 0
-        in_flight_records = sum(len(each.input) for each in self._in_flight)
-        return max(0, min(self._batch_sizer.limit, self._delivery.capacity() - in_flight_records))
-
-    def _may_read_ahead(self) -> bool:
-        if self._committing is None or self._batch_sizer.limit < BatchSizer.MAX_RECORDS:
-            return False
-        batches = [columns for each in self._in_flight for columns in (each.input.values, each.input.keys)]
-        outputs = sum(each.output_bytes() for each in self._in_flight)
-        return sum(len(columns.buffer) for columns in batches) + outputs < MAX_BYTES_DURING_COMMIT
+        return self._batches.capacity(self._delivery.backpressure().capacity, is_committing=self._committer.is_running)
 
     def _poll(self, max_records: int, timeout_s: float) -> RecordBatch | None:
         try:
             batch = self._source.poll(max_records, timeout_s)
         except BrokerUnavailable as error:
-            self._back_off(error.detail, self._kafka_backoff)
+            self._waiting.back_off(error.detail, self._waiting.kafka)
             return None
         self._progress += 1 + len(batch)
         for gap in self._source.gaps():
@@ -269,62 +230,110 @@ class Worker:
 
     def _skip_to(self, positions: Positions) -> None:
         """Let positions after a gap or control records be committed, together with the records before them."""
-        if self._in_flight:
-            self._in_flight[-1].set_end_offsets(positions)
-        else:
+        if not self._batches.set_end_offsets(positions):
             self._offsets.delivered(positions)
 
-    def _advance(self, *, wait: bool) -> bool:
-        """Advance the batches in flight. No batch overtakes an earlier one.
+    # Transform
 
-        wait: whether to wait for the next result of the first batch.
-        Returns False when the set store is unavailable. The batches stay in flight, in their order.
-        """
-        max_finished = len(self._transforms)
+    def _transform(self, *, wait: bool) -> None:
+        """Advance the batches in flight. wait: whether to wait for the next result of the first batch."""
+        is_store_available = self._advance(wait=wait)
+        if self._batches.is_slower_than(PAUSE_AFTER_S, self._clock()):
+            self._poll_paused(self._waiting.reason or SLOW_TRANSFORMS, 0)
+        elif is_store_available and self._waiting.is_over:
+            self._resume()
+
+    def _advance(self, *, wait: bool) -> bool:
+        """Advance the batches in flight. Return False when the set store is unavailable."""
         try:
-            for in_flight in self._in_flight:
-                while in_flight.finished_transforms < max_finished and in_flight.step(wait=wait):
-                    wait = False
-                wait = False
-                max_finished = in_flight.finished_transforms
+            self._batches.advance(wait=wait)
         except SetStoreUnavailable as error:
-            self._back_off(error.detail, self._store_backoff)
+            self._waiting.back_off(error.detail, self._waiting.store)
             return False
         return True
 
-    def _deliver_finished(self) -> None:
-        """Deliver the finished batches, in the order in which they were read."""
-        while self._is_first_finished() and self._wait_for_queue():
-            if self._is_first_finished():  # a rebalance during the wait may have delivered the batch
-                self._deliver(self._in_flight.popleft())
+    # Deliver
 
-    def _is_first_finished(self) -> bool:
-        return bool(self._in_flight) and self._in_flight[0].is_finished
+    def _deliver_finished(self) -> None:
+        """Deliver the finished batches, in the order in which they were read.
+
+        While a commit is running nothing is delivered. The worker waits for the commit when it can't read on.
+        """
+        if self._committer.is_running and not self._committer.end(wait=not self._batch_capacity()):
+            return
+        while self._batches.is_first_finished and self._wait_for_queue():
+            if self._batches.is_first_finished:  # a rebalance during the wait may have delivered the batch
+                self._deliver(self._batches.pop_first())
 
     def _deliver(self, in_flight: InFlightBatch) -> None:
         for line in in_flight.logs:
             self._reporter.log.add_script_line(line)
         sent, failures = self._delivery.deliver(in_flight)
         now = self._clock()
-        self._batch_sizer.update(in_flight, now, self._waited_s)
+        self._batches.sizer.update(in_flight, now, self._waiting.total_s)
         if pause_s := self._status.crashes.record(in_flight.failed_records, now):
-            self._retry_at = now + pause_s
+            self._waiting.pause(pause_s)
         positions = in_flight.next_offsets()
         self._offsets.delivered(positions)
         self.metrics.delivered(in_flight, positions, sent, failures, now - in_flight.read_at)
 
-    # Waiting
+    # Commit
 
-    def _back_off(self, reason: str, backoff: Backoff) -> None:
-        """Record that a dependency is unavailable, and schedule the next attempt."""
-        if reason != self._reason:
-            log.warning("waiting", reason=reason)
-        self._reason = reason
-        self._retry_at = self._clock() + backoff.next_delay_s()
+    def _checkpoint(self) -> None:
+        """Commit the delivered positions after all their records are acknowledged.
+
+        Without pending positions a commit stays due, so that the positions of the first batch after an idle period are
+        committed immediately.
+        """
+        if not self._committer.end(wait=False) or self._has_rejections():
+            return
+        if not self._offsets.pending:
+            self._committer.retry()
+            return
+        if self._wait_for_acknowledgements():
+            self._committer.start(wait=False)
+        self._committer.schedule()
+
+    def _committed(self, positions: Positions) -> None:
+        self._isolation.committed(positions)
+        self._waiting.kafka.reset()
+
+    # Recover
+
+    def _has_rejections(self) -> bool:
+        """Return whether Kafka has rejected a record since the last commit.
+
+        Then nothing may be delivered or committed before `_rewind`.
+        """
+        self._rejections = self._delivery.backpressure().rejections or self._rejections
+        return bool(self._rejections)
+
+    def _rewind(self) -> None:
+        """Replace the producer, and read all records since the last commit again."""
+        self._batches.drop_all()
+        try:
+            stored = self._source.committed() if self._delivery.recover() else {}
+        except BrokerUnavailable as error:
+            self._waiting.back_off(error.detail, self._waiting.store)
+            return
+        count, first = len(self._rejections), self._rejections[0]
+        log.warning("Kafka rejected records; they are read again", count=count, first=first)
+        positions = self._offsets.rewind(stored)
+        self._source.seek(positions)
+        self.metrics.rewound(positions)
+        self._rejections = ()
+        self._waiting.back_off(f"Kafka rejected records: {first}", self._waiting.kafka)
+
+    # Wait
+
+    def _wait_for_retry(self) -> None:
+        since = self._clock()
+        self._poll_paused(self._waiting.reason, PAUSED_POLL_S)
+        self._waiting.add(since)
 
     def _poll_paused(self, reason: str, timeout_s: float) -> None:
         """Pause the source and poll it, so that the worker stays a member of its consumer group."""
-        self._reason = reason
+        self._waiting.reason = reason
         self._isolation.paused()
         if not self._paused:
             self._source.pause()
@@ -333,8 +342,8 @@ class Worker:
         self._report()
 
     def _resume(self) -> None:
-        self._reason = ""
-        self._store_backoff.reset()
+        self._waiting.reason = ""
+        self._waiting.store.reset()
         if self._paused:
             self._source.resume()
             self._paused = False
@@ -344,17 +353,17 @@ class Worker:
 
         Returns False when the worker is stopping, or when Kafka has rejected a record.
         """
-        since, reason_before = self._clock(), self._reason
+        since, reason_before = self._clock(), self._waiting.reason
         while not (is_met := condition()) and not self._stopping and not self._has_rejections():
             waited_s = self._clock() - since
             if waited_s >= PAUSE_AFTER_S:
                 self._poll_paused(reason, 0)
             elif waited_s >= KAFKA_WAIT_SHOWN_S:
-                self._reason = reason
+                self._waiting.reason = reason
             self._report()
-        if not reason_before and self._clock() >= self._retry_at:
+        if not reason_before and self._waiting.is_over:
             self._resume()
-        self._waited_s += self._clock() - since
+        self._waiting.add(since)
         return is_met and not self._has_rejections()
 
     def _wait_for_queue(self) -> bool:
@@ -363,7 +372,7 @@ class Worker:
         )
 
     def _has_queue_space(self) -> bool:
-        if not self._delivery.is_queue_full():
+        if not self._delivery.backpressure().is_queue_full:
             return True
         self._delivery.flush(QUEUE_FULL_WAIT_S)
         return False
@@ -372,87 +381,6 @@ class Worker:
         return self._wait_until(
             lambda: not self._delivery.flush(FLUSH_TIMEOUT_S), "Kafka does not acknowledge records."
         )
-
-    # Positions
-
-    def _checkpoint(self) -> None:
-        """Commit the delivered positions after all their records are acknowledged.
-
-        Without pending positions the time of the next checkpoint stays in the past, so that the positions of the first
-        batch after an idle period are committed immediately.
-        """
-        if not self._end_commit(wait=False):
-            return
-        if not self._offsets.pending:
-            self.metrics.flush()
-            self._store({}, wait=False)
-            return
-        if self._wait_for_acknowledgements():
-            self._commit(wait=False)
-        self._checkpoint_at = self._clock() + self._delivery.checkpoint_s
-
-    def _commit(self, *, wait: bool) -> bool:
-        self.metrics.acknowledged(self._delivery.outstanding())
-        self.metrics.before_commit(at_once=wait)
-        positions = self._offsets.pending
-        stored = self._store(positions, wait=wait)
-        self._committing = _Commit(positions, stored)
-        return self._end_commit(wait=wait) and stored
-
-    def _store(self, positions: Positions, *, wait: bool) -> bool:
-        try:
-            self._delivery.commit(self._source, positions, wait=wait)
-        except (BrokerUnavailable, SetStoreUnavailable) as error:
-            log.warning("positions not stored; records may be repeated", reason=error.detail)
-            return False
-        return True
-
-    def _end_commit(self, *, wait: bool) -> bool:
-        """Finish the running commit if it has ended. Return False while it is running, and when Kafka has rejected it.
-
-        wait: whether to wait for the end of the commit.
-        """
-        if self._committing is None:
-            return not self._rejections
-        try:
-            if not self._delivery.end_commit(wait=wait):
-                return False
-        except DeliveryFailed as error:
-            self._rejections.append(error.detail)
-            self._committing = None
-            return False
-        ended, self._committing = self._committing, None
-        self._offsets.acknowledge(ended.positions)
-        if ended.is_stored:
-            self._isolation.committed(ended.positions)
-        self.metrics.after_commit(at_once=wait)
-        self._kafka_backoff.reset()
-        return True
-
-    def _has_rejections(self) -> bool:
-        """Return whether Kafka has rejected a record since the last commit.
-
-        Then nothing may be delivered or committed before `_rewind`.
-        """
-        self._rejections += self._delivery.failures()
-        return bool(self._rejections)
-
-    def _rewind(self) -> None:
-        """Replace the producer, and read all records since the last commit again."""
-        for in_flight in self._in_flight:
-            in_flight.drop(in_flight.next_offsets())
-        try:
-            stored = self._delivery.recover(self._source)
-        except BrokerUnavailable as error:
-            self._back_off(error.detail, self._store_backoff)
-            return
-        count, first = len(self._rejections), self._rejections[0]
-        log.warning("Kafka rejected records; they are read again", count=count, first=first)
-        positions = self._offsets.rewind(stored)
-        self._source.seek(positions)
-        self.metrics.rewound(positions)
-        self._rejections.clear()
-        self._back_off(f"Kafka rejected records: {first}", self._kafka_backoff)
 
     # Rebalances: called by the source from within `poll`
 
@@ -464,7 +392,7 @@ class Worker:
 
     def revoked(self, partitions: list[int]) -> None:
         if self._drain(REVOKE_BUDGET_S):
-            self._commit(wait=True)
+            self._committer.start(wait=True)
         self._release(partitions)
 
     def lost(self, partitions: list[int]) -> None:
@@ -473,28 +401,27 @@ class Worker:
         self._status.assignment.lost()
 
     def _release(self, partitions: list[int]) -> None:
-        self._end_commit(wait=True)
+        self._committer.end(wait=True)
         self._status.assignment.remove(partitions)
         self._isolation.dropped(partitions)
         self._offsets.drop(partitions)
         self._delivery.forget(partitions)
         self.metrics.dropped(partitions)
-        for in_flight in self._in_flight:
-            in_flight.drop(partitions)
+        self._batches.drop(partitions)
 
     def _drain(self, budget_s: float) -> bool:
         """Finish and deliver the batches in flight, for at most `budget_s` seconds.
 
         Returns whether all delivered records are acknowledged, so that their positions may be committed.
         """
-        self._end_commit(wait=True)
+        self._committer.end(wait=True)
         deadline = self._clock() + budget_s
-        while self._in_flight and self._clock() < deadline and not self._has_rejections():
+        while self._batches and self._clock() < deadline and not self._has_rejections():
             if not self._advance(wait=False):
                 break
-            while self._is_first_finished():
-                self._deliver(self._in_flight.popleft())
-            if self._in_flight:
+            while self._batches.is_first_finished:
+                self._deliver(self._batches.pop_first())
+            if self._batches:
                 self._sleep(DRAIN_SLEEP_S)
         while unacknowledged := self._delivery.flush(FLUSH_TIMEOUT_S):
             if self._has_rejections() or self._clock() >= deadline:
@@ -505,11 +432,11 @@ class Worker:
 
     def _state(self) -> tuple[str, str]:
         phase = "draining" if self._stopping else "prepared" if self._is_waiting_to_join else ""
-        return self._status.state(self._clock(), self._reason, phase)
+        return self._status.state(self._clock(), self._waiting.reason, phase)
 
     def _report(self) -> None:
         if self.metrics.awaits_acknowledgements:
-            self.metrics.acknowledged(self._delivery.outstanding())
+            self.metrics.acknowledged(self._delivery.backpressure().outstanding)
         if self._reporter.due(*self._state()):
             self._send()
 

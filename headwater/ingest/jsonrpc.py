@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
-import httpx
+import httpx2
 import msgspec
 import tenacity
 
@@ -23,7 +23,7 @@ from headwater.wait_log import WaitLog
 
 T = TypeVar("T")
 
-TIMEOUT: Final = httpx.Timeout(15.0, connect=5.0)
+TIMEOUT: Final = httpx2.Timeout(15.0, connect=5.0)
 MAX_ATTEMPTS: Final = 6
 RETRY_DEADLINE_S: Final = 10.0
 """The total time for which one request is retried.
@@ -74,7 +74,10 @@ class HttpReply(NamedTuple):
 class RetriableError(Exception):
     """A request failed, and may succeed when it is sent again.
 
-    after_s: the node's Retry-After in seconds, or 0. error: the exception class to raise when all attempts fail.
+    Attributes:
+        reason: What is wrong.
+        after_s: The node's Retry-After in seconds, or 0.
+        error: The exception class to raise when all attempts fail.
     """
 
     def __init__(self, reason: str, after_s: float = 0.0, error: type[NodeUnavailable] = NodeUnavailable) -> None:
@@ -85,7 +88,7 @@ class RetriableError(Exception):
 
 
 class RateLimiter:
-    """Spaces calls evenly. rate: calls per second, 0 for no limit."""
+    """Spaces calls evenly. `rate` is the number of calls per second, 0 for no limit."""
 
     def __init__(self, rate: float, clock: Callable[[], float], sleep: Callable[[float], object]) -> None:
         self._interval_s = 1 / rate if rate else 0.0
@@ -107,8 +110,14 @@ class RateLimiter:
 class Endpoint:
     """Sends JSON-RPC requests to one URL of a node.
 
-    rate: calls per second, 0 for no limit. cancel_token: once it is set, waits end and nothing is retried.
-    attempts: the most times that a failing request is sent.
+    Args:
+        url: The URL.
+        rate: The calls per second; 0 for no limit.
+        cancel_token: Once it is set, waits end and nothing is retried.
+        clock: Returns monotonic seconds.
+        sleep: Waits for some seconds. The default ends early when the token is set.
+        timeout: The time-outs of one request.
+        attempts: The most times that a failing request is sent.
 
     Attributes:
         label: The name of the node in logs and errors, without the parts of the host that may be secret.
@@ -122,12 +131,12 @@ class Endpoint:
         cancel_token: CancelToken,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
-        timeout: httpx.Timeout = TIMEOUT,
+        timeout: httpx2.Timeout = TIMEOUT,
         attempts: int = MAX_ATTEMPTS,
     ) -> None:
         self._url = url
         self._attempts = attempts
-        self._http = httpx.Client(timeout=timeout)
+        self._http = httpx2.Client(timeout=timeout)
         self._cancel_token = cancel_token
         self._sleep = sleep or cancel_token.wait
         self._limiter = RateLimiter(rate, clock, self._sleep)
@@ -143,7 +152,10 @@ class Endpoint:
     def call_with_retries(self, call: Callable[[], T], what: str = "", attempts: int | None = None) -> T:
         """Call a function, and call it again after a RetriableError. Raises NodeUnavailable.
 
-        what: describes the call in the error message. attempts: a lower limit for failures other than rate limiting.
+        Args:
+            call: The function.
+            what: Describes the call in the error message.
+            attempts: A lower limit of attempts, for failures other than rate limiting.
         """
         try:
             return self._retrying(min(attempts or self._attempts, self._attempts))(call)
@@ -179,17 +191,16 @@ class Endpoint:
         self._limiter.wait(calls)
         try:
             response = self._cancel_token.run_abandonable(lambda: self._post_once(body))
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             reason = f"the connection failed ({type(error).__name__})"
             self._wait_log.log_if_due(node=self.label, reason=reason)
             raise RetriableError(reason) from None
         return HttpReply(response.status_code, _decode(response.content), retry_after_s(response))
 
-    def _post_once(self, body: bytes) -> httpx.Response:
+    def _post_once(self, body: bytes) -> httpx2.Response:
         response = self._http.post(self._url, content=body, headers={"Content-Type": "application/json"})
-        if (
-            self._cancel_token.is_set()
-        ):  # httpx does not close a connection that was being opened when the client was closed
+        # httpx2 does not close a connection that was being opened when the client was closed.
+        if self._cancel_token.is_set():
             response.extensions["network_stream"].close()
         return response
 
@@ -201,16 +212,18 @@ class Endpoint:
 
 
 def require_success(reply: HttpReply) -> Responses:
-    """Return the responses of a reply by its HTTP status alone. Raises RetriableError, NodeUnavailable,
-    RangeTooLarge."""
+    """Return the responses of a reply, whose HTTP status alone decides.
+
+    Raises RetriableError, NodeUnavailable, RangeTooLarge.
+    """
     status, body = reply.status, reply.body
-    if status == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
+    if status == httpx2.codes.CONTENT_TOO_LARGE:
         raise RangeTooLarge("The node refuses a request of this size (HTTP 413).")
     if status in (408, 429) or status >= 500:
         raise RetriableError(f"HTTP {status}", reply.retry_after_s)
-    if body is None and httpx.codes.is_success(status):
+    if body is None and httpx2.codes.is_success(status):
         raise RetriableError("the response is not JSON-RPC")
-    if body is None or (isinstance(body, Response) and body.error is None and not httpx.codes.is_success(status)):
+    if body is None or (isinstance(body, Response) and body.error is None and not httpx2.codes.is_success(status)):
         raise NodeUnavailable(f"The node refuses requests (HTTP {status}): check the URL and the key in it.")
     return body
 
@@ -250,7 +263,7 @@ def _is_busy(state: tenacity.RetryCallState) -> bool:
     return isinstance(error, RetriableError) and error.error is NodeRateLimited
 
 
-def retry_after_s(response: httpx.Response) -> float:
+def retry_after_s(response: httpx2.Response) -> float:
     """Return the header Retry-After (RFC 9110, section 10.2.3) in seconds, at most MAX_RETRY_AFTER_S."""
     text = response.headers.get("Retry-After", "")
     try:

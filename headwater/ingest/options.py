@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, TypeVar
 
-import httpx
+import httpx2
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from headwater.errors import SetupError
@@ -65,8 +65,8 @@ def _of_scheme(*schemes: str) -> AfterValidator:
         if not url.get_secret_value().startswith(schemes):
             raise ValueError(f"must be a URL that begins with {' or '.join(schemes)}")
         try:
-            host = httpx.URL(url.get_secret_value()).host
-        except httpx.InvalidURL:
+            host = httpx2.URL(url.get_secret_value()).host
+        except httpx2.InvalidURL:
             host = ""
         if not host:
             raise ValueError("must be a URL")
@@ -104,9 +104,10 @@ _Options = TypeVar("_Options", bound=IngestOptions)
 
 
 def read_options(model: type[_Options], given: Mapping[str, Any], entry: str = "") -> _Options:
-    """Validate options from flags or from an entry of a file. entry: the name of the entry; empty for flags.
+    """Validate options from flags or from an entry of a file.
 
-    Raises SetupError for the first invalid option, without its value, which may be a URL with a key.
+    `entry` is the name of the entry; empty for flags. Raises SetupError for the first invalid option, without its
+    value, which may be a URL with a key.
     """
     try:
         return model.model_validate(given)

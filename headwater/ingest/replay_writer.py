@@ -48,7 +48,7 @@ def write_lines(
             if sent % check_every == 0:
                 wait_for_queue_space(producer)
                 if rate:
-                    producer.send_lingering()
+                    producer.flush(0)
                     sleep(max(0.0, sent / rate - (clock() - started)))
     except SetupError as error:
         flush_or_raise(producer, sent)

@@ -16,8 +16,8 @@ from headwater.ingest.writer import StepResult, StreamWriter
 
 log = structlog.get_logger(__name__)
 
-OpenWriter = AbstractContextManager[tuple[StreamWriter, bytes | None]]
-"""A writer, and the last stored position; None at the very first start."""
+OpenedWriter = AbstractContextManager[tuple[StreamWriter, bytes | None]]
+"""A context manager that yields a writer and the last stored position, which is None at the very first start."""
 
 COUNTS: Final[Mapping[str, str]] = {
     "blocks": "Blocks whose records are in the normal streams.",
@@ -81,7 +81,7 @@ class IngestMetrics:
 
 def run(
     feed: Feed,
-    open_writer: Callable[[], OpenWriter],
+    open_writer: Callable[[], OpenedWriter],
     stop: Event,
     metrics: IngestMetrics,
     backoff: Backoff | None = None,
@@ -102,7 +102,7 @@ def run(
 
 
 def _run_once(
-    feed: Feed, open_writer: Callable[[], OpenWriter], stop: Event, metrics: IngestMetrics, backoff: Backoff
+    feed: Feed, open_writer: Callable[[], OpenedWriter], stop: Event, metrics: IngestMetrics, backoff: Backoff
 ) -> None:
     with open_writer() as (writer, position):
         for step in feed.steps(position):

@@ -28,8 +28,9 @@ class StreamTopic(NamedTuple):
 class StepResult(NamedTuple):
     """The result of writing a step.
 
-    records: the number of stored records by stream. left_out: an error message for each record that is too large for
-    its topic.
+    Attributes:
+        records: The number of stored records, by stream.
+        left_out: An error message for each record that is too large for its topic.
     """
 
     records: Counter[str]
@@ -39,8 +40,10 @@ class StepResult(NamedTuple):
 class StreamWriter:
     """Writes steps in Kafka transactions.
 
-    producer: connected, and initialised with the transactional.id. targets: the topic of each stream. name: the name of
-    the ingest, which is the key of its position.
+    Args:
+        producer: A connected producer with initialised transactions.
+        targets: The topic of each stream.
+        name: The name of the ingest, which is the key of its position.
     """
 
     def __init__(self, producer: TransactionalProducer, targets: Mapping[str, StreamTopic], name: str) -> None:

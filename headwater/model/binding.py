@@ -19,7 +19,7 @@ from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 
 @dataclass(frozen=True, slots=True)
 class KafkaTopic:
-    """A Kafka topic. access: how to reach its cluster; None for the installation's own Kafka cluster."""
+    """A Kafka topic. `access` says how to reach its cluster; None means the installation's own Kafka cluster."""
 
     topic: str
     access: KafkaAccess | None = None

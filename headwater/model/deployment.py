@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict
 
 from headwater.model.flow import PipelineConfig
-from headwater.model.sink import DEAD_LETTER_NAME
+from headwater.model.sink import DEAD_LETTER_NAME, TopicSink
 
 
 class DesiredPhase(StrEnum):
@@ -246,8 +246,8 @@ def dead_letter_topic(config_id: str) -> str:
 
 
 def output_topics(config_id: str, config: PipelineConfig) -> list[str]:
-    """Return the topics that a configuration owns: one per Kafka sink, and the dead-letter topic."""
-    sinks = [sink_topic(config_id, sink.name) for sink in config.sinks if sink.type == "kafka"]
+    """Return the topics that a configuration owns: one per TopicSink, and the dead-letter topic."""
+    sinks = [sink_topic(config_id, sink.name) for sink in config.sinks if isinstance(sink, TopicSink)]
     return [*sinks, dead_letter_topic(config_id)]
 
 
@@ -262,8 +262,9 @@ def worker_user(deployment_id: str) -> str:
 
 
 def consumer_group(deployment_id: str) -> str:
-    """Return the consumer group that the deploy response suggests. Readers may use any group with the prefix
-    `dep-<id>.`.
+    """Return the consumer group that the deploy response suggests.
+
+    Readers may use any group with the prefix `dep-<id>.`.
     """
     return f"{reader_user(deployment_id)}.main"
 

@@ -13,7 +13,8 @@ from headwater.model.members import ReturnedOnly, Text
 from headwater.model.request_model import RequestModel
 from headwater.model.sink import MAX_SINKS, NewSink, Sink
 from headwater.model.stream import CATALOG
-from headwater.model.transform import MAX_TRANSFORMS, NewTransform, Transform, TransformIdentity, V8Transform
+from headwater.model.transforms import MAX_TRANSFORMS, SET_TYPES, NewTransform, Transform
+from headwater.model.transforms.base import TransformIdentity
 
 MAX_PARALLELISM = 64
 MAX_NAME_CHARS = 200
@@ -61,15 +62,16 @@ class PipelineConfig(BaseModel):
         """The members by which a later request is matched to each transform, in the order of the transforms."""
         return tuple(TransformIdentity(t.uid, t.type, t.name, t.content) for t in self.transforms)
 
-    def without_compiled_scripts(self) -> Self:
-        """Return the pipeline without the JavaScript that was compiled from its scripts."""
-        transforms = [t.without_compiled_script() if isinstance(t, V8Transform) else t for t in self.transforms]
-        return self.model_copy(update={"transforms": transforms})
+    def without_internal_members(self) -> Self:
+        """Return the pipeline without the members of transforms that users never see."""
+        return self.model_copy(
+            update={"transforms": [transform.without_internal_members() for transform in self.transforms]}
+        )
 
     @property
     def filter_uids(self) -> frozenset[str]:
-        """The uids of the filters."""
-        return frozenset(t.uid for t in self.transform_identities if t.type == "redis_set_filter")
+        """The uids of the filters, which are the transforms that own a set."""
+        return frozenset(t.uid for t in self.transform_identities if t.type in SET_TYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +125,12 @@ def _start_at(text: str) -> str:
 
 
 def _catalog_schemas() -> Iterator[dict[str, Any]]:
-    """Yield JSON schemas of a source, one for each list of entities that several chains share."""
-    for entities in {chain.entities: None for chain in CATALOG}:
-        chains = [chain for chain in CATALOG if chain.entities == entities]
+    """Yield JSON schemas of a source, one for the chains that have the same entities and the same type of source."""
+    for source_type, entities in dict.fromkeys((chain.source_type, chain.entities) for chain in CATALOG):
+        chains = [chain for chain in CATALOG if (chain.source_type, chain.entities) == (source_type, entities)]
         yield {
             "properties": {
-                "type": {"enum": [chains[0].source_type, None]},
+                "type": {"enum": [source_type, None]},
                 "chain": {"enum": [chain.name for chain in chains]},
                 "entity": {"enum": [entity.name for entity in entities]},
             }

@@ -108,10 +108,12 @@ def applicable_members(security: KafkaSecurity) -> frozenset[str]:
 
 
 def require_consistent(security: KafkaSecurity, given: Collection[str], name: Callable[[str], str] = str) -> None:
-    """Raise ValueError when a member is missing, or when a given one does not apply.
+    """Raise ValueError when a member is missing, or when a given one does not apply. Messages contain no secrets.
 
-    given: the members that were set explicitly; the others have their defaults.
-    name: returns the name of a member for the user, such as that of its setting. Messages never contain secrets.
+    Args:
+        security: All members.
+        given: The members that were set explicitly; the others have their defaults.
+        name: Returns the name of a member for the user, such as that of its setting.
     """
     _require_members(security, name)
     require_applicable(security, given, name)

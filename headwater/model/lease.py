@@ -59,7 +59,7 @@ def _is_free(lease: Lease, candidate: Candidate, now: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The current holder of a lease. failing: what currently fails in it; empty when everything works."""
+    """The current holder of a lease. `failing` says what currently fails in it; empty when everything works."""
 
     holder: str
     failing: str = ""
@@ -67,7 +67,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The fencing token of a leader. lease: the name of the lease. number: the token."""
+    """The fencing token of a leader: the name of the lease, and the number of the token."""
 
     lease: str
     number: int

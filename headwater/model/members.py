@@ -1,6 +1,6 @@
 """Types and helpers of pydantic members that several models share."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, Field
 
@@ -25,3 +25,9 @@ ReturnedOnly = Annotated[
     Any, Field(description="Returned only; ignored.", exclude=True, json_schema_extra={"readOnly": True})
 ]
 """A member of responses that a request may contain too, where it is ignored."""
+
+
+def models_by_type(union: Any) -> dict[str, Any]:
+    """Return the models of an annotated union, by the value of their discriminator `type`."""
+    models = get_args(get_args(union)[0])
+    return {get_args(model.model_fields["type"].annotation)[0]: model for model in models}

@@ -15,7 +15,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ListPosition:
-    """The position of an object in a list. size: the size of the stored object in bytes; 0 when it is unknown."""
+    """The position of an object in a list. `size` is the stored object's size in bytes; 0 when it is unknown."""
 
     created_at: datetime
     id: str

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from headwater.model.stored_config import read_config, stored_object
+from headwater.model.transforms import SCRIPT_TYPES, SET_TYPES
 from headwater.model.value_sets import SetId
 
 QuotaName = Literal[
@@ -40,7 +41,7 @@ class QuotaDefaults:
     total: Mapping[QuotaName, int] = field(default_factory=dict)
 
     def allowed(self, own: Allowed) -> dict[QuotaName, int | None]:
-        """Return the quotas of an owner. own: the quotas that were set for this owner."""
+        """Return the quotas of an owner. `own` has the quotas that were set for this owner."""
         return {name: own[name] if name in own else self.per_owner.get(name) for name in QUOTA_NAMES}
 
 
@@ -49,7 +50,7 @@ NO_QUOTAS = QuotaDefaults()
 
 @dataclass(frozen=True, slots=True)
 class RevisionUsage:
-    """The usage of a stored revision. workers: the maximum number of its workers."""
+    """The usage of a stored revision. `workers` is the maximum number of its workers."""
 
     stored_bytes: int
     script_bytes: int
@@ -60,7 +61,7 @@ class RevisionUsage:
 def revision_usage(config: str, *texts: str) -> RevisionUsage:
     """Return the usage of a revision, even if this version can't read it.
 
-    config: the stored pipeline_config, as JSON. texts: the other stored texts.
+    `config` is the stored pipeline_config, as JSON; `texts` are the other stored texts.
     """
     read = stored_object(config)
     transforms = read_config(config).transform_identities
@@ -68,14 +69,14 @@ def revision_usage(config: str, *texts: str) -> RevisionUsage:
     workers = parallelism.get("max") if isinstance(parallelism, dict) else parallelism
     return RevisionUsage(
         stored_bytes=sum(_size(text) for text in (config, *texts)),
-        script_bytes=sum(_size(one.content) for one in transforms if one.type == "v8"),
+        script_bytes=sum(_size(one.content) for one in transforms if one.type in SCRIPT_TYPES),
         workers=workers if isinstance(workers, int) else 1,
-        filter_uids=tuple(one.uid for one in transforms if one.type == "redis_set_filter"),
+        filter_uids=tuple(one.uid for one in transforms if one.type in SET_TYPES),
     )
 
 
 def quotas_of_save(saved: RevisionUsage, replaced_bytes: int) -> tuple[QuotaName, ...]:
-    """Return the quotas that a save is subject to. replaced_bytes: the stored bytes of the replaced revision.
+    """Return the quotas that a save is subject to. `replaced_bytes` are the stored bytes of the replaced revision.
 
     A revision that is not larger than the replaced one is not subject to the quota of stored bytes. Both are stored for
     a while, so otherwise an owner at the quota could not even save a smaller revision.
@@ -108,7 +109,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A quota that a change would exceed. of_all: whether it is the quota of all owners together."""
+    """A quota that a change would exceed. `of_all` says whether it is the quota of all owners together."""
 
     name: QuotaName
     used: int

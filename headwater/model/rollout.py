@@ -118,7 +118,7 @@ def tear_down(current: Deployment, *, delete_flow: bool = False) -> Deployment:
 
 
 def filters_only_in(revisions: Collection[int], filters: Mapping[int, frozenset[str]]) -> frozenset[str]:
-    """Return the filters that are only in these revisions. filters: the filters of each stored revision."""
+    """Return the filters that are only in these revisions. `filters` has the filters of each stored revision."""
     some = frozenset[str]().union(*(uids for number, uids in filters.items() if number in revisions))
     return some.difference(*(uids for number, uids in filters.items() if number not in revisions))
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from pydantic.json_schema import SkipJsonSchema
 
-from headwater.model.members import ReturnedOnly, is_none
+from headwater.model.members import ReturnedOnly, is_none, models_by_type
 from headwater.model.request_model import RequestModel
 
 MAX_SINKS = 10
@@ -100,7 +100,11 @@ TOPIC_MEMBERS = tuple(TopicMembers.model_fields)
 """The names of the members that set up the topic of a Kafka sink."""
 
 
-class KafkaSink(TopicMembers, _StoredSink):
+class TopicSink(TopicMembers, _StoredSink):
+    """A sink that writes to a topic that the pipeline owns. The controller creates, changes and removes the topic."""
+
+
+class KafkaSink(TopicSink):
     """Writes the records to a Kafka topic that the pipeline owns."""
 
     type: Literal["kafka"]
@@ -112,7 +116,11 @@ class PricesSink(_StoredSink):
     type: Literal["prices"]
 
 
-class NewKafkaSink(TopicMembers, _NewSink):
+class NewTopicSink(TopicMembers, _NewSink):
+    """A sink with a topic of its own in a request."""
+
+
+class NewKafkaSink(NewTopicSink):
     """A Kafka sink in a request."""
 
     type: Literal["kafka"]
@@ -140,6 +148,7 @@ class NewPricesSink(_NewSink):
 
 Sink = Annotated[KafkaSink | PricesSink, Field(discriminator="type")]
 NewSink = Annotated[NewKafkaSink | NewPricesSink, Field(discriminator="type")]
+SINK_MODELS: dict[str, type[Sink]] = models_by_type(Sink)
 
 
 def has_prices_sink(sinks: Iterable[Sink | NewSink]) -> bool:

@@ -13,12 +13,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from headwater.model.flow import PipelineConfig, Source
-from headwater.model.sink import Sink
-from headwater.model.transform import TransformIdentity
+from headwater.model.sink import SINK_MODELS, Sink
+from headwater.model.transforms import TRANSFORM_MODELS
+from headwater.model.transforms.base import TransformIdentity
 
 _SINK = TypeAdapter[Sink](Sink)
 _UID = re.compile(r'"uid"\s*:\s*"([^"\\]+)"')
-_TAGS = frozenset({"v8", "redis_set_filter", "kafka", "prices"})
+_TAGS = TRANSFORM_MODELS.keys() | SINK_MODELS.keys()
 _NO_SOURCE = Source(type="kafka", chain="", entity="")
 """The placeholder for a source that can't be read. No stream has this name, so it has no binding."""
 _WHAT_TO_DO = "Save it again with PUT, or delete it."
@@ -127,6 +128,7 @@ def _sinks(value: Any) -> Iterator[Sink]:
 def _transforms(value: Any) -> Iterator[TransformIdentity]:
     for item in _objects(value):
         uid, kind, name = item.get("uid"), item.get("type"), item.get("name")
-        content = item.get("filter_expr", item.get("script"))
         if isinstance(uid, str) and isinstance(kind, str):
+            model = TRANSFORM_MODELS.get(kind)
+            content = item.get(model.content_member) if model else None
             yield TransformIdentity(uid, kind, name if isinstance(name, str) else None, str(content or ""))

@@ -19,7 +19,7 @@ _FILES = resources.files("headwater.model") / "catalog"
 
 
 class RecordField(NamedTuple):
-    """A member of a record. type: a type name of JSON Schema."""
+    """A member of a record. `type` is a type name of JSON Schema."""
 
     type: str
     nullable: bool
@@ -67,11 +67,12 @@ def _property(member: RecordField) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A chain and the type of source that its streams come from."""
+    """A chain and the type of source that its streams come from. chain_id: of an EVM chain (EIP-155)."""
 
     name: str
     source_type: SourceType
     entities: tuple[Entity, ...]
+    chain_id: int | None = None
 
     def entity(self, name: str) -> Entity | None:
         """Return the entity of this name, or None."""
@@ -106,7 +107,10 @@ def _catalog() -> tuple[Chain, ...]:
         family: tuple(_entity(family, name, entry) for name, entry in _toml(family).items())
         for family in {entry["family"]: None for entry in chains.values()}
     }
-    return tuple(Chain(name, entry["source_type"], families[entry["family"]]) for name, entry in chains.items())
+    return tuple(
+        Chain(name, entry["source_type"], families[entry["family"]], entry.get("chain_id"))
+        for name, entry in chains.items()
+    )
 
 
 CATALOG: tuple[Chain, ...] = _catalog()

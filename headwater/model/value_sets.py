@@ -58,7 +58,7 @@ def dataset_set(dataset_id: str) -> SetId:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A named set of an owner. state: "pending" until scripts can look up its name, then "live"."""
+    """A named set of an owner. Its state is "pending" until scripts can look up its name, then "live"."""
 
     id: str
     owner: str
@@ -88,7 +88,7 @@ def _is_valid(value: str) -> bool:
 
 
 def normalise_all(values: Sequence[str], first: int = 0) -> list[str]:
-    """Return the stored forms of a request's values, in order. first: the index of the first value in the request.
+    """Return the stored forms of a request's values, in order. `first` is the index of the first value in the request.
 
     Raises InvalidInput with a pointer for each invalid value (at most MAX_REPORTED_FAULTS). A value is invalid when it
     is empty after trimming, longer than MAX_VALUE_CHARS or not valid Unicode text.

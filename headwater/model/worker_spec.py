@@ -10,7 +10,7 @@ from headwater.model.flow import DeliveryMode
 from headwater.model.kafka_security import KafkaSecurity
 from headwater.model.metric import CountType, TimeType
 from headwater.model.sink import Compression
-from headwater.model.transform import Transform
+from headwater.model.transforms import Transform
 
 
 class KafkaAccess(KafkaSecurity):

@@ -17,7 +17,7 @@ from headwater.native.ffi import (
 
 
 class BytesColumn(Sequence[bytes | None]):
-    """An immutable column of byte strings in one buffer, which may be None.
+    """An immutable column of byte strings in one buffer. A string may be None.
 
     A newline follows each string; a string may contain newlines too. A bytes object of a single string is created only
     when it is requested: loops over many records work on the buffer.

@@ -3,7 +3,7 @@
 cffi binds the functions from the same header files that the C compiler reads, so an argument of a wrong type raises an
 error and does not crash the process.
 
-A column is an `array`: with the typecode "i" of int32, with "q" of int64.
+A column is an `array` of the typecode "i" (int32) or "q" (int64).
 """
 
 import ctypes

@@ -11,7 +11,7 @@ class JsonFieldValues(NamedTuple):
 
     Attributes:
         values: The value of the field in each record, in lower case; "" if the record has none.
-        unread_rows: The rows that this reader can't decide. The caller must parse these records in full.
+        unread_rows: The rows that were not read. The caller must parse these records in full.
     """
 
     values: list[str]
@@ -28,7 +28,8 @@ def read_json_field(
     A row is unread when
     - the record is not a JSON object,
     - the value is an array or an object, or with `strings_only` a number or a boolean,
-    - the value or the name of one of the object's fields contains an escape, or the value a byte beyond ASCII,
+    - the value, or the name of any field of the object, contains an escape,
+    - the value contains a byte beyond ASCII,
     - with `ascii_only`, any byte of the record is beyond ASCII.
 
     A record whose row was read is a JSON object, provided that it is valid UTF-8, which is not checked.

@@ -88,7 +88,7 @@ typedef struct {
     } u;
 } rd_kafka_vu_t;
 
-typedef void rebalance_cb_t(rd_kafka_t *, int, rd_kafka_topic_partition_list_t *, void *);
+typedef void partition_list_cb_t(rd_kafka_t *, int, rd_kafka_topic_partition_list_t *, void *);  // rebalances, commits
 typedef void error_cb_t(rd_kafka_t *, int, const char *, void *);
 typedef void log_cb_t(const rd_kafka_t *, int, const char *, const char *);
 typedef void token_cb_t(rd_kafka_t *, const char *, void *);
@@ -103,8 +103,8 @@ rd_kafka_conf_t *rd_kafka_conf_new(void);
 void rd_kafka_conf_destroy(rd_kafka_conf_t *);
 int rd_kafka_conf_set(rd_kafka_conf_t *, const char *, const char *, char *, size_t);
 void rd_kafka_conf_set_opaque(rd_kafka_conf_t *, void *);
-void rd_kafka_conf_set_rebalance_cb(rd_kafka_conf_t *, rebalance_cb_t *);
-void rd_kafka_conf_set_offset_commit_cb(rd_kafka_conf_t *, rebalance_cb_t *);
+void rd_kafka_conf_set_rebalance_cb(rd_kafka_conf_t *, partition_list_cb_t *);
+void rd_kafka_conf_set_offset_commit_cb(rd_kafka_conf_t *, partition_list_cb_t *);
 void rd_kafka_conf_set_error_cb(rd_kafka_conf_t *, error_cb_t *);
 void rd_kafka_conf_set_log_cb(rd_kafka_conf_t *, log_cb_t *);
 void rd_kafka_conf_set_oauthbearer_token_refresh_cb(rd_kafka_conf_t *, token_cb_t *);
@@ -158,7 +158,7 @@ int rd_kafka_pause_partitions(rd_kafka_t *, rd_kafka_topic_partition_list_t *);
 int rd_kafka_resume_partitions(rd_kafka_t *, rd_kafka_topic_partition_list_t *);
 int rd_kafka_commit(rd_kafka_t *, const rd_kafka_topic_partition_list_t *, int);
 int rd_kafka_commit_queue(
-    rd_kafka_t *, const rd_kafka_topic_partition_list_t *, rd_kafka_queue_t *, rebalance_cb_t *, void *);
+    rd_kafka_t *, const rd_kafka_topic_partition_list_t *, rd_kafka_queue_t *, partition_list_cb_t *, void *);
 int rd_kafka_committed(rd_kafka_t *, rd_kafka_topic_partition_list_t *, int);
 int rd_kafka_query_watermark_offsets(rd_kafka_t *, const char *, int32_t, int64_t *, int64_t *, int);
 rd_kafka_consumer_group_metadata_t *rd_kafka_consumer_group_metadata(rd_kafka_t *);

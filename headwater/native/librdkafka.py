@@ -436,5 +436,5 @@ class OutgoingBatch:
         """
         if self._count:
             self._enqueued = native_library().kafka_enqueue(self._events.struct, self._struct, self._enqueued)
-        assert self._enqueued >= 0, "a record has more than 16 headers, or the topic's name is too long for a source id"
+        assert self._enqueued >= 0, "a record has more than 16 headers, or an output id has too long a prefix"
         return bool(self._enqueued == self._count)

@@ -10,11 +10,11 @@ enum {
     PARTITION_EOF = -191,
     QUEUE_FULL = -184,
     ASSIGN_PARTITIONS = -175,
-    FIRST_CHUNK = 8,
+    FIRST_CHUNK = 8,  // messages that are dequeued at once, before their average size is known
     MAX_CHUNK = 64,
     PREFETCH_DISTANCE = 8,  // how many messages before its use a message is loaded into the CPU's caches
     MAX_HEADERS = 16,
-    MAX_SOURCE_ID_BYTES = 320,  // of "<prefix><partition>/<offset>/<index>"
+    MAX_OUTPUT_ID_BYTES = 320,  // of "<prefix><partition>/<offset>/<index>"
     MAX_NUMBERS_BYTES = 64,  // of its part "<partition>/<offset>/<index>"
     EVENT_CAPACITY = sizeof ((KafkaEvents *)0)->events / sizeof(KafkaEvent),
     // Log lines and errors leave this many places for events that must not be dropped.
@@ -118,7 +118,7 @@ void kafka_on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, vo
 
 // Records that are read.
 
-static void record_error(KafkaFetched *fetched, const rd_kafka_message_t *message) {
+static void add_error(KafkaFetched *fetched, const rd_kafka_message_t *message) {
     const int64_t i = fetched->errors_count++;
     fetched->errors[i].code = message->err;
     fetched->errors[i].partition = message->partition;
@@ -127,7 +127,7 @@ static void record_error(KafkaFetched *fetched, const rd_kafka_message_t *messag
 }
 
 // Records the end offset of a partition, in the place of an earlier end offset of this partition.
-static void record_end(KafkaFetched *fetched, const rd_kafka_message_t *message) {
+static void add_end_offset(KafkaFetched *fetched, const rd_kafka_message_t *message) {
     int64_t i = 0;
     while (i < fetched->ends_count && fetched->ends[i].partition != message->partition) i++;
     fetched->ends[i].partition = message->partition;
@@ -142,7 +142,7 @@ static void separate_errors(KafkaFetched *fetched, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         rd_kafka_message_t *message = messages[i];
         if (message->err) {
-            (message->err == PARTITION_EOF ? record_end : record_error)(fetched, message);
+            (message->err == PARTITION_EOF ? add_end_offset : add_error)(fetched, message);
             kafka.message_destroy(message);
             continue;
         }
@@ -283,7 +283,7 @@ static rd_kafka_vu_t bytes_argument(int type, const KafkaBytesColumn *column, in
 }
 
 // Writes "<prefix><partition>/<offset>/<index>" and returns its size.
-static int64_t write_source_id(uint8_t *out, const KafkaHeaderColumn *header, int64_t row) {
+static int64_t write_output_id(uint8_t *out, const KafkaHeaderColumn *header, int64_t row) {
     uint8_t *end = append_bytes(out, header->prefix, header->prefix_size);
     end = append_decimal(end, header->partitions[row]);
     *end++ = '/';
@@ -292,19 +292,19 @@ static int64_t write_source_id(uint8_t *out, const KafkaHeaderColumn *header, in
     return append_decimal(end, header->indexes[row]) - out;
 }
 
-// Appends the record's headers to the arguments of produceva. Returns the new number of arguments. `source_ids` has a
+// Appends the record's headers to the arguments of produceva. Returns the new number of arguments. `output_ids` has a
 // place for each header whose value is formatted here.
 static int64_t add_headers(const KafkaRecords *records, int64_t row, rd_kafka_vu_t *arguments, int64_t count,
-                           uint8_t source_ids[][MAX_SOURCE_ID_BYTES]) {
+                           uint8_t output_ids[][MAX_OUTPUT_ID_BYTES]) {
     for (int64_t i = 0; i < records->headers_count; i++) {
         const KafkaHeaderColumn *header = &records->headers[i];
-        const void *value = source_ids[i];
+        const void *value = output_ids[i];
         int64_t size;
         if (header->values.sizes) {
             size = header->values.sizes[row];
             value = header->values.buffer + header->values.starts[row];
         } else {
-            size = write_source_id(source_ids[i], header, row);
+            size = write_output_id(output_ids[i], header, row);
         }
         if (size < 0) continue;
         rd_kafka_vu_t *argument = &arguments[count++];
@@ -317,7 +317,7 @@ static int64_t add_headers(const KafkaRecords *records, int64_t row, rd_kafka_vu
 }
 
 static rd_kafka_error_t *produce_row(const KafkaRecords *records, int64_t row) {
-    uint8_t source_ids[MAX_HEADERS][MAX_SOURCE_ID_BYTES];
+    uint8_t output_ids[MAX_HEADERS][MAX_OUTPUT_ID_BYTES];
     rd_kafka_vu_t arguments[7 + MAX_HEADERS];
     arguments[0] = (rd_kafka_vu_t){.vtype = TYPE_RKT, .u.rkt = records->topic};
     arguments[1] = (rd_kafka_vu_t){.vtype = TYPE_PARTITION, .u.i32 = (int32_t)records->partitions[row]};
@@ -326,7 +326,7 @@ static rd_kafka_error_t *produce_row(const KafkaRecords *records, int64_t row) {
     arguments[4] = (rd_kafka_vu_t){.vtype = TYPE_OPAQUE, .u.ptr = (void *)(intptr_t)(records->first_record_id + row)};
     arguments[5] = bytes_argument(TYPE_VALUE, &records->values, row);
     arguments[6] = bytes_argument(TYPE_KEY, &records->keys, row);
-    const int64_t count = add_headers(records, row, arguments, 7, source_ids);
+    const int64_t count = add_headers(records, row, arguments, 7, output_ids);
     return kafka.produceva(records->client, arguments, (size_t)count);
 }
 
@@ -336,7 +336,7 @@ static rd_kafka_error_t *produce_row(const KafkaRecords *records, int64_t row) {
 int64_t kafka_enqueue(KafkaEvents *events, const KafkaRecords *records, int64_t first) {
     if (records->headers_count > MAX_HEADERS) return -1;
     for (int64_t i = 0; i < records->headers_count; i++)
-        if (records->headers[i].prefix_size > MAX_SOURCE_ID_BYTES - MAX_NUMBERS_BYTES) return -1;
+        if (records->headers[i].prefix_size > MAX_OUTPUT_ID_BYTES - MAX_NUMBERS_BYTES) return -1;
     for (int64_t row = first; row < records->count; row++) {
         rd_kafka_error_t *error = produce_row(records, row);
         if (!error) continue;

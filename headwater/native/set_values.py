@@ -1,7 +1,4 @@
-"""Decodes and hashes the values of sets, and looks them up in Bloom filters.
-
-Decodes hex to bytes, computes XXH3 hashes, and keeps blocked Bloom filters, all in NumPy arrays.
-"""
+"""Decodes and hashes the values of sets, and looks them up in blocked Bloom filters, all in NumPy arrays."""
 
 from typing import Any
 

@@ -90,10 +90,14 @@ class WorkerGroup:
 
 
 class WorkerGroups:
-    """Creates and removes the groups of one orchestrator in the folder `base`. Used under the orchestrator's lock."""
+    """Creates and removes the groups of one orchestrator. All methods are called under the orchestrator's lock.
+
+    Attributes:
+        base: The folder of the groups.
+    """
 
     def __init__(self, base: Path, version: CgroupVersion, prefix: str) -> None:
-        self._base = base
+        self.base = base
         self._version = version
         self._prefix = prefix
         self._numbers = itertools.count(1)
@@ -102,7 +106,7 @@ class WorkerGroups:
 
     def create(self, limit: int) -> WorkerGroup:
         """Create a group with a limit in bytes. When this raises OSError, no group is left behind."""
-        path = self._base / f"{self._prefix}{os.getpid()}-{next(self._numbers)}"
+        path = self.base / f"{self._prefix}{os.getpid()}-{next(self._numbers)}"
         path.mkdir()
         group = WorkerGroup(path, self._version)
         try:
@@ -159,7 +163,7 @@ def find_groups(run_dir: Path, limit: int) -> WorkerGroups | None:
 
 def write_base_file(run_dir: Path, groups: WorkerGroups) -> None:
     """Store the path of the groups for the next start."""
-    (run_dir / BASE_FILE).write_text(str(groups._base))
+    (run_dir / BASE_FILE).write_text(str(groups.base))
 
 
 def _base_of(run_dir: Path) -> Path | None:

@@ -32,7 +32,9 @@ def resident_bytes(pid: int) -> int:
 class OomKillCounter:
     """Watches the kernel's oom_kill counter of a worker's control group, or of this process's own group.
 
-    clock: returns monotonic seconds. count: reads the counter.
+    Args:
+        clock: Returns monotonic seconds.
+        count: Reads the counter.
     """
 
     def __init__(self, clock: Callable[[], float], count: Callable[[], int]) -> None:

@@ -52,9 +52,14 @@ class OomHistory:
         self._quarantined = dict(status.quarantined)
 
     def record_kill(self, spec_hash: str, last: Heartbeat | None, now: float) -> bool:
-        """Record an out-of-memory kill of the slot's worker. last: its last heartbeat. now: monotonic seconds.
+        """Record an out-of-memory kill of the slot's worker.
 
         Returns whether records at the same position have already killed a worker with the previous spec.
+
+        Args:
+            spec_hash: The spec of the worker.
+            last: The last heartbeat of the worker.
+            now: Monotonic seconds.
         """
         self._reset_for_new_spec(spec_hash)
         alone = None if last is None or last.isolation is None else last.isolation.alone

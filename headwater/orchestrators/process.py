@@ -38,7 +38,7 @@ TICK_S = 0.2
 MAX_RETRY_DELAY_S = 2.0
 """The maximum wait after an error of the thread. It delays the restart of workers."""
 STOP_GRACE_S = 10.0
-MEMORY_EVERY_S = 1.0
+MEMORY_CHECK_INTERVAL_S = 1.0
 MAX_LOG_BYTES = 4 << 20
 GROUP_REMOVAL_TIMEOUT_S = 2.0
 """How long `close` waits for the workers' control groups to become empty. The next start removes remaining ones."""
@@ -50,10 +50,13 @@ Command = Callable[[Path, int, int, ReadingPlan], Sequence[str]]
 class ProcessOrchestrator:
     """Implements orchestrators.base.Orchestrator.
 
-    run_dir: a directory for the specs and the logs, with a folder per deployment; created with mode 0700.
-    memory_limit: the bytes that a worker may use with its child processes. A worker that uses more is killed.
-    environment: the environment of the workers; `children.inherited_environment()` when it is None.
-    groups: control groups for the workers. Without them, the orchestrator measures the workers' memory once a second.
+    Args:
+        run_dir: A directory for the specs and the logs, with a folder per deployment; created with mode 0700.
+        command: Returns the command line of a worker.
+        memory_limit: The bytes that a worker may use with its child processes. A worker that uses more is killed.
+        clock: Returns monotonic seconds.
+        environment: The environment of the workers; `children.inherited_environment()` when it is None.
+        groups: Control groups for the workers. Without them, the workers' memory is measured once a second.
     """
 
     def __init__(
@@ -97,26 +100,26 @@ class ProcessOrchestrator:
         with self._lock:
             self._check_open()
             deployment_id = wanted.deployment_id
-            known = self._running_sets.get(deployment_id)
-            if known == wanted:
+            if self._running_sets.get(deployment_id) == wanted:
                 self._cancel_replacement(deployment_id)
             elif self._pending_sets.get(deployment_id) != wanted:
-                self._write_spec(wanted)
-                if known is None:
-                    self._running_sets[deployment_id] = wanted
-                else:
-                    self._pending_sets[deployment_id] = wanted
-                for number in range(wanted.slots):
-                    slots = self._slots.setdefault(deployment_id, {})
-                    slots.setdefault(number, Slot(f"{deployment_id}-{number}"))
-                quarantined = [
-                    position for _, slot in self._slots_of(deployment_id) for position in slot.oom_history.quarantined
-                ]
-                for number, slot in self._slots_of(deployment_id):
-                    slot.oom_history.note_quarantined(quarantined)
-                    managed = slot.worker if known is None else slot.successor
-                    managed.set_wanted_spec(wanted.spec_hash if number < wanted.slots else None)
+                self._begin(wanted)
             self._wake()
+
+    def _begin(self, wanted: WorkerSet) -> None:
+        """Begin to start a worker set, or to replace the running one."""
+        deployment_id = wanted.deployment_id
+        is_replacement = deployment_id in self._running_sets
+        self._write_spec(wanted)
+        (self._pending_sets if is_replacement else self._running_sets)[deployment_id] = wanted
+        for number in range(wanted.slots):
+            self._slots.setdefault(deployment_id, {}).setdefault(number, Slot(f"{deployment_id}-{number}"))
+        slots = self._slots_of(deployment_id)
+        quarantined = [position for _, slot in slots for position in slot.oom_history.quarantined]
+        for number, slot in slots:
+            slot.oom_history.note_quarantined(quarantined)
+            managed = slot.successor if is_replacement else slot.worker
+            managed.set_wanted_spec(wanted.spec_hash if number < wanted.slots else None)
 
     def _slots_of(self, deployment_id: str) -> list[tuple[int, Slot]]:
         """Return the slots of a deployment with their numbers."""
@@ -243,15 +246,15 @@ class ProcessOrchestrator:
 
     def _run_once(self) -> None:
         for key, _ in self._selector.select(TICK_S):
-            self._handle(key)
+            self._handle_ready_descriptor(key)
         with self._lock:
             for slot_key in [(owner, number) for owner, slots in self._slots.items() for number in slots]:
-                self._advance(slot_key)
+                self._reconcile_slot(slot_key)
             for deployment_id in list(self._pending_sets):
                 self._hand_over_if_prepared(deployment_id)
             self._enforce_memory_limits()
 
-    def _handle(self, key: selectors.SelectorKey) -> None:
+    def _handle_ready_descriptor(self, key: selectors.SelectorKey) -> None:
         if key.data is None:
             with contextlib.suppress(BlockingIOError):
                 self._wake_out.recv(4096)
@@ -282,7 +285,7 @@ class ProcessOrchestrator:
         now = self._clock()
         if now < self._next_memory_check:
             return
-        self._next_memory_check = now + MEMORY_EVERY_S
+        self._next_memory_check = now + MEMORY_CHECK_INTERVAL_S
         self._kills_in_own_group.poll()
         if self._groups is not None:
             self._groups.sweep()
@@ -302,8 +305,8 @@ class ProcessOrchestrator:
         if process.kills.take_survived_kill():
             slot.log("warning", SCRIPTS_KILLED_MESSAGE)
 
-    def _advance(self, key: tuple[str, int]) -> None:
-        """Reconcile one slot: reap ended processes, promote the successor, and stop or start processes."""
+    def _reconcile_slot(self, key: tuple[str, int]) -> None:
+        """Reap the ended processes of a slot, promote its successor, and stop or start its processes."""
         slots, now = self._slots[key[0]], self._clock()
         slot = slots[key[1]]
         for managed in (slot.worker, slot.successor):

@@ -76,7 +76,7 @@ class ManagedProcess:
     def died(self, reason: str, now: float, *, counts_for_spec: bool = True) -> None:
         """Record an unexpected end or a failed start, and delay the next start.
 
-        counts_for_spec: whether the death counts in `deaths`.
+        `counts_for_spec` says whether the death counts in `deaths`.
         """
         self.deaths += counts_for_spec
         self.deaths_in_a_row += 1
@@ -182,7 +182,7 @@ class Slot:
             self.died(managed, _describe(status, process.reason), now)
 
     def died(self, managed: ManagedProcess, reason: str, now: float, *, counts_for_spec: bool = True) -> None:
-        """Record an unexpected end of a process, or a failed start. counts_for_spec: see ManagedProcess.deaths."""
+        """Record an unexpected end of a process, or a failed start. See ManagedProcess.died."""
         managed.died(reason, now, counts_for_spec=counts_for_spec)
         self.deaths += managed is self.worker
         self.log("error", reason)
@@ -196,12 +196,12 @@ class Slot:
     def status(self, managed: ManagedProcess, now: float) -> WorkerStatus:
         """Return the status of the worker or the successor, as `deploy/stats` shows it."""
         state, process = _state(managed), managed.process
-        said = process.heartbeat.state if process is not None and process.heartbeat is not None else ""
-        quiet = state is Status.RUNNING and process is not None and process.is_quiet and said != "waiting"
+        reported = process.heartbeat.state if process is not None and process.heartbeat is not None else ""
+        quiet = state is Status.RUNNING and process is not None and process.is_quiet and reported != "waiting"
         return WorkerStatus(
             name=self.name,
             status=state,
-            is_ready=state is Status.RUNNING and said == "ready" and not quiet,
+            is_ready=state is Status.RUNNING and reported == "ready" and not quiet,
             is_crash_looping=state is Status.CRASH_LOOP_BACK_OFF,
             is_oom_killed=managed.oom_killed_at is not None and now - managed.oom_killed_at < OOM_REPORTED_FOR_S,
             restart_count=self.deaths,
@@ -209,7 +209,7 @@ class Slot:
             reason=QUIET_REASON if quiet else (process.reason if process is not None else "") or managed.reason,
             spec_hash=managed.spec_hash or "",
             deaths=managed.deaths,
-            waits=said == "waiting",
+            waits=reported == "waiting",
         )
 
 
@@ -220,10 +220,10 @@ def _state(managed: ManagedProcess) -> Status:
         return Status.OOM_KILLED if managed.was_oom_killed else Status.PENDING
     if managed.process.stop_deadline is not None or not managed.runs_wanted_spec:
         return Status.TERMINATING
-    said = managed.process.heartbeat
-    if said is not None and said.state == "crashing":
+    reported = managed.process.heartbeat
+    if reported is not None and reported.state == "crashing":
         return Status.CRASH_LOOP_BACK_OFF
-    return Status.PENDING if said is None else Status.RUNNING
+    return Status.PENDING if reported is None else Status.RUNNING
 
 
 def _describe_oom(process: WorkerProcess) -> str:

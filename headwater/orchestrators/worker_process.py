@@ -93,23 +93,24 @@ class WorkerProcess:
             return True
         except ConnectionResetError:
             return False
-        self._take(data)
+        self._read_lines(data)
         return bool(data)
 
     def read_last_heartbeats(self) -> None:
         """Read the remaining heartbeats of a worker that has ended."""
         with contextlib.suppress(BlockingIOError, ConnectionResetError):
             while data := self.probe.recv(1 << 16):
-                self._take(data)
+                self._read_lines(data)
 
-    def _take(self, data: bytes) -> None:
+    def _read_lines(self, data: bytes) -> None:
+        """Read the heartbeats in some bytes, one per line; the rest of the last line may still arrive."""
         *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
-            self._note(line)
+            self._read_heartbeat(line)
         if len(self._partial_line) > MAX_HEARTBEAT_BYTES:
             self._partial_line = b""
 
-    def _note(self, line: bytes) -> None:
+    def _read_heartbeat(self, line: bytes) -> None:
         try:
             heartbeat = Heartbeat.model_validate_json(line)
         except ValidationError as error:

@@ -127,13 +127,7 @@ class PriceFold:
         ticks: dict[bytes, list[bytes]] = self._ticks.get(partition, {})
         self._store_new_chains({token.partition(b":")[0] for token in ticks if token not in self._bands})
         quoted = self._quoted_of(partition).prepare({key: ticks[key] for key in ticks if is_quoted(key)}, due, now)
-        tails, to_fold = dict[bytes, bytes](), {token: ticks.get(token, []) for token in self._long_tails[partition]}
-        for token, values in ticks.items():
-            if token not in to_fold and not is_quoted(token):
-                if self._can_append(token, values):
-                    tails[token] = pack(values)
-                else:
-                    to_fold[token] = values
+        tails, to_fold = self._split(partition, {token: ticks[token] for token in ticks if not is_quoted(token)})
         states = self._folded(partition, to_fold, now)
         encoded = {token: encode(state) for token, state in states.items()}
         encoded |= {key: settled.stored.encode() for key, settled in quoted.settled.items()}
@@ -158,6 +152,20 @@ class PriceFold:
         self.unpriced += quoted.unpriced
         self._long_tails[partition] = {token for token in tails if tail_sizes[token] > TAIL_BYTES}
         ticks.clear()
+
+    def _split(
+        self, partition: int, ticks: Mapping[bytes, Sequence[bytes]]
+    ) -> tuple[dict[bytes, bytes], dict[bytes, Sequence[bytes]]]:
+        """Return the ticks to append to tails, packed, and the ticks to fold into states; both by token."""
+        tails, to_fold = dict[bytes, bytes](), {token: ticks.get(token, []) for token in self._long_tails[partition]}
+        for token, values in ticks.items():
+            if token in to_fold:
+                continue
+            if self._can_append(token, values):
+                tails[token] = pack(values)
+            else:
+                to_fold[token] = values
+        return tails, to_fold
 
     def _quoted_of(self, partition: int) -> QuotedTicks:
         if partition not in self._quoted:

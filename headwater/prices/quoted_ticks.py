@@ -100,7 +100,7 @@ class QuotedTicks:
         return write
 
     def written(self, write: QuotedWrite, sizes: Mapping[bytes, int], now: int) -> None:
-        """Update the schedule after a successful write. sizes: the size of each tail that was appended to."""
+        """Update the schedule after a successful write. `sizes` has the size of each tail that was appended to."""
         for key in write.tails:
             self._since.setdefault(key, now)
             if sizes[key] > MAX_UNSETTLED_BYTES:

@@ -17,7 +17,7 @@ GROUP = "headwater.prices"
 
 
 def ticks_source(access: KafkaAccess, starts: Callable[[list[int], str], Positions]) -> KafkaSource:
-    """Return a source of ticks. starts: see KafkaSource."""
+    """Return a source of ticks that starts at the positions from `starts` (see KafkaSource)."""
     return KafkaSource(access, TICKS_TOPIC, GROUP, starts=starts)
 
 

@@ -5,15 +5,16 @@ Positions are stored together with the price states. They are also committed to 
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
-from headwater.engine.delivery import UNLIMITED
+from headwater.engine.delivery import UNLIMITED, Backpressure
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.pipeline import InFlightBatch
 from headwater.engine.worker import Worker
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.prices.fold import PriceFold
 from headwater.sources.base import Positions, Source
-from headwater.transforms.base import PendingBatch
+from headwater.transforms.base import DeferredBatch, PendingBatch
 
 CHECKPOINT_S = 0.5
 """Seconds between writes. A price is about this old when a reader asks for it, or older when writes are slow."""
@@ -36,30 +37,14 @@ class FoldTransform:
 
     def start(self, batch: RecordBatch) -> PendingBatch:
         """See Transform."""
-        return _Folding(self._fold, batch)
+        return DeferredBatch(partial(self._fold_batch, batch))
+
+    def _fold_batch(self, batch: RecordBatch) -> Outcome:
+        self._fold.fold(batch)
+        return Outcome(RecordBatch.empty(batch.topic))
 
     def close(self) -> None:
         """See Transform."""
-
-
-class _Folding:
-    """A batch whose ticks are folded by `result`."""
-
-    def __init__(self, fold: PriceFold, batch: RecordBatch) -> None:
-        self._fold = fold
-        self._batch = batch
-
-    def done(self) -> bool:
-        """Return True: `result` blocks for computation only."""
-        return True
-
-    def wait(self, timeout_s: float) -> None:
-        """See PendingBatch."""
-
-    def result(self) -> Outcome:
-        """See PendingBatch."""
-        self._fold.fold(self._batch)
-        return Outcome(RecordBatch.empty(self._batch.topic))
 
 
 class PriceDelivery:
@@ -74,7 +59,7 @@ class PriceDelivery:
     def connect(self, timeout_s: float) -> None:
         """Do nothing: the source connects to Kafka, and the first write connects to the store."""
 
-    def begin(self, timeout_s: float) -> None:
+    def start(self, timeout_s: float) -> None:
         """Do nothing: the source acquires each partition when it is assigned."""
 
     def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
@@ -82,40 +67,23 @@ class PriceDelivery:
         in_flight.exclude_dropped()
         return 0, []
 
-    def send_lingering(self) -> None:
-        """Do nothing: no records linger."""
-
-    def capacity(self) -> int:
-        """Return how many ticks may be read before a write; unlimited after a failure, which `checkpoint_s` retries."""
-        return UNLIMITED if self._has_failed else max(0, FLUSH_AT_TICKS - self._fold.ticks_in_memory)
-
-    def is_queue_full(self) -> bool:
-        return False
+    def backpressure(self) -> Backpressure:
+        """Bound the ticks in memory, unless a write has failed: `checkpoint_s` retries it."""
+        return Backpressure(UNLIMITED if self._has_failed else max(0, FLUSH_AT_TICKS - self._fold.ticks_in_memory))
 
     def flush(self, timeout_s: float) -> int:  # noqa: ARG002 - no records wait for acknowledgements
         return 0
 
-    def outstanding(self) -> int:
-        return 0
-
-    def failures(self) -> list[str]:
-        return []
-
-    def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:
-        """See Delivery."""
+    def commit(self, positions: Positions) -> None:
+        """Write the states and positions to the price store. The worker commits the positions to Kafka, too."""
         began, self._has_failed = self._clock(), True
         self._fold.store(positions)
         self._has_failed = False
-        if positions:
-            source.commit(positions, wait=wait)
         self.checkpoint_s = max(CHECKPOINT_S, PAUSE_PER_WRITE * (self._clock() - began))
 
-    def end_commit(self, *, wait: bool) -> bool:  # noqa: ARG002 - `commit` has written already
-        """See Delivery."""
-        return True
-
-    def recover(self, source: Source) -> Positions:  # noqa: ARG002 - no record is sent to Kafka, so none is rejected
-        return {}
+    def recover(self) -> bool:
+        """Return False: no record is sent to Kafka, so none is rejected."""
+        return False
 
     def forget(self, partitions: Iterable[int]) -> None:
         self._fold.forget(partitions)

@@ -112,9 +112,9 @@ def _now_like(at: Any, now: float) -> Any:
     if isinstance(at, str) and (parts := _ISO.fullmatch(at)):
         whole, fraction, zone = parts.groups(default="")
         datetime.fromisoformat(whole)
-        there = datetime.fromtimestamp(now, UTC).replace(tzinfo=None) + _offset(zone)
-        digits = f"{there.microsecond:06}000"[: max(0, len(fraction) - 1)]
-        return there.isoformat(whole[10], "seconds") + ("." + digits if digits else "") + zone
+        local = datetime.fromtimestamp(now, UTC).replace(tzinfo=None) + _offset(zone)
+        digits = f"{local.microsecond:06}000"[: max(0, len(fraction) - 1)]
+        return local.isoformat(whole[10], "seconds") + ("." + digits if digits else "") + zone
     if not _is_number(at):
         return None
     moved = now * _per_second(at)

@@ -13,8 +13,8 @@ from typing import BinaryIO, Final, cast
 import msgspec
 
 from headwater.errors import SetupError, os_error_reason
+from headwater.model.outputs import MAX_OUTPUT_BYTES
 from headwater.model.stream import Entity
-from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.record_files.formats import FORMATS, format_of
 from headwater.record_files.formats.base import DEFAULT_DIALECT, Dialect, Reader
 from headwater.record_files.formats.compression import DAMAGE_ERRORS, decompressed, decompression_warning
@@ -78,7 +78,7 @@ class RecordFile:
             self._reader = reader
             for number, record in reader:
                 if self.check and (fault := _problem(record)):
-                    self._skip(number, fault)
+                    self._handle_bad_record(number, fault)
                 else:
                     yield record
             if text := decompression_warning(content):
@@ -88,7 +88,7 @@ class RecordFile:
         name = self.format or format_of(self.path)
         if self.dialect != DEFAULT_DIALECT and name not in ("csv", "tsv"):
             raise SetupError(f"{_name(self.path)} is read as {name}: --delimiter and --null are for CSV and TSV.")
-        return FORMATS[name](content, self.entity, self._skip, self.dialect)
+        return FORMATS[name](content, self.entity, self._handle_bad_record, self.dialect)
 
     def size(self) -> int:
         """Return the size of the file on disk in bytes; 0 for standard input."""
@@ -98,12 +98,13 @@ class RecordFile:
         """Return the number of bytes of the file that have been read, for progress bars."""
         if self._reader is None or self._file is None or not self.size():
             return 0.0
-        share = self._reader.share()
-        if share is not None:
-            return share * self.size()
+        fraction_read = self._reader.fraction_read()
+        if fraction_read is not None:
+            return fraction_read * self.size()
         return self.size() if self._file.closed else self._file.tell()
 
-    def _skip(self, number: int, fault: str) -> None:
+    def _handle_bad_record(self, number: int, fault: str) -> None:
+        """Count a record that is skipped. Raises SetupError when bad records are not skipped."""
         if not self.skip_bad:
             place = self._reader.number_unit if self._reader else "record"
             raise SetupError(f"{_name(self.path)}, {place} {number}: {fault}.")

@@ -37,7 +37,11 @@ _LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); from launcher.__main
 
 
 class ChildExited(Exception):
-    """The child process has ended. status: its exit status; −N means killed by signal N."""
+    """The child process has ended.
+
+    Attributes:
+        status: The exit status; −N means killed by signal N.
+    """
 
     def __init__(self, status: int) -> None:
         super().__init__(f"exit status {status}" if status >= 0 else signal.Signals(-status).name)

@@ -3,28 +3,19 @@
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from headwater.errors import SandboxFailed, ScriptRefused
+from headwater.errors import SandboxFailed
 from headwater.sandbox.child import ChildExited, SandboxedChild
 from headwater.sandbox.deno_command import DenoCommand
 from headwater.sandbox.loadable_script import LoadableScript
-from headwater.sandbox.results import ScriptError
+from headwater.sandbox.script_refusal import script_refused
 
-_TOP_LEVEL_USES = {
-    "time": "The script asks for the time outside of `process(record)`",
-    "random": "The script asks for a random number outside of `process(record)`",
-}
-_TOP_LEVEL_ADVICE = (
-    "the top level runs once for each start of a worker, so its results would differ from worker to worker. Ask inside "
-    "of `process(record)`, where the time and random numbers follow the record."
-)
 _START_ATTEMPTS = 3
 
 
 class ChildStarter:
-    """Starts children on a background thread, one at a time.
+    """Starts children on a background thread, one at a time. One thread calls its methods.
 
-    Its methods are called by one thread. keep_spare: start the next child as soon as one is taken, so that a
-    replacement is ready.
+    With `keep_spare`, the next child is started as soon as one is taken, so that a replacement is ready.
     """
 
     def __init__(self, engine: DenoCommand, *, keep_spare: bool) -> None:
@@ -35,11 +26,9 @@ class ChildStarter:
         self._failures = 0
 
     def take(self, scripts: Mapping[int, LoadableScript]) -> SandboxedChild | None:
-        """Take the started child, or returns None while it is not ready; then call `wait` and try again.
+        """Return the started child, or None while it is not ready; then call `wait` and try again.
 
-        scripts: the scripts that the next child loads.
-
-        Raises SandboxFailed when three starts in a row fail.
+        `scripts` are the scripts that the next child loads. Raises SandboxFailed when three starts in a row fail.
         """
         starting = self._starting
         if starting is None or not starting.done():
@@ -95,19 +84,3 @@ def _start(engine: DenoCommand, scripts: Mapping[int, LoadableScript]) -> Sandbo
     except ChildExited as died:
         raise SandboxFailed(f"The sandbox ended while it loaded a script ({died}).") from died
     return child
-
-
-def script_refused(error: ScriptError) -> ScriptRefused:
-    """Convert the child's error about a script that can't be loaded."""
-    return ScriptRefused(_refusal_detail(error), error.line, error.column, error=error.error, reason=error.message)
-
-
-def _refusal_detail(error: ScriptError) -> str:
-    if error.error == "NoProcess":
-        return "The script defines no function `process(record)` (or `transform`). Add one."
-    if error.error == "Timeout":
-        return f"The script can't be loaded: {error.message}."
-    place = f" in line {error.line}, column {error.column}" if error.line else ""
-    if error.error == "OutsideOfRecord":
-        return f"{_TOP_LEVEL_USES.get(error.message, error.message)}{place}: {_TOP_LEVEL_ADVICE}"
-    return f"The script can't be loaded: {error.error}: {error.message}{place}."

@@ -41,7 +41,7 @@ class DenoCommand:
     """The command line and limits with which the launcher executes Deno.
 
     Attributes:
-        argv: Its command line.
+        argv: The command line.
         data_bytes: The limit RLIMIT_DATA. With the JIT, V8 reserves 512 MB of address space for code, which counts
             against it.
         jit: Whether V8 compiles to machine code.

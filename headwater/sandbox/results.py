@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from headwater.model.transform import MAX_OUTPUT_BYTES
+from headwater.model.outputs import MAX_OUTPUT_BYTES
 from headwater.native import BytesColumn, split_lines
 from headwater.sandbox.frames import ProtocolError
 
@@ -15,7 +15,15 @@ _MAX_DIGITS = 9
 
 
 class ScriptError(NamedTuple):
-    """Why a script could not process a record. Lines and columns count from 1."""
+    """Why a script could not process a record, or could not be loaded.
+
+    Attributes:
+        error: The class of the error, such as `TypeError`.
+        message: The message of the error.
+        line: The line in the script, counted from 1; None if it is unknown.
+        column: The column in the line, counted from 1; None if it is unknown.
+        attempts: How many times the script ran for the record.
+    """
 
     error: str
     message: str
@@ -54,7 +62,7 @@ _question = msgspec.json.Decoder(list[str | list[str]])
 
 
 def parse_results(payload: bytes, summary: bytes, records: int) -> Results:
-    """Parse the frames RESULTS and SUMMARY. records: the size of the segment. Raises ProtocolError."""
+    """Parse the frames RESULTS and SUMMARY of a segment with this number of records. Raises ProtocolError."""
     *log_lines, head = summary.split(b"\n")
     try:
         end, interrupted, logged, slow, unfinished = head.split(b" ")

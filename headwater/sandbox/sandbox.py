@@ -12,13 +12,14 @@ import structlog
 from headwater.errors import HeadwaterError, SandboxFailed, ScriptRefused
 from headwater.model.record import RecordBatch
 from headwater.sandbox.child import ChildExited, SandboxedChild
-from headwater.sandbox.child_starter import ChildStarter, script_refused
+from headwater.sandbox.child_starter import ChildStarter
 from headwater.sandbox.deno_command import DenoCommand, deno_command
 from headwater.sandbox.frames import Frame, Kind, ProtocolError
 from headwater.sandbox.loadable_script import LoadableScript
 from headwater.sandbox.rehearsals import REHEARSAL_REALM_BIT, Rehearsals
 from headwater.sandbox.results import ScriptError, parse_question, parse_results, parse_row
 from headwater.sandbox.script_batch import REHEARSE_FLAG, ChildDeath, Mode, ScriptBatch, Segment
+from headwater.sandbox.script_refusal import script_refused
 
 log = structlog.get_logger(__name__)
 
@@ -36,7 +37,7 @@ RECYCLE_ABOVE_BYTES = 208 << 20
 """A child whose resident memory exceeds this is replaced between two batches."""
 RECYCLE_INTERVAL_S = 10.0
 """The shortest interval between two replacements of a child that has grown too large."""
-MEASURE_EVERY_S = 0.1
+MEMORY_CHECK_INTERVAL_S = 0.1
 """The shortest interval between two reads of the child's memory; small batches arrive a hundred times a second."""
 STATEFUL_SEGMENT_LIMIT_MS = 1500
 """The time limit of a segment of a stateful script, which loses its state when it is interrupted."""
@@ -136,13 +137,14 @@ class Sandbox:
         return self._child.pid if self._child else None
 
     def add(self, script: str, lookup: LookupFunction) -> int:
-        """Load a script, and return its number for `submit`. lookup: answers the script's queries, on another thread.
+        """Load a script, and return its number for `submit`.
 
-        Blocks while the child starts and the script's top level runs. Raises ScriptRefused, SandboxFailed.
+        `lookup` answers the script's queries, on another thread. Blocks while the child starts and the script's top
+        level runs. Raises ScriptRefused, SandboxFailed.
         """
         assert not self._batches, "scripts are added before batches run"
         number, loadable = len(self._scripts), LoadableScript.of(script)
-        self._load_first(number, loadable)
+        self._load_new_script(number, loadable)
         self._scripts[number] = loadable
         self._lookup_functions[number] = lookup
         return number
@@ -150,7 +152,7 @@ class Sandbox:
     def submit(self, number: int, batch: RecordBatch, *, output_to_script: bool = False) -> ScriptBatch:
         """Queue a batch for a script. Batches finish in the order in which they are submitted.
 
-        output_to_script: whether the outputs go to another script; then BigInts are marked (see bigint_marks.py).
+        With `output_to_script`, the outputs go to another script, so BigInts are marked (see bigint_marks.py).
         """
         script_batch = ScriptBatch(
             batch, number, output_to_script=output_to_script, keeps_state=self._scripts[number].keeps_state
@@ -179,7 +181,7 @@ class Sandbox:
                 error, self._pending_error = self._pending_error, None
                 raise error
             if not script_batch.finished:
-                self.pause(_PAUSE_S)
+                self.wait_for_event(_PAUSE_S)
 
     def strip_types(self, text: str) -> str | ScriptError:
         """Return the text without TypeScript types, or the error if it can't be parsed.
@@ -208,7 +210,7 @@ class Sandbox:
     # ---- One step. Each method returns True if it made progress. ----
 
     def _advance(self) -> bool:
-        if self._child is None and not self._replace():
+        if self._child is None and not self._take_child():
             return False
         assert self._child is not None
         try:
@@ -278,9 +280,9 @@ class Sandbox:
         return script
 
     def _load_rehearsal_realm(self, child: SandboxedChild, script: int, *, reload: bool) -> bool:
-        """Load the rehearsal realm if it is not loaded. Returns False when its top level fails. Raises ChildExited.
+        """Load the rehearsal realm if it is not loaded; with `reload`, load it again.
 
-        reload: reload the realm even if it is loaded.
+        Returns False when its top level fails. Raises ChildExited.
         """
         number = script | REHEARSAL_REALM_BIT
         if number in child.scripts and not reload:
@@ -445,7 +447,7 @@ class Sandbox:
         """Kill the child, and requeue its segments. No record is blamed."""
         child.kill()
         for in_flight in reversed(self._drop_child()):
-            in_flight.script_batch.give_back(in_flight.segment)
+            in_flight.script_batch.requeue(in_flight.segment)
 
     # ---- time and death ----
 
@@ -469,7 +471,7 @@ class Sandbox:
         """
         lost = self._drop_child()
         for in_flight in lost[1:]:
-            in_flight.script_batch.give_back(in_flight.segment)
+            in_flight.script_batch.requeue(in_flight.segment)
         for in_flight in lost[:1]:
             if not in_flight.script_batch.crashed:
                 in_flight.script_batch.crashed = True
@@ -490,7 +492,7 @@ class Sandbox:
 
     # ---- children and scripts ----
 
-    def _replace(self) -> bool:
+    def _take_child(self) -> bool:
         """Take a child from the starter. Returns False while none is ready."""
         child = self._starter.take(self._scripts)
         if child is None:
@@ -512,11 +514,11 @@ class Sandbox:
 
     def _ready_child(self) -> SandboxedChild:
         while self._child is None:
-            if not self._replace():
+            if not self._take_child():
                 self._starter.wait(_PAUSE_S)
         return self._child
 
-    def _load_first(self, number: int, script: LoadableScript) -> None:
+    def _load_new_script(self, number: int, script: LoadableScript) -> None:
         """Load a new script. If the child dies twice while loading it, the script is refused."""
         exited: ChildExited | None = None
         for _ in range(2):
@@ -565,12 +567,12 @@ class Sandbox:
 
     def _should_recycle(self, child: SandboxedChild) -> bool:
         now = self._clock()
-        if now - self._measured_at_s >= MEASURE_EVERY_S:
+        if now - self._measured_at_s >= MEMORY_CHECK_INTERVAL_S:
             self._measured_at_s, self._is_large = now, child.resident_bytes() > RECYCLE_ABOVE_BYTES
         return self._is_large and now - self._recycled_at_s >= RECYCLE_INTERVAL_S and self._starter.ready()
 
-    def pause(self, timeout_s: float) -> None:
-        """Block until the event that the first batch waits for: a child start, a lookup, or a frame."""
+    def wait_for_event(self, timeout_s: float) -> None:
+        """Wait for what the first batch waits for: a child start, a lookup, or a frame. Waits at most `timeout_s`."""
         if self._child is None:
             self._starter.wait(timeout_s)
         elif self._blocked_on_answer is not None and self._blocked_on_answer.lookup is not None:

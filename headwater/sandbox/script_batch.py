@@ -15,8 +15,8 @@ from typing import NamedTuple, cast
 import msgspec
 import numpy as np
 
+from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_OUTPUTS_BYTES
 from headwater.model.record import RecordBatch, RowIndexes, find_runs
-from headwater.model.transform import MAX_OUTPUT_BYTES, MAX_OUTPUTS_BYTES
 from headwater.native import BytesColumn
 from headwater.sandbox.bigint_marks import remove_marks
 from headwater.sandbox.json_lines import ConvertedLines, long_integers, to_lines
@@ -187,7 +187,7 @@ class ScriptBatch:
         return self._queue[0] if self._queue else None
 
     def cache_reply(self, question: bytes, reply: bytes) -> None:
-        """Cache the reply to a question, because the script may ask it again when a segment runs retry."""
+        """Cache the reply to a question, because the script may ask it again when a segment runs again."""
         if len(question) <= _MAX_KEPT_QUESTION_BYTES and len(self.cached_replies) < _MAX_KEPT_REPLIES:
             self.cached_replies[question] = reply
 
@@ -196,7 +196,7 @@ class ScriptBatch:
         assert segment is self._queue[0]
         self._queue.popleft()
 
-    def give_back(self, segment: Segment) -> None:
+    def requeue(self, segment: Segment) -> None:
         """Put a segment back at the front of the queue: it did not complete, for a reason outside of the segment."""
         self._queue.appendleft(segment)
 
@@ -210,10 +210,10 @@ class ScriptBatch:
         return _batch_header(batch, long), memoryview(lines.buffer)[:-1]
 
     def take_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
-        """Apply the results of a segment. cpu_s: the CPU time of its last pass.
+        """Apply the results of a segment. `cpu_s` is the CPU time of its last pass.
 
-        Returns True when the script must be reloaded because a record was
-        interrupted inside it or failed.
+        Returns True when the script must be reloaded, because it was interrupted while it processed a record, or
+        because a record failed.
         """
         if segment.mode.is_lone:
             return self._evaluate_lone_run(segment, results, cpu_s)
@@ -237,7 +237,7 @@ class ScriptBatch:
     def take_death(self, segment: Segment, death: ChildDeath, traced: int | None) -> None:
         """Apply the death of the child during a segment.
 
-        traced: the index in the segment of the record that was running, from the last TRACE frame.
+        `traced` is the index in the segment of the record that was running, from the last TRACE frame.
         """
         rows = segment.rows
         if segment.mode.is_lone:
@@ -337,7 +337,7 @@ class ScriptBatch:
 
 
 def _too_large(line: bytes, *, marked: bool) -> str | None:
-    """Return the error message when a record's outputs are too large, else None. marked: BigInts have marks."""
+    """Return the error message when a record's outputs are too large, else None. With `marked`, BigInts have marks."""
     parts = line.split(b"\t")
     sizes = [len(remove_marks(part) if marked else part) for part in parts]
     if max(sizes) > MAX_OUTPUT_BYTES:

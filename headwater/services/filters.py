@@ -5,7 +5,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from headwater.errors import Conflict, NotFound
-from headwater.model.transform import TransformIdentity
+from headwater.model.transforms import SET_TYPES
+from headwater.model.transforms.base import TransformIdentity
 from headwater.model.value_sets import SetId, filter_set, normalise_all
 from headwater.services.set_values import Values, normalise_one, normalised_parts
 from headwater.services.uids import find, no_transform
@@ -35,11 +36,12 @@ class Filters:
     def target(self, owner: str, flow_id: str, uid: str) -> SetId:
         """Return the id of the set of a filter in the saved or the running revision.
 
-        Raises NotFound, and Conflict when the transform is not a redis_set_filter.
+        Raises NotFound, and Conflict when the transform owns no set.
         """
         transform = self._find(owner, flow_id, uid)
-        if transform.type != "redis_set_filter":
-            raise Conflict(f"This transform is a {transform.type}; only a redis_set_filter has filter values.")
+        if transform.type not in SET_TYPES:
+            names = " or ".join(sorted(SET_TYPES))
+            raise Conflict(f"This transform is a {transform.type}; only a {names} has filter values.")
         return filter_set(flow_id, uid)
 
     def _find(self, owner: str, flow_id: str, uid: str) -> TransformIdentity:

@@ -16,7 +16,8 @@ from headwater.errors import (
 )
 from headwater.model.flow import Flow, NewFlow, PipelineConfig
 from headwater.model.pagination import ListPosition, split_by_size
-from headwater.model.transform import NewTransform, TransformIdentity
+from headwater.model.transforms import NewTransform
+from headwater.model.transforms.base import TransformIdentity
 from headwater.model.value_sets import SetId, filter_set
 from headwater.services.ids import Clock, NewId
 from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Protocol
 
-from headwater.model.transform import TransformIdentity
+from headwater.model.transforms.base import TransformIdentity
 
 
 class SentTransform(Protocol):

@@ -1,56 +1,28 @@
 """Validates a pipeline beyond its schema.
 
-Streams are checked against the catalog, scripts in the sandbox, and filter expressions with their parser.
+Streams are checked against the catalog, sinks against the operator's limits, and transforms by their types.
 """
 
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import copy
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from headwater.errors import ExpressionRefused, Fault, InvalidInput, ScriptRefused
+from headwater.errors import Fault, InvalidInput
 from headwater.model.binding import Bindings, PubSubSubscription
 from headwater.model.flow import NewPipelineConfig, NewSource, PipelineConfig, Source
-from headwater.model.sink import (
-    DEAD_LETTER_NAME,
-    TOPIC_MEMBERS,
-    KafkaSink,
-    NewKafkaSink,
-    NewPricesSink,
-    NewSink,
-    PricesSink,
-    Sink,
-    SinkLimits,
-)
+from headwater.model.sink import DEAD_LETTER_NAME, SINK_MODELS, NewSink, NewTopicSink, Sink, SinkLimits, TopicSink
 from headwater.model.stream import CATALOG, Chain, Entity, find_chain
-from headwater.model.transform import (
-    CheckedScript,
-    NewRedisSetFilterTransform,
-    NewTransform,
-    NewV8Transform,
-    RedisSetFilterTransform,
-    Transform,
-    TransformIdentity,
-    V8Transform,
-)
-from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, normalise_all
+from headwater.model.transforms import SET_TYPES, NewTransform, Transform
+from headwater.model.transforms.base import TransformIdentity
 from headwater.services import uids
+from headwater.services.findings import Findings
 from headwater.services.ids import NewId
 from headwater.services.matching import match
+from headwater.services.transform_checker import TransformChecker
 from headwater.services.uids import PointerOf
-
-ValidateScript = Callable[[str, str], CheckedScript]
-"""Compiles a script in the sandbox and runs it on an example record (JSON text).
-
-Raises ScriptRefused, whose detail names line and column where they are known, and SandboxFailed.
-"""
-
-_CompiledScripts = Mapping[str, str | None]
-"""The compiled JavaScript of each script, by its source; None when the source runs unchanged."""
-
-ParseExpression = Callable[[str], object]
-"""Parses a filter expression. Raises ExpressionRefused."""
+from headwater.transforms.transform_type import TransformType, ValidateScript
 
 PIPELINE = "/pipeline_config"
 
@@ -72,35 +44,6 @@ class CheckedPipeline:
     removed_filters: list[TransformIdentity] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Findings:
-    faults: list[Fault] = field(default_factory=list)
-    warnings: list[Fault] = field(default_factory=list)
-    values: dict[str, list[str]] = field(default_factory=dict)
-    new_filters: list[str] = field(default_factory=list)
-
-    def refuse(self, pointer: str, detail: str) -> None:
-        self.faults.append(Fault(pointer, detail))
-
-    def raise_if_any(self) -> None:
-        if self.faults:
-            raise InvalidInput("The configuration was not saved.", self.faults)
-
-    def warn(self, pointer: str, detail: str) -> None:
-        self.warnings.append(Fault(pointer, detail))
-
-    def checked(self, config: PipelineConfig, stored: PipelineConfig | None) -> CheckedPipeline:
-        before = stored.transform_identities if stored else ()
-        removed = [t for t in before if t.type == "redis_set_filter" and t.uid not in config.filter_uids]
-        return CheckedPipeline(
-            config=config,
-            warnings=self.warnings,
-            values=self.values,
-            new_filters=self.new_filters,
-            removed_filters=removed,
-        )
-
-
 class PipelineChecker:
     """Validates a pipeline from a request and assigns uids to its transforms and sinks.
 
@@ -111,26 +54,21 @@ class PipelineChecker:
         self,
         *,
         bindings: Bindings,
+        transform_types: Mapping[str, TransformType],
         validate_script: ValidateScript,
-        parse_expression: ParseExpression,
         new_id: NewId,
         sink_limits: SinkLimits = SinkLimits(),  # noqa: B008  # frozen
     ) -> None:
         self._bindings = bindings
-        self._validate_script = validate_script
-        self._parse_expression = parse_expression
+        self._transforms = TransformChecker(transform_types, validate_script, new_id)
         self._new_id = new_id
         self._sink_limits = sink_limits
 
     def with_compile_cache(self) -> "PipelineChecker":
         """Return a checker that compiles each script only once, also when a request is checked again."""
-        return PipelineChecker(
-            bindings=self._bindings,
-            validate_script=functools.cache(self._validate_script),
-            parse_expression=self._parse_expression,
-            new_id=self._new_id,
-            sink_limits=self._sink_limits,
-        )
+        checker = copy.copy(self)
+        checker._transforms = self._transforms.with_compile_cache()
+        return checker
 
     def create(self, sent: NewPipelineConfig) -> CheckedPipeline:
         """Check a new configuration. Uids in the request are ignored: they may come from a copied configuration."""
@@ -143,9 +81,9 @@ class PipelineChecker:
 
     def replace_transforms(self, sent: Sequence[NewTransform], stored: PipelineConfig) -> CheckedPipeline:
         """Check a request that replaces the list of transforms. JSON pointers refer to the list."""
-        findings, at = _Findings(), "/{}".format
-        transforms = self._transforms(sent, match(sent, stored.transform_identities, by_content=False), at, findings)
-        return self._transforms_of(stored, sent, transforms, at, findings)
+        findings, before = Findings(), match(sent, stored.transform_identities, by_content=False)
+        transforms = self._changed_transforms(sent, before, stored, "/{}".format, findings)
+        return _checked(stored.model_copy(update={"transforms": transforms}), stored, findings)
 
     def replace_transform(self, uid: str, sent: NewTransform, stored: PipelineConfig) -> CheckedPipeline:
         """Check a request that changes one transform. JSON pointers refer to the transform. Raises NotFound."""
@@ -157,13 +95,29 @@ class PipelineChecker:
                 "The configuration was not saved.",
                 [Fault("/uid", "differs from the uid in the path; omit it")],
             )
-        findings, other_names = _Findings(), [t.name for t in stored.transforms if t.uid != uid]
-        [changed] = self._transforms([sent], [before], lambda _: "", findings, other_names)
+        findings, other_names = Findings(), [t.name for t in stored.transforms if t.uid != uid]
+        [changed] = self._changed_transforms([sent], [before], stored, lambda _: "", findings, other_names)
         transforms = [changed if transform.uid == uid else transform for transform in stored.transforms]
-        return self._transforms_of(stored, [sent], transforms, lambda _: "", findings)
+        return _checked(stored.model_copy(update={"transforms": transforms}), stored, findings)
+
+    def _changed_transforms(
+        self,
+        sent: Sequence[NewTransform],
+        before: Sequence[TransformIdentity | None],
+        stored: PipelineConfig,
+        at: PointerOf,
+        findings: Findings,
+        other_names: Sequence[str | None] = (),
+    ) -> list[Transform]:
+        """Return the transforms to store for a request that does not change the rest of the stored pipeline."""
+        transforms = self._transforms.check(sent, before, at, findings, other_names)
+        findings.raise_if_any()
+        return self._transforms.compile(
+            transforms, _example(_entity_of(stored.source)), stored.transforms, at, findings
+        )
 
     def _pipeline(self, sent: NewPipelineConfig, stored: PipelineConfig | None) -> CheckedPipeline:
-        findings = _Findings()
+        findings, at = Findings(), (PIPELINE + "/transforms/{}").format
         source, entity = self._source(sent.source, findings)
         if source is not None and sent.delivery == "exactly_once":
             self._require_kafka(source, findings)
@@ -172,39 +126,23 @@ class PipelineChecker:
         sinks = [self._sink(sink, stored_sinks) for sink in sent.sinks]
         findings.faults.extend(_sink_name_faults(sent.sinks))
         findings.faults.extend(_topic_faults(sent.sinks, stored_sinks, self._sink_limits))
-        transforms = self._transforms(sent.transforms, before, lambda i: f"{PIPELINE}/transforms/{i}", findings)
+        transforms = self._transforms.check(sent.transforms, before, at, findings)
         # Compiling costs a V8 process per script, so it is done only when the configuration has no other fault.
         if source is None or entity is None or findings.faults:
             raise InvalidInput("The configuration was not saved.", findings.faults)
-        known = _scripts(stored) if stored and _has_same_example(stored.source, source) else {}
-        compiled = self._compile(sent.transforms, known, entity, lambda i: f"{PIPELINE}/transforms/{i}", findings)
+        known = stored.transforms if stored and _has_same_example(stored.source, source) else []
         config = PipelineConfig(
             source=source,
-            transforms=_with_javascript(transforms, compiled),
+            transforms=self._transforms.compile(transforms, _example(entity), known, at, findings),
             sinks=sinks,
             parallelism=sent.parallelism,
             delivery=sent.delivery,
         )
-        return findings.checked(config, stored)
-
-    def _transforms_of(
-        self,
-        stored: PipelineConfig,
-        sent: Sequence[NewTransform],
-        transforms: Sequence[Transform],
-        at: PointerOf,
-        findings: _Findings,
-    ) -> CheckedPipeline:
-        """Return the stored pipeline with new transforms. The scripts in the request are compiled."""
-        findings.raise_if_any()
-        compiled = self._compile(sent, _scripts(stored), _entity_of(stored.source), at, findings)
-        return findings.checked(
-            stored.model_copy(update={"transforms": _with_javascript(transforms, compiled)}), stored
-        )
+        return _checked(config, stored, findings)
 
     # ---- source and sinks ----
 
-    def _source(self, sent: NewSource, findings: _Findings) -> tuple[Source | None, Entity | None]:
+    def _source(self, sent: NewSource, findings: Findings) -> tuple[Source | None, Entity | None]:
         chain = find_chain(sent.chain)
         if chain is None:
             findings.refuse(f"{PIPELINE}/source/chain", f"is not a known chain; choose one of {_names(CATALOG)}")
@@ -216,7 +154,7 @@ class PipelineChecker:
             return None, None
         return self._bound_source(sent, chain, findings), entity
 
-    def _bound_source(self, sent: NewSource, chain: Chain, findings: _Findings) -> Source:
+    def _bound_source(self, sent: NewSource, chain: Chain, findings: Findings) -> Source:
         if sent.type not in (None, chain.source_type):
             detail = f'is "{chain.source_type}" for {chain.name}; omit it or correct it'
             findings.refuse(f"{PIPELINE}/source/type", detail)
@@ -238,7 +176,7 @@ class PipelineChecker:
             start_at=sent.start_at,
         )
 
-    def _require_kafka(self, source: Source, findings: _Findings) -> None:
+    def _require_kafka(self, source: Source, findings: Findings) -> None:
         if self._bindings.topic(source.chain, source.entity, zerolag=source.is_zerolag) is None:
             detail = (
                 f"can't be exactly_once: {source.chain} {source.entity} is not bound to a topic of the Kafka cluster "
@@ -248,110 +186,23 @@ class PipelineChecker:
 
     def _sink(self, sent: NewSink, stored: Sequence[Sink]) -> Sink:
         uid = uids.sink_uid(sent, stored) or self._new_id()
-        if isinstance(sent, NewPricesSink):
-            return PricesSink(uid=uid, type=sent.type, name=sent.name)
-        return KafkaSink(uid=uid, type=sent.type, name=sent.name, **sent.model_dump(include={*TOPIC_MEMBERS}))
-
-    # ---- transforms ----
-
-    def _transforms(
-        self,
-        sent: Sequence[NewTransform],
-        before: Sequence[TransformIdentity | None],
-        at: PointerOf,
-        findings: _Findings,
-        other_names: Sequence[str | None] = (),
-    ) -> list[Transform]:
-        """Return the transforms to store.
-
-        before: For each sent transform, the stored transform that it updates, or None.
-        other_names: The names of stored transforms that are not in the request.
-        """
-        pairs = list(zip(sent, before, strict=True))
-        names = [uids.effective_name(*pair) for pair in pairs]
-        findings.faults.extend(uids.uid_faults(sent, before, at))
-        findings.faults.extend(uids.name_faults(names, other_names, at))
-        return [self._transform(at(i), *pair, names[i], findings) for i, pair in enumerate(pairs)]
-
-    def _transform(
-        self, pointer: str, sent: NewTransform, before: TransformIdentity | None, name: str | None, findings: _Findings
-    ) -> Transform:
-        uid = before.uid if before else self._new_id()
-        if isinstance(sent, NewV8Transform):
-            return V8Transform(uid=uid, type=sent.type, name=name, script=sent.script)
-        try:
-            self._parse_expression(sent.filter_expr)
-        except ExpressionRefused as error:
-            findings.refuse(f"{pointer}/filter_expr", f"column {error.column}: {error.detail}")
-        if before is None:
-            findings.new_filters.append(pointer)
-        self._first_values(f"{pointer}/set_values", uid, sent, before, findings)
-        return RedisSetFilterTransform(uid=uid, type=sent.type, name=name, filter_expr=sent.filter_expr)
-
-    def _first_values(
-        self,
-        pointer: str,
-        uid: str,
-        sent: NewRedisSetFilterTransform,
-        before: TransformIdentity | None,
-        findings: _Findings,
-    ) -> None:
-        if before is None:
-            self._values(pointer, uid, sent.set_values or [], findings)
-        elif sent.set_values is not None:
-            findings.warn(
-                pointer,
-                "were ignored: the filter exists and keeps its values; change them with "
-                "…/transforms/{uid}/filter-values",
-            )
-
-    def _values(self, pointer: str, uid: str, values: list[str], findings: _Findings) -> None:
-        if len(values) > MAX_VALUES_PER_REQUEST:
-            detail = f"has {len(values)} values; send at most {MAX_VALUES_PER_REQUEST} and add the rest later"
-            findings.refuse(pointer, detail)
-            return
-        if not values:
-            return
-        try:
-            findings.values[uid] = normalise_all(values)
-        except InvalidInput as error:
-            findings.faults.extend(
-                Fault(pointer + fault.pointer.removeprefix("/values"), fault.detail) for fault in error.faults
-            )
-
-    def _compile(
-        self, sent: Sequence[NewTransform], known: _CompiledScripts, entity: Entity, at: PointerOf, findings: _Findings
-    ) -> _CompiledScripts:
-        """Compile the scripts that are not in `known`, and return the compiled form of all. Raises InvalidInput."""
-        example, compiled = msgspec.json.encode(entity.example).decode(), dict(known)
-        for i, transform in enumerate(sent):
-            if isinstance(transform, NewV8Transform) and transform.script not in known:
-                compiled[transform.script] = self._script(f"{at(i)}/script", transform.script, example, findings)
-        findings.raise_if_any()
-        return compiled
-
-    def _script(self, pointer: str, script: str, example: str, findings: _Findings) -> str | None:
-        try:
-            checked = self._validate_script(script, example)
-        except ScriptRefused as error:
-            findings.refuse(pointer, error.detail)
-            return None
-        findings.warnings.extend(Fault(pointer, warning) for warning in checked.warnings)
-        return checked.javascript
+        model = SINK_MODELS[sent.type]
+        return model(uid=uid, **sent.model_dump(include=model.model_fields.keys() - {"uid"}))
 
 
-def _scripts(stored: PipelineConfig) -> _CompiledScripts:
-    return {t.script: t.javascript for t in stored.transforms if isinstance(t, V8Transform)}
+def _checked(config: PipelineConfig, stored: PipelineConfig | None, findings: Findings) -> CheckedPipeline:
+    before = stored.transform_identities if stored else ()
+    return CheckedPipeline(
+        config=config,
+        warnings=findings.warnings,
+        values=findings.values,
+        new_filters=findings.new_filters,
+        removed_filters=[t for t in before if t.type in SET_TYPES and t.uid not in config.filter_uids],
+    )
 
 
-def _with_javascript(transforms: Sequence[Transform], compiled: _CompiledScripts) -> list[Transform]:
-    """Return the transforms with their compiled scripts. A script that is not in `compiled` is not changed."""
-    return [
-        t.model_copy(update={"javascript": compiled[t.script]})
-        if isinstance(t, V8Transform) and t.script in compiled
-        else t
-        for t in transforms
-    ]
+def _example(entity: Entity) -> str:
+    return msgspec.json.encode(entity.example).decode()
 
 
 def _has_same_example(first: Source, second: Source) -> bool:
@@ -401,14 +252,14 @@ def _sink_name_faults(sinks: Sequence[NewSink]) -> Iterator[Fault]:
 
 def _topic_faults(sinks: Sequence[NewSink], stored: Sequence[Sink], limits: SinkLimits) -> Iterator[Fault]:
     """Yield the faults in topic members: numbers over the operator's limits, and fewer partitions than before."""
-    before = {sink.name: sink.partitions for sink in stored if isinstance(sink, KafkaSink)}
+    before = {sink.name: sink.partitions for sink in stored if isinstance(sink, TopicSink)}
     for i, sink in enumerate(sinks):
-        if isinstance(sink, NewKafkaSink):
+        if isinstance(sink, NewTopicSink):
             yield from _over_limits(f"{PIPELINE}/sinks/{i}", sink, limits)
             yield from _fewer_partitions(f"{PIPELINE}/sinks/{i}", sink.partitions, before.get(sink.name))
 
 
-def _over_limits(pointer: str, sink: NewKafkaSink, limits: SinkLimits) -> Iterator[Fault]:
+def _over_limits(pointer: str, sink: NewTopicSink, limits: SinkLimits) -> Iterator[Fault]:
     ms_a_day = 24 * 3600 * 1000
     allowed = {
         "partitions": (limits.partitions, ""),

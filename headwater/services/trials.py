@@ -4,13 +4,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any
 
+from headwater.engine.pipeline import build_transforms
 from headwater.errors import SandboxFailed
 from headwater.model.flow import NewPipelineConfig
+from headwater.model.outputs import output_index
 from headwater.model.record import RecordBatch
-from headwater.model.transform import Transform as TransformConfig
-from headwater.model.transform import output_index, output_to_script
+from headwater.model.transforms import Transform as TransformConfig
 from headwater.model.trial import Trial, TrialRecord, TrialStep
 from headwater.model.value_sets import filter_set
 from headwater.sandbox.bigint_marks import remove_marks
@@ -18,6 +18,7 @@ from headwater.services.ids import Clock
 from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
 from headwater.stores.trial_sets import TrialSets
 from headwater.transforms.base import Transform, TransformContext
+from headwater.transforms.transform_type import TransformType
 
 TIME_LIMIT_S = 10.0
 """Time limit for all samples together. An endless loop in a script takes a second or two per sample."""
@@ -26,7 +27,6 @@ _OVERHEAD_BYTES = 100
 """The bytes that are added to the size of each output or log line."""
 _TOPIC = "samples"
 
-Build = Callable[[Any, TransformContext], Transform]
 OpenContext = Callable[[str], AbstractContextManager[TransformContext]]
 """Opens the context in which the transforms of an owner are built: a sandbox, and the owner's datasets."""
 
@@ -54,7 +54,7 @@ class _Budget:
 class Trials:
     """Runs trials of configurations.
 
-    builders: Builds a transform, by its type.
+    transform_types: The code of each type of transforms.
     now: Returns the timestamp of sample records.
     clock: Returns monotonic seconds.
     """
@@ -63,13 +63,13 @@ class Trials:
         self,
         *,
         checker: PipelineChecker,
-        builders: Mapping[str, Build],
+        transform_types: Mapping[str, TransformType],
         open_context: OpenContext,
         now: Clock,
         clock: Callable[[], float],
     ) -> None:
         self._checker = checker
-        self._builders = builders
+        self._transform_types = transform_types
         self._open_context = open_context
         self._now = now
         self._clock = clock
@@ -85,24 +85,18 @@ class Trials:
         if not samples:
             return Trial(checked.warnings, [])
         with self._open_context(owner) as context:
-            transforms = self._build(checked, context)
+            configs = checked.config.transforms
+            transforms = list(zip(configs, self._build(checked, context), strict=True))
             budget = _Budget(self._clock, self._clock() + TIME_LIMIT_S)
             records = [
                 self._run_sample(transforms, _batch(sample, i, self._now), budget) for i, sample in enumerate(samples)
             ]
         return Trial(checked.warnings, records)
 
-    def _build(self, checked: CheckedPipeline, context: TransformContext) -> list[tuple[TransformConfig, Transform]]:
-        sets = TrialSets({filter_set(context.config_id, uid): values for uid, values in checked.values.items()})
-        with_samples = replace(context, sets=sets)
-        configs = checked.config.transforms
-        transforms = []
-        for index, config in enumerate(configs):
-            own_context = replace(
-                context if config.type == "v8" else with_samples, output_to_script=output_to_script(configs, index)
-            )
-            transforms.append((config, self._builders[config.type](config, own_context)))
-        return transforms
+    def _build(self, checked: CheckedPipeline, context: TransformContext) -> list[Transform]:
+        values = {filter_set(context.config_id, uid): values for uid, values in checked.values.items()}
+        with_values = replace(context, sets=TrialSets(values, context.sets))
+        return build_transforms(checked.config.transforms, self._transform_types, with_values)
 
     def _run_sample(
         self, transforms: Sequence[tuple[TransformConfig, Transform]], batch: RecordBatch, budget: _Budget
@@ -137,7 +131,7 @@ def _count_kept(config: TransformConfig, batch: RecordBatch, outputs: RecordBatc
 
     The index of a script's first output is output_index(record index, 0).
     """
-    if config.type != "v8":
+    if not config.is_script:
         return len(outputs)
     kept = set(outputs.indexes)
     return sum(output_index(index, 0) in kept for index in batch.indexes)

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from headwater.errors import Fault, NotFound
 from headwater.model.sink import NewSink, Sink
-from headwater.model.transform import NewTransform, TransformIdentity
+from headwater.model.transforms import NewTransform
+from headwater.model.transforms.base import TransformIdentity
 
 PointerOf = Callable[[int], str]
 """Returns the JSON pointer of the transform at an index of the request body."""

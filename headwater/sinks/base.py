@@ -42,9 +42,6 @@ class Producer(OutputWriter, Protocol):
     def append(self, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
         """Queue one record with the current time and without headers, for callers that produce single records."""
 
-    def send_lingering(self) -> None:
-        """Send lingering records now. Returns within a few milliseconds, acknowledged or not."""
-
     def is_queue_full(self) -> bool:
         """Return whether records wait for space in the client's queue. Then do not call `produce`."""
 
@@ -52,7 +49,10 @@ class Producer(OutputWriter, Protocol):
         """Return how many records are not acknowledged. Never waits."""
 
     def flush(self, timeout_s: float) -> int:
-        """Wait for acknowledgements. Return how many records are not acknowledged yet."""
+        """Send lingering records now, and wait for acknowledgements. With 0, returns within a few milliseconds.
+
+        Returns how many records are not acknowledged yet.
+        """
 
     def failures(self) -> list[RecordRejection]:
         """What the broker refused since the last call."""

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from headwater.model.outputs import MAX_OUTPUT_BYTES
 from headwater.model.record import Failure, Int64Column, RecordBatch, SourceIds, position_ids
-from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.model.worker_spec import SinkSpec
 from headwater.native.librdkafka import HeaderColumn
 from headwater.sinks.base import OutputWriter

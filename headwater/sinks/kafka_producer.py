@@ -20,13 +20,13 @@ from headwater.sinks.stalled_producer import StalledProducerDetector
 LINGER_MS: Final = 50
 """`linger.ms`: how long a record waits for others, because larger requests are cheaper.
 
-`send_lingering` ends the wait.
+`flush` ends the wait.
 """
 MAX_QUEUED_RECORDS: Final = 20_000
 MAX_QUEUED_KILOBYTES: Final = 64 << 10
 """The limits of librdkafka's queue. A checkpoint waits until the whole queue is acknowledged, so the queue is short."""
-SEND_LINGERING_S: Final = 0.005
-"""How long `send_lingering` flushes: during a flush, librdkafka sends lingering records immediately."""
+MIN_FLUSH_S: Final = 0.005
+"""The minimum duration of a flush with unacknowledged records: librdkafka sends lingering records only during one."""
 APPEND_BATCH: Final = 500
 """How many single records are collected before they are queued together."""
 CLOSE_FLUSH_S: Final = 2.0
@@ -53,8 +53,8 @@ class KafkaProducer:
         self,
         access: KafkaAccess,
         topics: Sequence[str],
-        codecs: Mapping[str, str] = DEFAULT_COMPRESSION,
         *,
+        codecs: Mapping[str, str] = DEFAULT_COMPRESSION,
         one_record_per_batch: bool = False,
         stall_detector: StalledProducerDetector | None = None,
     ) -> None:
@@ -118,11 +118,6 @@ class KafkaProducer:
         while self._unqueued and self._unqueued[0][0].enqueue():
             self._unqueued_records -= self._unqueued.popleft()[1]
 
-    def send_lingering(self) -> None:
-        self._queue_appended()
-        if self.outstanding():
-            self._client.flush(SEND_LINGERING_S)
-
     def is_queue_full(self) -> bool:
         self._enqueue()
         return bool(self._unqueued)
@@ -132,18 +127,15 @@ class KafkaProducer:
         return self._client.outstanding() + self._unqueued_records + appended
 
     def flush(self, timeout_s: float) -> int:
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + max(timeout_s, MIN_FLUSH_S)
         self._queue_appended()
-        while True:
-            left_s = max(0.0, deadline - time.monotonic())
+        while (outstanding := self.outstanding()) and (left_s := deadline - time.monotonic()) > 0:
             if self._unqueued:
                 self._client.poll(left_s)
                 self._enqueue()
-            elif not self._client.flush(left_s):
-                break
-            if time.monotonic() >= deadline:
-                break
-        if not (outstanding := self.outstanding()) and not self._client.has_failures:
+            else:
+                self._client.flush(left_s)
+        if not outstanding and not self._client.has_failures:
             self._sent.clear()
         return outstanding
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from headwater.model.outputs import MAX_OUTPUT_BYTES
 from headwater.model.record import (
     Headers,
     Int64Column,
@@ -15,7 +16,6 @@ from headwater.model.record import (
     position_ids,
     take_int64,
 )
-from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.native import BytesColumn
 from headwater.native.librdkafka import HeaderColumn, OutputIdColumn
 

@@ -62,10 +62,10 @@ class TransactionalKafkaProducer:
         self,
         access: KafkaAccess,
         topics: Sequence[str],
+        *,
         source_topic: str,
         transactional_id: str,
         codecs: Mapping[str, str] = DEFAULT_COMPRESSION,
-        *,
         one_record_per_batch: bool = False,
     ) -> None:
         self._access = access

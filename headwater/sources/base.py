@@ -7,7 +7,7 @@ from headwater.errors import SourceGap
 from headwater.model.record import RecordBatch
 
 Positions = dict[int, int]
-"""By partition, a position: the next offset to read. An offset is that of a record."""
+"""The position of each partition: the offset of the next record to read."""
 
 
 class Gap(NamedTuple):
@@ -32,8 +32,8 @@ def no_committed_offset(topic: str) -> SourceGap:
     """
     return SourceGap(
         f"The pipeline has no position on {topic}: the topic was deleted and created again, or the pipeline was "
-        "stopped for longer than Kafka keeps positions. Tear it down and deploy it again to start on the topic as it "
-        "is."
+        "stopped for longer than Kafka keeps positions. Tear it down and deploy it again to start with the records "
+        "that the topic has now."
     )
 
 
@@ -49,7 +49,7 @@ def offset_beyond_end(topic: str, partition: int, position: int, end: int) -> So
     """Return the error for a position that is greater than the end offset of its partition."""
     return SourceGap(
         f"{topic}, partition {partition}, ends at offset {end}, and the pipeline has read up to {position}: Kafka has "
-        "lost records. Tear the pipeline down and deploy it again to start on the topic as it is."
+        "lost records. Tear the pipeline down and deploy it again to start with the records that the topic has now."
     )
 
 
@@ -58,7 +58,7 @@ def log_truncated(topic: str, partition: int, position: int) -> SourceGap:
     return SourceGap(
         f"{topic}, partition {partition}, was truncated before offset {position}, up to which the pipeline has read, "
         "and has other records there now: Kafka has lost records. Tear the pipeline down and deploy it again to start "
-        "on the topic as it is."
+        "with the records that the topic has now."
     )
 
 
@@ -76,7 +76,7 @@ class RebalanceListener(Protocol):
 
 
 class Source(Protocol):
-    """Returns the records that a worker reads. Used by one thread, the engine's.
+    """Provides the records that a worker reads. Only the engine's thread uses it.
 
     Implementations: sources/kafka.py, sources/pubsub.py, and some in memory for tests.
 
@@ -152,6 +152,6 @@ class Source(Protocol):
     def close(self, *, leave: bool = False) -> None:
         """Close the source. The next member reads uncommitted records again.
 
-        leave: whether to leave the group, so that its partitions are reassigned immediately. Set it when this member
-        has no successor.
+        With `leave`, the member leaves the group, so that its partitions are reassigned immediately. Set it when this
+        member has no successor.
         """

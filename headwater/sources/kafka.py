@@ -95,6 +95,7 @@ class KafkaSource:
         access: KafkaAccess,
         topic: str,
         group: str,
+        *,
         instance_id: str | None = None,
         starts: Callable[[list[int], str], Positions] | None = None,
     ) -> None:
@@ -360,7 +361,7 @@ class KafkaSource:
         """Raise errors that the client has reported, and restart a consumer or partition that has stalled."""
         self._errors.check()
         if self._consumer.fatal is not None:
-            raise self._describe(self._consumer.fatal)
+            raise self._to_headwater_error(self._consumer.fatal)
         self._collect_failed_commits()
         new_state = self._monitor.poll()
         if new_state is not None:
@@ -381,9 +382,9 @@ class KafkaSource:
                 self._out_of_range[error.partition] = error
             return
         if error.code == KafkaError._FATAL:
-            raise self._describe(self._consumer.read_fatal_error())
+            raise self._to_headwater_error(self._consumer.read_fatal_error())
         if error.code in _FENCED or (error.partition not in self._assigned and error.code not in _RETRIABLE):
-            raise self._describe(KafkaError(error.code, error.text))
+            raise self._to_headwater_error(KafkaError(error.code, error.text))
         if error.code not in _RETRIABLE:
             self._mark_unreadable(error)
 
@@ -404,7 +405,7 @@ class KafkaSource:
             del self._unreadable[partition]
             self._retrying.discard(partition)
 
-    def _describe(self, error: KafkaError) -> HeadwaterError:
+    def _to_headwater_error(self, error: KafkaError) -> HeadwaterError:
         if error.code() in _FENCED:
             return Fenced(f"Another worker has replaced this one in the consumer group: {error.str()}.")
         if error.fatal():
@@ -464,7 +465,7 @@ class KafkaSource:
             self._epochs.set_start(offset)
         self._apply_pauses([offset.partition for offset in offsets])
 
-    # Gaps: librdkafka has stopped reading a partition, because its next offset is out of range.
+    # Gaps. librdkafka stops reading a partition whose next offset is out of range.
 
     def _skip_gaps(self) -> None:
         """Move partitions that are out of range to their first offset.
@@ -518,6 +519,8 @@ class KafkaSource:
         }
         return dict(sorted((blocked | self._unreadable | messages).items()))
 
+    # What the engine controls
+
     def seek(self, positions: Positions) -> None:
         if positions.keys() - self._assigned:
             # To read only the partitions that are left would skip records; a new worker reads the committed positions.
@@ -547,16 +550,15 @@ class KafkaSource:
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
         self._collect_failed_commits()
-        self._failed_commits.update(positions)
-        requested, self._failed_commits = self._failed_commits, {}
+        requested, self._failed_commits = self._failed_commits | positions, {}
         owned = {p: position for p, position in requested.items() if p in self._assigned}
         if not owned:
             return
-        self._requested_commits.update(requested)
+        self._requested_commits.update(owned)
         try:
             self._consumer.commit(self._with_metadata(owned), COMMIT_TIMEOUT_S if wait else 0)
         except KafkaException as error:
-            self._failed_commits.update(requested)
+            self._failed_commits.update(owned)
             raise broker_unavailable_error(error, self._access) from error
 
     def _with_metadata(self, positions: Positions) -> list[PartitionOffset]:
@@ -617,4 +619,4 @@ def _blocked_message(topic: str, partition: int, last_stable: int) -> str:
 def build(spec: WorkerSpec, slot: int) -> KafkaSource:
     """Return the source of one worker: a static member, so that a restarted worker gets its partitions back."""
     access = spec.source if isinstance(spec.source, KafkaAccess) else spec.kafka
-    return KafkaSource(access, spec.source_topic, spec.source_group, f"{spec.config_id}-{slot}")
+    return KafkaSource(access, spec.source_topic, spec.source_group, instance_id=f"{spec.config_id}-{slot}")

@@ -1,8 +1,9 @@
 """The source that reads a Google Pub/Sub subscription. Any number of workers can read one subscription.
 
-A commit acknowledges messages. Until then the source keeps them and renews their leases every RENEW_INTERVAL_S, also
-while it is paused. The messages of a dead worker are redelivered SUBSCRIPTION_LEASE_S after the last renewal. There are
-three threads: the engine's, one that reads the stream, and one that sends renewals and acknowledgements.
+A commit acknowledges messages. Until then the source keeps them and extends their ack deadlines every
+EXTEND_INTERVAL_S, also while it is paused. The messages of a dead worker are redelivered ACK_DEADLINE_S after the last
+extension. There are three threads: the engine's, one that reads the stream, and one that sends acknowledgements and
+extensions of deadlines.
 
 The stream is read with the raw gRPC call, because Google's subscriber returns a message of an ordering key only after
 the previous one is acknowledged: with one commit a second that would be one record a second.
@@ -20,7 +21,7 @@ from google.auth.exceptions import GoogleAuthError
 from google.pubsub_v1.types import StreamingPullRequest
 
 from headwater.backoff import Backoff
-from headwater.brokers.base import SUBSCRIPTION_LEASE_S
+from headwater.brokers.base import ACK_DEADLINE_S
 from headwater.brokers.pubsub_client import call_options, connect, error_message, subscriber
 from headwater.errors import BrokerUnavailable, HeadwaterError, SourceGap, WorkerError
 from headwater.model.natural_key import KeyOf, natural_key
@@ -33,8 +34,8 @@ log = structlog.get_logger(__name__)
 
 KEY_ATTRIBUTE: Final = "key"
 """The message attribute in which a publisher may send the natural key of the record."""
-RENEW_INTERVAL_S: Final = 6.0
-"""A renewal that fails is retried twice before the leases end."""
+EXTEND_INTERVAL_S: Final = 6.0
+"""An extension that fails is retried twice before the deadlines pass."""
 MAX_UNACKED: Final = 20_000
 MAX_UNACKED_BYTES: Final = 64 << 20
 """The limits of unacknowledged messages. Pub/Sub gets them as flow control; above them, the stream is not read."""
@@ -146,15 +147,19 @@ class PubSubSource:
         self._is_paused = False
 
     def close(self, *, leave: bool = False) -> None:  # noqa: ARG002 - a subscription has no members
-        """Release unacknowledged messages, so that the next worker need not wait until their leases end."""
+        """Release unacknowledged messages, so that the next worker need not wait until their ack deadlines pass."""
         self._listener = None
         self._pull.close()
 
 
 class StreamingPull:
-    """The stream of a subscription, and the leases and acknowledgements of its messages.
+    """The stream of a subscription, and the acknowledgements and ack deadlines of its messages.
 
-    unacked: the messages, shared with the source. condition: guards `unacked`; it is notified of changes.
+    Args:
+        access: The subscription.
+        key_of: See PubSubSource.
+        unacked: The messages, shared with the source.
+        condition: Guards `unacked`, and is notified of its changes.
     """
 
     def __init__(
@@ -191,11 +196,11 @@ class StreamingPull:
                 "the service account may read the subscription, but not describe it: its existence is not checked"
             )
         except (exceptions.GoogleAPIError, GoogleAuthError) as error:
-            raise self._describe(error) from error
+            raise self._to_headwater_error(error) from error
         for thread in self._threads:
             thread.start()
 
-    def _describe(self, error: Exception) -> HeadwaterError:
+    def _to_headwater_error(self, error: Exception) -> HeadwaterError:
         name = self._access.subscription
         if isinstance(error, exceptions.NotFound):
             return SourceGap(
@@ -242,7 +247,7 @@ class StreamingPull:
         """Yield the initial request, then empty requests that keep the stream open."""
         yield StreamingPullRequest(
             subscription=self._access.subscription,
-            stream_ack_deadline_seconds=SUBSCRIPTION_LEASE_S,
+            stream_ack_deadline_seconds=ACK_DEADLINE_S,
             max_outstanding_messages=MAX_UNACKED,
             max_outstanding_bytes=MAX_UNACKED_BYTES,
         )
@@ -261,9 +266,9 @@ class StreamingPull:
         self._failures += 1
         if code not in _RETRIABLE or self._failures > 1:
             api_error = _from_grpc(error) if isinstance(error, grpc.Call) else error
-            self._error = self._describe(api_error)
+            self._error = self._to_headwater_error(api_error)
 
-    # The thread that sends renewals and acknowledgements
+    # The thread that sends acknowledgements and extends ack deadlines
 
     def acknowledge(self, ack_ids: Sequence[str]) -> None:
         """Queue ack ids, which are sent until Pub/Sub has accepted them. The caller holds the condition."""
@@ -277,17 +282,17 @@ class StreamingPull:
         return not self._ack_ids_to_send and not self._acks_in_flight
 
     def _run_sender(self) -> None:
-        renew_at = time.monotonic() + RENEW_INTERVAL_S
+        extend_at = time.monotonic() + EXTEND_INTERVAL_S
         while not self._is_closing.is_set():
-            self._wake_sender.wait(max(0.0, renew_at - time.monotonic()))
+            self._wake_sender.wait(max(0.0, extend_at - time.monotonic()))
             self._wake_sender.clear()
             self._send_acknowledgements(call_options())
-            if time.monotonic() >= renew_at:
-                is_renewed = self._renew(SUBSCRIPTION_LEASE_S, call_options())
-                renew_at = time.monotonic() + (RENEW_INTERVAL_S if is_renewed else RENEW_INTERVAL_S / 3)
+            if time.monotonic() >= extend_at:
+                is_extended = self._modify_ack_deadlines(ACK_DEADLINE_S, call_options())
+                extend_at = time.monotonic() + (EXTEND_INTERVAL_S if is_extended else EXTEND_INTERVAL_S / 3)
 
     def _send_acknowledgements(self, options: dict[str, Any]) -> None:
-        """Send the queued acknowledgements. Those that fail are sent with the next ones, or before the next renewal."""
+        """Send the queued acknowledgements. Those that fail are sent again with the next ones, or after a while."""
         with self._condition:
             ids, self._ack_ids_to_send = self._ack_ids_to_send, []
             self._acks_in_flight = len(ids)
@@ -298,12 +303,15 @@ class StreamingPull:
                 self._ack_ids_to_send += [] if is_sent else chunk
                 self._condition.notify_all()
 
-    def _renew(self, seconds: int, options: dict[str, Any]) -> bool:
-        """Let the leases of all unacknowledged messages end in `seconds` from now; 0 releases them for redelivery."""
+    def _modify_ack_deadlines(self, seconds: int, options: dict[str, Any]) -> bool:
+        """Set the ack deadlines of all unacknowledged messages to `seconds` from now; 0 releases them for redelivery.
+
+        Returns whether Pub/Sub has accepted all requests.
+        """
         with self._condition:
             ids = self._unacked.ack_ids()
-        renew, options = self._client.modify_ack_deadline, options | {"ack_deadline_seconds": seconds}
-        are_sent = [self._send(renew, chunk, options) for chunk in _chunks(ids)]
+        modify, options = self._client.modify_ack_deadline, options | {"ack_deadline_seconds": seconds}
+        are_sent = [self._send(modify, chunk, options) for chunk in _chunks(ids)]
         return all(are_sent)
 
     def _send(self, call: Callable[..., None], ids: list[str], options: dict[str, Any]) -> bool:
@@ -333,7 +341,7 @@ class StreamingPull:
             stream.join()
             sender.join()
             self._send_acknowledgements(call_options(LAST_REQUEST_TIMEOUT_S))
-            self._renew(0, call_options(LAST_REQUEST_TIMEOUT_S))
+            self._modify_ack_deadlines(0, call_options(LAST_REQUEST_TIMEOUT_S))
         self._channel.close()
 
 

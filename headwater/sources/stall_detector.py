@@ -37,7 +37,7 @@ class StalledPartitions(NamedTuple):
 class StallDetector:
     """Compares the positions of a consumer with the end offsets of its partitions.
 
-    A position is the next offset to read. clock: monotonic seconds.
+    A position is the next offset to read. `clock` returns monotonic seconds.
     """
 
     def __init__(self, monitor: TopicMonitor, clock: Callable[[], float] = time.monotonic) -> None:
@@ -63,7 +63,7 @@ class StallDetector:
     def check(self, positions: Mapping[int, int]) -> StalledPartitions | None:
         """Return the stalled partitions, if there are any. Never waits.
 
-        positions: the positions of all partitions that are being read.
+        `positions` has the positions of all partitions that are being read.
         """
         if self._request is None:
             self._send_request(positions)

@@ -27,9 +27,9 @@ STALL_S: Final = 30.0
 The open transaction of a killed process lasts 15 s, plus up to 10 s until the broker's next check.
 """
 REQUEST_TIMEOUT_S: Final = 30.0
+MAX_RECORDS_PER_POLL: Final = 1000
 POLL_S: Final = 0.1
-"""How long a poll waits for a full batch."""
-BATCH: Final = 1000
+"""How long a poll waits for MAX_RECORDS_PER_POLL records."""
 
 
 class TopicRecord(NamedTuple):
@@ -122,7 +122,7 @@ def _batch(
         errors.check()
         if stop is not None and stop.is_set():
             raise BrokerUnavailable("Reading was stopped before it reached the end.")
-        if messages := consumer.consume(BATCH, POLL_S):
+        if messages := consumer.consume(MAX_RECORDS_PER_POLL, POLL_S):
             return messages
     topics = ", ".join(sorted({topic for topic, _ in unread}))
     raise BrokerUnavailable(

@@ -126,8 +126,8 @@ class UnackedMessages:
     def add(self, message: Message) -> bool:
         """Add a message. Return False when it is a repeat, which must be acknowledged without a record.
 
-        Pub/Sub redelivers a message with the same id. It redelivers an uncommitted message when the lease has ended:
-        then the new ack_id replaces the old one. It redelivers a committed message when the acknowledgement was lost.
+        Pub/Sub redelivers a message with the same id. It redelivers an uncommitted message after its ack deadline: then
+        the new ack_id replaces the old one. It redelivers a committed message when the acknowledgement was lost.
         Two messages with equal content have two ids: both become records, unless `deduplicate` is set.
         """
         known = self._by_id.get(message.id)
@@ -166,7 +166,7 @@ class UnackedMessages:
         return batch_from_records(self._topic, records)
 
     def seek(self, positions: Positions) -> None:
-        """Continue at these positions. Raises WorkerError when records from one of them on are committed."""
+        """Continue at these positions. Raises WorkerError when the record at one of them is committed already."""
         if any(not self._committed[p] <= offset <= self._end[p] for p, offset in positions.items()):
             raise WorkerError(
                 "These records are acknowledged, so they can't be read again. This worker ends; a new one continues "

@@ -1,12 +1,9 @@
-"""The registry of transforms: by the `type` in a configuration, the function that builds the transform."""
-
-from collections.abc import Callable
-from typing import Any
+"""The registry of transforms: the code of each `type`. model/transforms/ has the configurations of the same types."""
 
 from headwater.transforms import redis_set_filter, v8
-from headwater.transforms.base import Transform, TransformContext
+from headwater.transforms.transform_type import TransformType
 
-TRANSFORMS: dict[str, Callable[[Any, TransformContext], Transform]] = {
-    "redis_set_filter": redis_set_filter.build,
-    "v8": v8.build,
+TRANSFORMS: dict[str, TransformType] = {
+    "redis_set_filter": redis_set_filter.TYPE,
+    "v8": v8.TYPE,
 }

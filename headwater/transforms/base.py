@@ -54,6 +54,27 @@ class PendingBatch(Protocol):
         """
 
 
+class DeferredBatch:
+    """A PendingBatch whose outcome is computed by `result`, because the transform needs no other process.
+
+    compute: Returns the outcome. It is called again when it has raised SetStoreUnavailable.
+    """
+
+    def __init__(self, compute: Callable[[], Outcome]) -> None:
+        self._compute = compute
+
+    def done(self) -> bool:
+        """Return True always."""
+        return True
+
+    def wait(self, timeout_s: float) -> None:
+        """Return at once."""
+
+    def result(self) -> Outcome:
+        """See PendingBatch."""
+        return self._compute()
+
+
 class Transform(Protocol):
     """One step of a pipeline. Each `type` has an implementation in transforms/. Only the engine's thread uses it."""
 

@@ -1,18 +1,20 @@
 """The transform `redis_set_filter`: passes a record when its selected value is in the set of the transform."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, compress
 
+from headwater.errors import ExpressionRefused, Fault
 from headwater.model.record import Failure, Outcome, RecordBatch
-from headwater.model.transform import RedisSetFilterTransform
+from headwater.model.transforms.redis_set_filter import NewRedisSetFilterTransform, RedisSetFilterTransform
 from headwater.model.value_sets import SetId, filter_set
 from headwater.native import JsonFieldValues
 from headwater.sandbox.bigint_marks import any_marked, remove_marks
 from headwater.stores.protocols.sets import SetLookup
-from headwater.transforms.base import PendingBatch, TransformContext
+from headwater.transforms.base import DeferredBatch, PendingBatch, TransformContext
 from headwater.transforms.expression import Expression, InvalidRecord, parse
+from headwater.transforms.transform_type import TransformType
 
 _MARKED_NUMBER = re.compile("-?[0-9]+e0")
 Contains = Callable[[Sequence[str]], list[bool]]
@@ -47,7 +49,11 @@ class RedisSetFilter:
                 )
             except InvalidRecord as error:
                 failures.append(Failure(row, error.error, error.message, self.uid))
-        return _PendingLookup(self._sets, self._target, batch, _LookupTexts(texts, texts_by_row), failures)
+        return DeferredBatch(partial(self._look_up, batch, _LookupTexts(texts, texts_by_row), failures))
+
+    def _look_up(self, batch: RecordBatch, texts: "_LookupTexts", failures: list[Failure]) -> Outcome:
+        keep = texts.keep(partial(self._sets.contains_many, self._target))
+        return Outcome(batch.select(keep), list(failures))
 
     def _select(self, batch: RecordBatch) -> JsonFieldValues:
         """Select a text of each record by the fast path, as far as it can.
@@ -96,26 +102,12 @@ class _LookupTexts:
         return keep
 
 
-class _PendingLookup:
-    """A batch whose values are selected, but not looked up yet."""
+def check(sent: NewRedisSetFilterTransform) -> Iterator[Fault]:
+    """Yield the fault in the expression, if there is one."""
+    try:
+        parse(sent.filter_expr)
+    except ExpressionRefused as error:
+        yield Fault("/filter_expr", f"column {error.column}: {error.detail}")
 
-    def __init__(
-        self, sets: SetLookup, target: SetId, batch: RecordBatch, texts: _LookupTexts, failures: list[Failure]
-    ) -> None:
-        self._sets = sets
-        self._target = target
-        self._batch = batch
-        self._texts = texts
-        self._failures = failures
 
-    def done(self) -> bool:
-        """Return True always, because `result` needs only one round trip."""
-        return True
-
-    def wait(self, timeout_s: float) -> None:
-        """See PendingBatch."""
-
-    def result(self) -> Outcome:
-        """See PendingBatch. Each call looks up the values again."""
-        keep = self._texts.keep(partial(self._sets.contains_many, self._target))
-        return Outcome(self._batch.select(keep), list(self._failures))
+TYPE = TransformType(build, check)

@@ -10,15 +10,17 @@ from dataclasses import replace
 from itertools import chain
 from typing import cast
 
-from headwater.errors import SandboxFailed
+from headwater.errors import Fault, SandboxFailed, ScriptRefused
+from headwater.model.outputs import output_index
 from headwater.model.record import Failure, Int64Column, Outcome, RecordBatch, RowIndexes
-from headwater.model.transform import V8Transform, output_index
+from headwater.model.transforms.v8 import V8Transform
 from headwater.model.value_sets import MAX_VALUE_CHARS, dataset_set
 from headwater.native import BytesColumn
 from headwater.sandbox.sandbox import MembershipQuery, MembershipResult, Sandbox
 from headwater.sandbox.script_batch import ScriptBatch
 from headwater.stores.protocols.sets import DatasetNames, SetLookup
 from headwater.transforms.base import PendingBatch, TransformContext
+from headwater.transforms.transform_type import CompileContext, Compiled, TransformType
 
 
 class DatasetLookup:
@@ -98,7 +100,7 @@ class _PendingScriptBatch:
     def wait(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         while not self.done() and (left_s := deadline - time.monotonic()) > 0:
-            self._sandbox.pause(left_s)
+            self._sandbox.wait_for_event(left_s)
 
     def result(self) -> Outcome:
         self._sandbox.wait(self._script_batch)
@@ -143,3 +145,19 @@ def build(config: V8Transform, context: TransformContext) -> V8Script:
     return V8Script(
         config.uid, config.runnable_script, context.sandbox, lookup, output_to_script=context.output_to_script
     )
+
+
+def compile_script(config: V8Transform, context: CompileContext) -> Compiled:
+    """Compile the script, unless the stored configuration has it already. Raises SandboxFailed."""
+    for stored in context.stored:
+        if isinstance(stored, V8Transform) and stored.script == config.script:
+            return Compiled(config.model_copy(update={"javascript": stored.javascript}))
+    try:
+        checked = context.validate_script(config.script, context.example)
+    except ScriptRefused as error:
+        return Compiled(config, faults=[Fault("/script", error.detail)])
+    warnings = [Fault("/script", warning) for warning in checked.warnings]
+    return Compiled(config.model_copy(update={"javascript": checked.javascript}), warnings=warnings)
+
+
+TYPE = TransformType(build, compile=compile_script)

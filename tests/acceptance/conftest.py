@@ -4,10 +4,11 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
-from tests.acceptance.stack import ExternalServers, Installation, alive, descendants
+from tests.acceptance.stack import ExternalServers, Installation
+from tests.support.processes import alive, descendants
 
 
 @contextlib.contextmanager
@@ -54,6 +55,6 @@ def own_installation(
 
 
 @pytest.fixture(scope="session")
-def client(installation: Installation) -> Iterator[httpx.Client]:
+def client(installation: Installation) -> Iterator[httpx2.Client]:
     with installation.client() as http_client:
         yield http_client

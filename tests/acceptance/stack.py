@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,26 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-import httpx
+import httpx2
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from tests.support.ports import free_port
+from tests.support.processes import descendants
+from tests.support.waiting import until
 
 HEADWATER = [sys.executable, "-m", "headwater"]
 ROOT = Path(__file__).parents[2]
 READY_WITHIN_S = 180.0
 STOP_WITHIN_S = 60.0
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
-
-
-def until(condition: Callable[[], bool], within_s: float = 120.0, what: str = "the condition") -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come true within {within_s} s"
-        time.sleep(0.02)
 
 
 @contextlib.contextmanager
@@ -52,39 +42,8 @@ def in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
         thread.join()
 
 
-class Process(NamedTuple):
-    pid: int
-    command: str
-
-
-def descendants(pid: int) -> list[Process]:
-    """Return all descendant processes of `pid`, from /proc."""
-    parents: dict[int, list[int]] = {}
-    commands: dict[int, str] = {}
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
-            number = int(entry.name)
-            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-            if fields[0] != "Z":
-                commands[number] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                parents.setdefault(int(fields[1]), []).append(number)
-    processes, todo = [], [pid]
-    while todo:
-        for child in parents.get(todo.pop(), []):
-            processes.append(Process(child, commands[child]))
-            todo.append(child)
-    return processes
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 class ExternalServers:
-    """ExternalServers Kafka, Valkey and PostgreSQL servers.
+    """External Kafka, Valkey and PostgreSQL servers.
 
     Attributes:
         settings: The environment variables with which Headwater uses the servers.
@@ -129,8 +88,8 @@ class Installation:
     def _is_ready(self) -> bool:
         assert self.process is not None
         assert self.process.poll() is None, self.log()
-        with contextlib.suppress(httpx.TransportError):
-            return httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
+        with contextlib.suppress(httpx2.TransportError):
+            return httpx2.get(f"{self.url}/readyz", timeout=5).status_code == 200
         return False
 
     def log(self) -> str:
@@ -162,8 +121,8 @@ class Installation:
     def key(self) -> str:
         return (self.data_dir / "api-key").read_text().strip()
 
-    def client(self, key: str | None = None) -> httpx.Client:
-        return httpx.Client(base_url=self.url, headers={"X-API-Key": key or self.key}, timeout=70)
+    def client(self, key: str | None = None) -> httpx2.Client:
+        return httpx2.Client(base_url=self.url, headers={"X-API-Key": key or self.key}, timeout=70)
 
     def run(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """Run a `headwater` command on this data directory."""
@@ -171,7 +130,7 @@ class Installation:
         return subprocess.run(command, capture_output=True, text=True, timeout=120, env=self.environment, **options)
 
     def workers(self) -> list[int]:
-        return self.processes("worker --spec ")
+        return self.processes("worker_main --spec ")
 
     def workers_of(self, deployed: "Deployed") -> list[int]:
         """Return the workers of one deployment, whose id is in the path of their spec."""
@@ -366,7 +325,7 @@ class Deployed:
         return f"/api/v1/flow/{self.id}/transforms/{self.uid(position)}/filter-values"
 
 
-def deploy(client: httpx.Client, body: dict[str, Any]) -> Deployed:
+def deploy(client: httpx2.Client, body: dict[str, Any]) -> Deployed:
     created = client.post("/api/v1/flow", json=body)
     assert created.status_code == 201, created.text
     flow = created.json()
@@ -376,7 +335,7 @@ def deploy(client: httpx.Client, body: dict[str, Any]) -> Deployed:
 
 
 @contextlib.contextmanager
-def deployed(client: httpx.Client, body: dict[str, Any]) -> Iterator[Deployed]:
+def deployed(client: httpx2.Client, body: dict[str, Any]) -> Iterator[Deployed]:
     deployment = deploy(client, body)
     try:
         yield deployment

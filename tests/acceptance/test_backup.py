@@ -4,12 +4,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Deployed, Installation, deploy, pipeline, reading, until, without_repeats
+from tests.acceptance.stack import Deployed, Installation, deploy, pipeline, reading, without_repeats
 from tests.acceptance.test_lossless import numbered
+from tests.support.waiting import until
 
 SWEEP_EVERY_S = 30
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
@@ -31,7 +32,7 @@ def swept(installation: Installation, *arguments: str) -> str:
     return done.stdout
 
 
-def values(client: httpx.Client, deployment: Deployed) -> Any:
+def values(client: httpx2.Client, deployment: Deployed) -> Any:
     return client.get(deployment.filter_url(), params={"count": 100}).json()["values"]
 
 

@@ -7,10 +7,11 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
-from tests.acceptance.stack import HEADWATER, Installation, free_port, pipeline
+from tests.acceptance.stack import HEADWATER, Installation, pipeline
+from tests.support.ports import free_port
 
 
 def up(data_dir: Path, *flags: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -100,7 +101,7 @@ class TestStarting:
 
 
 class TestCalling:
-    def post(self, client: httpx.Client, **config: Any) -> dict[str, Any]:
+    def post(self, client: httpx2.Client, **config: Any) -> dict[str, Any]:
         answer = client.post("/api/v1/flow", json=pipeline(**config))
         assert answer.status_code == 422, answer.text
         assert answer.headers["content-type"] == "application/problem+json"
@@ -110,13 +111,13 @@ class TestCalling:
     @pytest.mark.proves("5/every-endpoint-requires-an-api-key")
     def test_wrong_key(self, installation: Installation) -> None:
         wrong = installation.key[:-1] + ("a" if installation.key[-1] != "a" else "b")
-        answer = httpx.get(f"{installation.url}/api/v1/flow", headers={"X-API-Key": wrong})
+        answer = httpx2.get(f"{installation.url}/api/v1/flow", headers={"X-API-Key": wrong})
         assert answer.status_code == 401
         assert "X-API-Key" in answer.json()["detail"]
         assert "headwater keys create" in answer.json()["detail"]
 
     @pytest.mark.proves("2.2/transform.v8")
-    def test_script_with_a_syntax_error(self, installation: Installation, client: httpx.Client) -> None:
+    def test_script_with_a_syntax_error(self, installation: Installation, client: httpx2.Client) -> None:
         script = textwrap.dedent("""
             function process(record) {
               return record +;
@@ -128,19 +129,19 @@ class TestCalling:
         assert "column 18" in fault["detail"]
 
     @pytest.mark.proves("2.2/source.chain")
-    def test_unknown_chain(self, installation: Installation, client: httpx.Client) -> None:
+    def test_unknown_chain(self, installation: Installation, client: httpx2.Client) -> None:
         problem = self.post(client, chain="bitcoin")
         (fault,) = problem["errors"]
         assert fault["pointer"] == "/pipeline_config/source/chain"
         assert all(chain in fault["detail"] for chain in ("polygon", "base", "solana", "hyperliquid"))
 
-    def test_invalid_expression(self, installation: Installation, client: httpx.Client) -> None:
+    def test_invalid_expression(self, installation: Installation, client: httpx2.Client) -> None:
         problem = self.post(client, transforms=[{"type": "redis_set_filter", "filter_expr": "root = this."}])
         (fault,) = problem["errors"]
         assert fault["pointer"] == "/pipeline_config/transforms/0/filter_expr"
         assert "column" in fault["detail"]
 
-    def test_zerolag_without_a_binding(self, installation: Installation, client: httpx.Client) -> None:
+    def test_zerolag_without_a_binding(self, installation: Installation, client: httpx2.Client) -> None:
         source = {"chain": "base", "entity": "log", "is_zerolag": True}
         problem = self.post(client, source=source)
         assert problem["errors"][0]["pointer"] == "/pipeline_config/source/is_zerolag"
@@ -148,7 +149,7 @@ class TestCalling:
 
 class TestDocs:
     def test_the_page_loads_nothing_from_other_hosts(self, installation: Installation) -> None:
-        page = httpx.get(f"{installation.url}/docs")
+        page = httpx2.get(f"{installation.url}/docs")
         assert page.status_code == 200
         for quote in ('"', "'"):
             for attribute in (f"src={quote}", f"href={quote}"):
@@ -156,7 +157,7 @@ class TestDocs:
                     address = place.split(quote)[0]
                     assert not address.startswith(("http", "//")), address
                     if not address.startswith("data:"):
-                        assert httpx.get(httpx.URL(f"{installation.url}/docs").join(address)).status_code == 200, (
+                        assert httpx2.get(httpx2.URL(f"{installation.url}/docs").join(address)).status_code == 200, (
                             address
                         )
-        assert httpx.get(f"{installation.url}/openapi.json").json()["openapi"].startswith("3.")
+        assert httpx2.get(f"{installation.url}/openapi.json").json()["openapi"].startswith("3.")

@@ -6,7 +6,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.stack import Installation, in_background, pipeline, reading
@@ -43,7 +43,7 @@ class TestManyAtOnce:
         self.clean_up(installation, [config_id for _, config_id, _ in results])
 
     def clean_up(self, installation: Installation, config_ids: list[str]) -> None:
-        def delete(config_id: str) -> httpx.Response:
+        def delete(config_id: str) -> httpx2.Response:
             with installation.client() as client:
                 return client.delete(f"/api/v1/flow/{config_id}")
 
@@ -52,8 +52,8 @@ class TestManyAtOnce:
         assert installation.workers() == []
 
 
-def deployed(client: httpx.Client, config_id: str) -> httpx.Response:
+def deployed(client: httpx2.Client, config_id: str) -> httpx2.Response:
     """Return the response of a deploy. Repeat the request while the deployment is in progress."""
-    while (answer := client.post(f"/api/v1/flow/{config_id}/deploy")).status_code == httpx.codes.SERVICE_UNAVAILABLE:
+    while (answer := client.post(f"/api/v1/flow/{config_id}/deploy")).status_code == httpx2.codes.SERVICE_UNAVAILABLE:
         time.sleep(int(answer.headers["Retry-After"]))
     return answer

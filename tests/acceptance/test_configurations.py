@@ -4,7 +4,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.stack import Installation, deployed, pipeline, reading
@@ -25,13 +25,13 @@ def marks(mark: str) -> dict[str, str]:
     return {"type": "v8", "script": f"function process(record) {{ record.mark = {mark!r}; return record; }}"}
 
 
-def ok(response: httpx.Response) -> Any:
+def ok(response: httpx2.Response) -> Any:
     assert response.status_code == 200, response.text
     return response.json()
 
 
 class TestSaved:
-    def test_get_edit_put_and_copy(self, client: httpx.Client) -> None:
+    def test_get_edit_put_and_copy(self, client: httpx2.Client) -> None:
         body = pipeline(transforms=[FILTER | {"set_values": [TOKEN]}, marks("a")])
         created = client.post(FLOW, json=body)
         assert created.headers["etag"] == '"1"'
@@ -55,7 +55,7 @@ class TestSaved:
         for flow_id in (copy.json()["id"], saved["id"]):
             assert client.delete(f"{FLOW}/{flow_id}").status_code == 200
 
-    def test_scripts_are_compiled_and_run_on_an_example(self, client: httpx.Client) -> None:
+    def test_scripts_are_compiled_and_run_on_an_example(self, client: httpx2.Client) -> None:
         flow = client.post(FLOW, json=pipeline(transforms=[marks("a")])).json()
         path, uid = f"{FLOW}/{flow['id']}", flow["pipeline_config"]["transforms"][0]["uid"]
         broken = {"type": "v8", "script": "function process(r) {\n  return r..a\n}"}
@@ -76,7 +76,7 @@ class TestSaved:
         assert "TypeError" in warned["warnings"][0]["detail"]
         assert client.delete(path).status_code == 200
 
-    def test_concurrent_changes_are_all_saved(self, client: httpx.Client) -> None:
+    def test_concurrent_changes_are_all_saved(self, client: httpx2.Client) -> None:
         flow = client.post(FLOW, json=pipeline(transforms=[marks(str(i)) for i in range(4)])).json()
         path = f"{FLOW}/{flow['id']}"
         uids = [t["uid"] for t in flow["pipeline_config"]["transforms"]]
@@ -96,7 +96,7 @@ class TestSaved:
 class TestDeployed:
     @pytest.mark.slow
     def test_a_patch_applies_to_records_after_its_response(
-        self, installation: Installation, client: httpx.Client
+        self, installation: Installation, client: httpx2.Client
     ) -> None:
         with deployed(client, pipeline(transforms=[marks("old")])) as deployment, reading(deployment.sink) as reader:
             installation.feed("base", ENTITY, [transfer(0)])
@@ -109,7 +109,7 @@ class TestDeployed:
             assert [(r.json()["n"], r.json()["mark"]) for r in reader.read(2)] == [(0, "old"), (1, "new")]
 
     @pytest.mark.slow
-    def test_put_takes_effect_at_the_next_deploy(self, installation: Installation, client: httpx.Client) -> None:
+    def test_put_takes_effect_at_the_next_deploy(self, installation: Installation, client: httpx2.Client) -> None:
         with deployed(client, pipeline(transforms=[marks("old")])) as deployment, reading(deployment.sink) as reader:
             ok(client.put(f"{FLOW}/{deployment.id}", json=pipeline(transforms=[marks("new")])))
             installation.feed("base", ENTITY, [transfer(0)])
@@ -119,7 +119,7 @@ class TestDeployed:
             assert reader.read(2)[1].json()["mark"] == "new"
 
     def test_replacing_the_list_adds_removes_updates_and_reorders_transforms(
-        self, installation: Installation, client: httpx.Client
+        self, installation: Installation, client: httpx2.Client
     ) -> None:
         body = pipeline(transforms=[marks("gone"), FILTER | {"set_values": [TOKEN]}, marks("old")])
         with deployed(client, body) as deployment, reading(deployment.sink) as reader:
@@ -142,7 +142,7 @@ class TestDeployed:
 
 
 class TestValidate:
-    def test_transforms_run_on_the_given_records(self, installation: Installation, client: httpx.Client) -> None:
+    def test_transforms_run_on_the_given_records(self, installation: Installation, client: httpx2.Client) -> None:
         dataset = client.post(f"{FLOW}/datasets", json={"name": "tried"}).json()
         client.post(f"{FLOW}/datasets/{dataset['id']}/entries", json={"values": [OTHER]})
         script = """
@@ -174,13 +174,13 @@ class TestValidate:
         assert client.get(FLOW).json() == before
         assert client.delete(f"{FLOW}/datasets/{dataset['id']}").status_code == 204
 
-    def test_an_unpaired_surrogate_is_returned_as_it_is_written(self, client: httpx.Client) -> None:
+    def test_an_unpaired_surrogate_is_returned_as_it_is_written(self, client: httpx2.Client) -> None:
         script = "function process(record) { return {short: record.name.slice(0, 1), long: 10n ** 5000n}; }"
         body = pipeline(transforms=[{"type": "v8", "script": script}]) | {"records": [{"name": "\U0001f680"}]}
         [tried] = json.loads(client.post(f"{FLOW}/validate", json=body).content, parse_int=str)["records"]
         assert (tried["outcome"], tried["outputs"]) == ("sent", [{"short": "\ud83d", "long": "1" + "0" * 5000}])
 
-    def test_validate_rejects_what_create_rejects(self, client: httpx.Client) -> None:
+    def test_validate_rejects_what_create_rejects(self, client: httpx2.Client) -> None:
         body = pipeline(transforms=[{"type": "v8", "script": "let x = ;"}])
         answers = [client.post(path, json=body) for path in (FLOW, f"{FLOW}/validate")]
         assert [answer.status_code for answer in answers] == [422, 422]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.stack import Installation
@@ -25,7 +25,7 @@ DELETES_AT_ONCE = 8
 @pytest.fixture
 def key(installation: Installation) -> Iterator[str]:
     """Create a key with all scopes for a new owner. Delete the owner's resources afterwards."""
-    paths = httpx.get(f"{installation.url}/openapi.json").json()["paths"].values()
+    paths = httpx2.get(f"{installation.url}/openapi.json").json()["paths"].values()
     needed = {
         s for p in paths for operation in p.values() for name, s in operation.items() if name.startswith("x-scope")
     }
@@ -80,4 +80,4 @@ class TestDescription:
         schemathesis(installation, key, tmp_path, "--max-examples", "200", within_s=3500)
 
     def test_the_description_needs_no_key(self, installation: Installation) -> None:
-        assert httpx.get(f"{installation.url}/openapi.json").status_code == 200
+        assert httpx2.get(f"{installation.url}/openapi.json").status_code == 200

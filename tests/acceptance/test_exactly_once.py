@@ -9,21 +9,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
-from tests.acceptance.stack import (
-    Deployed,
-    Installation,
-    Reader,
-    deployed,
-    in_background,
-    kill,
-    pipeline,
-    reading,
-    until,
-)
+from tests.acceptance.stack import Deployed, Reader, Installation, in_background, deployed, kill, pipeline, reading
 from tests.acceptance.test_redeploy import FLOW, Feeder, marks, ok
+from tests.support.waiting import until
 
 ENTITY = "decoded_log"
 ONCE = {"delivery": "exactly_once"}
@@ -39,7 +30,7 @@ def check_once(reader: Reader, count: int) -> None:
         assert mine == sorted(mine)
 
 
-def shown(client: httpx.Client, deployment: Deployed) -> str:
+def shown(client: httpx2.Client, deployment: Deployed) -> str:
     mode: str = ok(client.get(f"{FLOW}/{deployment.id}"))["pipeline_config"]["delivery"]
     return mode
 
@@ -59,7 +50,7 @@ class Killer:
 
 
 @pytest.mark.slow
-def test_kills_and_redeploys(installation: Installation, client: httpx.Client, tmp_path: Path) -> None:
+def test_kills_and_redeploys(installation: Installation, client: httpx2.Client, tmp_path: Path) -> None:
     with (
         deployed(client, pipeline(ENTITY, transforms=[marks("0")], **ONCE)) as deployment,
         reading(deployment.sink) as reader,
@@ -97,13 +88,13 @@ def printed(program: str, folder: Path, count: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("mode", ["at_most_once", 1])
-def test_other_delivery_modes_are_rejected(client: httpx.Client, mode: object) -> None:
+def test_other_delivery_modes_are_rejected(client: httpx2.Client, mode: object) -> None:
     refused = client.post(FLOW, json=pipeline(ENTITY, delivery=mode))
     assert refused.status_code == 422
     assert [fault["pointer"] for fault in refused.json()["errors"]] == ["/pipeline_config/delivery"]
 
 
-def test_a_stream_on_another_cluster_than_the_sink_is_rejected(client: httpx.Client) -> None:
+def test_a_stream_on_another_cluster_than_the_sink_is_rejected(client: httpx2.Client) -> None:
     body = pipeline(ENTITY, **ONCE)
     body["pipeline_config"]["source"]["is_zerolag"] = True
     refused = client.post(FLOW, json=body)

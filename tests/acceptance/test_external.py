@@ -8,23 +8,14 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.conftest import external_servers, running
-from tests.acceptance.stack import (
-    HEADWATER,
-    STOP_WITHIN_S,
-    ExternalServers,
-    Installation,
-    alive,
-    deployed,
-    free_port,
-    kill,
-    pipeline,
-    reading,
-    until,
-)
+from tests.acceptance.stack import HEADWATER, STOP_WITHIN_S, ExternalServers, Installation, deployed, kill, pipeline, reading
+from tests.support.ports import free_port
+from tests.support.processes import alive
+from tests.support.waiting import until
 
 ADDRESSES = [f"0x{number:040x}" for number in range(4)]
 
@@ -40,7 +31,7 @@ def record(address: str, number: int) -> dict[str, str | int]:
     return {"token_address": address, "transaction_hash": f"0x{number:064x}", "log_index": number}
 
 
-def check_a_pipeline(installation: Installation, client: httpx.Client) -> None:
+def check_a_pipeline(installation: Installation, client: httpx2.Client) -> None:
     """Deploy a pipeline, feed and read records, change its filter, and tear it down."""
     body = pipeline(
         transforms=[
@@ -90,8 +81,8 @@ def test_controller_and_api_run_as_separate_processes(parts: ExternalServers, tm
 
 
 def answers(installation: Installation) -> bool:
-    with contextlib.suppress(httpx.TransportError):
-        return httpx.get(f"{installation.url}/readyz", timeout=5).status_code == 200
+    with contextlib.suppress(httpx2.TransportError):
+        return httpx2.get(f"{installation.url}/readyz", timeout=5).status_code == 200
     return False
 
 

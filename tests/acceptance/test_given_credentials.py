@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from tests.acceptance.stack import Installation, deploy, deployed, pipeline, reading, until
+from tests.acceptance.stack import Installation, deploy, deployed, pipeline, reading
 from tests.support.kafka import KafkaServer, running
+from tests.support.waiting import until
 
 FLOW = "/api/v1/flow"
 ENTITY = "erc721_token_transfer"

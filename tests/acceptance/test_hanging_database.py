@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
-from tests.acceptance.stack import Deployed, Installation, deployed, descendants, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading
 from tests.support.postgres_server import PostgresServer
+from tests.support.processes import descendants
+from tests.support.waiting import until
 
 ANSWERS_WITHIN_S = 75
 ROUNDS = 2
@@ -41,7 +43,7 @@ def calls(deployment: Deployed) -> list[tuple[str, str, object]]:
     ]
 
 
-def ask(installation: Installation, method: str, path: str, body: object) -> httpx.Response:
+def ask(installation: Installation, method: str, path: str, body: object) -> httpx2.Response:
     with installation.client() as client:
         return client.request(method, path, json=body)
 
@@ -57,7 +59,7 @@ def feed(installation: Installation, begin: int) -> None:
     )
 
 
-def assert_unavailable(response: httpx.Response) -> None:
+def assert_unavailable(response: httpx2.Response) -> None:
     assert response.status_code == 503, response.text
     assert response.headers["content-type"] == "application/problem+json"
     assert response.json()["type"] == "urn:headwater:problem:store-unavailable"

@@ -11,14 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.acceptance.hyperliquid_node import FIRST_BLOCK, HyperliquidNode
-from tests.acceptance.stack import HEADWATER, Installation, free_port, in_background, until
+from tests.acceptance.stack import HEADWATER, Installation, in_background
 from tests.integration.ingest.hyperliquid_server import HyperliquidServer
+from tests.support.ports import free_port
+from tests.support.waiting import until
 
 STREAMS = ("block", "trade", "fill", "order", "misc_event")
 WITHIN_S = 90.0
@@ -135,7 +137,7 @@ def check(streams: Streams, expected_records: dict[str, list[dict[str, Any]]]) -
 
 
 def metrics(port: int) -> dict[str, float]:
-    lines = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=5).text.splitlines()
+    lines = httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=5).text.splitlines()
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
 
 

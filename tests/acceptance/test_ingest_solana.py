@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.acceptance.stack import HEADWATER, Installation, until
+from tests.acceptance.stack import HEADWATER, Installation
 from tests.support.solana_blocks import Chain, nonvoting
 from tests.support.solana_node import KEY, Node
+from tests.support.waiting import until
 
 TOPIC = "stream.solana.nonvoting_transaction"
 
@@ -115,7 +117,7 @@ def test_the_ingest_follows_the_head_and_resumes_there(installation: Installatio
             process = running_ingest.start()
             asked = node.calls["getSlot"]
             until(lambda: node.calls["getSlot"] > asked + 1, what="the first look at the head")  # noqa: B023
-            command = Path(f"/proc/{process.pid}/cmdline").read_bytes().decode()
+            command = " ".join(psutil.Process(process.pid).cmdline())
             assert "solana" in command
             assert KEY not in command
             node.newest = newest

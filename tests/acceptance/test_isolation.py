@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -19,7 +19,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.acceptance.stack import Deployed, Installation, client_config, deploy, deployed, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Installation, client_config, deploy, deployed, pipeline, reading
+from tests.support.waiting import until
 
 DENIED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -98,7 +99,7 @@ def login_error(deployment: Deployed) -> int:
 class TestCredentials:
     @pytest.mark.proves("6/deployed-pipelines-deliver-processed-records-to")
     def test_credentials_give_access_to_their_own_topics_only(
-        self, installation: Installation, client: httpx.Client
+        self, installation: Installation, client: httpx2.Client
     ) -> None:
         with deployed(client, pipeline()) as mine, deployed(client, pipeline()) as other:
             for topic in (mine.sink["topic"], mine.answer["dead_letter"]["topic"]):
@@ -119,7 +120,7 @@ class TestCredentials:
             assert set(seen) == {mine.sink["topic"], mine.answer["dead_letter"]["topic"]}
 
     def test_any_group_with_the_prefix_can_use_both_group_protocols(
-        self, installation: Installation, client: httpx.Client
+        self, installation: Installation, client: httpx2.Client
     ) -> None:
         with deployed(client, pipeline()) as deployment:
             user = deployment.sink["username"]
@@ -127,7 +128,7 @@ class TestCredentials:
             assert read_with(deployment, f"{user}.spark-kafka-source-5a1c-driver-0", 8) == list(range(8))
             assert read_with(deployment, f"{user}.main", 8, {"group.protocol": "consumer"}) == list(range(8))
 
-    def test_a_group_without_the_prefix_is_rejected(self, client: httpx.Client) -> None:
+    def test_a_group_without_the_prefix_is_rejected(self, client: httpx2.Client) -> None:
         with deployed(client, pipeline()) as deployment:
             topic = deployment.sink["topic"]
             assert first_error(deployment, topic, "spark-kafka-source-5a1c-driver-0") in DENIED
@@ -135,7 +136,7 @@ class TestCredentials:
 
     @pytest.mark.proves("3/deployed: Teardown", "4.2/POST /api/v1/flow/{config_id}/teardown")
     def test_credentials_and_topics_are_removed_by_a_teardown(
-        self, installation: Installation, client: httpx.Client
+        self, installation: Installation, client: httpx2.Client
     ) -> None:
         deployment = deploy(client, pipeline())
         consumer = Consumer(client_config(deployment.sink))

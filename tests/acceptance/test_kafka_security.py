@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -19,8 +19,9 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.model.worker_spec import KafkaAccess
 from tests.acceptance.conftest import running
-from tests.acceptance.stack import Installation, client_config, deployed, pipeline, until
+from tests.acceptance.stack import Installation, client_config, deployed, pipeline
 from tests.support.secured_kafka import PROTOCOLS, SecuredKafka
+from tests.support.waiting import until
 
 CHAIN, ENTITY = "base", "erc20_token_transfer"
 TOPIC = f"stream.{CHAIN}.{ENTITY}"
@@ -178,7 +179,7 @@ def run_program(kafka: SecuredKafka, sink: dict[str, Any], folder: Path) -> None
     assert printed == RECORDS
 
 
-def rotate(kafka: SecuredKafka, client: httpx.Client, flow_id: str, old: dict[str, Any]) -> None:
+def rotate(kafka: SecuredKafka, client: httpx2.Client, flow_id: str, old: dict[str, Any]) -> None:
     """Rotate the credentials. The new password must work, and the old one must not."""
     answer = client.post(f"/api/v1/flow/{flow_id}/deploy/credentials")
     assert answer.status_code == 200, answer.text
@@ -224,7 +225,7 @@ def test_inconsistent_settings_are_rejected_at_start(bound: Installation) -> Non
     oauth = place | {"HEADWATER_KAFKA_SASL_MECHANISM": "OAUTHBEARER"}
     cases = {
         "OAUTHBEARER needs HEADWATER_KAFKA_OAUTH_TOKEN_ENDPOINT_URL and HEADWATER_KAFKA_OAUTH_CLIENT_ID and": oauth,
-        "HEADWATER_KAFKA_OAUTH_SCOPE belongs to HEADWATER_KAFKA_SASL_MECHANISM OAUTHBEARER": place
+        "HEADWATER_KAFKA_OAUTH_SCOPE applies only to HEADWATER_KAFKA_SASL_MECHANISM OAUTHBEARER": place
         | {"HEADWATER_KAFKA_PASSWORD": "x", "HEADWATER_KAFKA_OAUTH_SCOPE": "kafka"},
         "a listener with SSL has no users: set HEADWATER_KAFKA_READER_SECURITY_PROTOCOL": place
         | {"HEADWATER_KAFKA_SECURITY_PROTOCOL": "SSL"},

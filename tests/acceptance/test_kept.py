@@ -3,7 +3,7 @@
 import sqlite3
 from contextlib import closing
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.stack import Installation, deployed, pipeline, reading
@@ -12,7 +12,7 @@ from tests.acceptance.test_configurations import ENTITY, FILTER, FLOW, OTHER, TO
 
 @pytest.mark.long
 def test_values_stay_with_their_expression_when_a_filter_is_inserted_in_front(
-    installation: Installation, client: httpx.Client
+    installation: Installation, client: httpx2.Client
 ) -> None:
     """The configuration is replaced by a file without uids."""
     body = pipeline(transforms=[FILTER | {"set_values": [TOKEN]}, marks("a")])
@@ -31,7 +31,7 @@ def test_values_stay_with_their_expression_when_a_filter_is_inserted_in_front(
 
 
 @pytest.mark.long
-def test_an_unreadable_row_affects_no_other_row(installation: Installation, client: httpx.Client) -> None:
+def test_an_unreadable_row_affects_no_other_row(installation: Installation, client: httpx2.Client) -> None:
     if installation.external is not None:
         pytest.skip("the row is damaged in SQLite's file")
     with deployed(client, pipeline(transforms=[marks("healthy")])) as healthy, reading(healthy.sink) as reader:

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading
+from tests.support.waiting import until
 
 STREAM = "stream.base.erc20_token_transfer"
 RECORD_BYTES, RECORDS = 2_000_000, 200
@@ -40,7 +41,7 @@ def write(installation: Installation, partition: int, numbers: range) -> None:
     assert producer.flush(60) == 0
 
 
-def worker_of(client: httpx.Client, deployment: Deployed) -> dict[str, Any]:
+def worker_of(client: httpx2.Client, deployment: Deployed) -> dict[str, Any]:
     stats = client.get(f"/api/v1/flow/{deployment.id}/deploy/stats")
     workers = stats.json()["workers_health"]["workers"] if stats.status_code == 200 else []
     return workers[0] if workers else {"reason": "", "is_ready": False}

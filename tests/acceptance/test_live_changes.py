@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.stack import Installation, ReadRecord, deployed, pipeline, reading
@@ -29,7 +29,7 @@ def numbers(records: list[ReadRecord]) -> list[int]:
 class TestFilterValues:
     @pytest.mark.proves("1/set-filters", "4.3/changes-take-effect-immediately")
     def test_a_new_value_applies_to_records_sent_after_the_response(
-        self, installation: Installation, client: httpx.Client
+        self, installation: Installation, client: httpx2.Client
     ) -> None:
         filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": [ALWAYS]}
         expected: list[int] = []
@@ -50,7 +50,7 @@ class TestFilterValues:
             assert numbers(reader.read(len(expected) + 1)) == [*expected, 91]
 
     @pytest.mark.proves("2.2/transform.redis_set_filter")
-    def test_filters_do_not_change_the_bytes_of_records(self, installation: Installation, client: httpx.Client) -> None:
+    def test_filters_do_not_change_the_bytes_of_records(self, installation: Installation, client: httpx2.Client) -> None:
         filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": [TOKEN]}
         odd = b'{ "token_address" : "' + TOKEN.encode() + b'", "n": 1.00, "big": 123456789012345678901234567890 }'
         with deployed(client, pipeline(transforms=[filter_])) as deployment, reading(deployment.sink) as reader:
@@ -61,7 +61,7 @@ class TestFilterValues:
 class TestDatasets:
     @pytest.mark.proves("1/datasets", "4.4/both-add-values-duplicates-are-ignored")
     def test_a_new_entry_applies_to_records_sent_after_the_response(
-        self, installation: Installation, client: httpx.Client
+        self, installation: Installation, client: httpx2.Client
     ) -> None:
         name = "watched wallets"
         dataset = client.post("/api/v1/flow/datasets", json={"name": name})
@@ -90,7 +90,7 @@ class TestDatasets:
         assert client.delete(f"/api/v1/flow/datasets/{dataset.json()['id']}").status_code == 204
 
     def test_a_lookup_in_an_unknown_dataset_makes_a_dead_letter(
-        self, installation: Installation, client: httpx.Client
+        self, installation: Installation, client: httpx2.Client
     ) -> None:
         script = "const process = (r) => flow.contains('nobody', [r.from_address]) ? r : null;"
         body = pipeline(transforms=[{"type": "v8", "script": script}])

@@ -10,20 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
-from tests.acceptance.stack import (
-    Installation,
-    ReadRecord,
-    alive,
-    deploy,
-    deployed,
-    kill,
-    pipeline,
-    reading,
-    until,
-)
+from tests.acceptance.stack import ReadRecord, Installation, deploy, deployed, kill, pipeline, reading
+from tests.support.processes import alive, suspended
+from tests.support.waiting import until
 
 SCRIPT = "function process(r) { return {n: r.n, doubled: BigInt(r.amount) * 2n}; }"
 BIG = 2**200
@@ -58,12 +50,12 @@ def all_gone(pids: Sequence[int]) -> bool:
     return not any(map(alive, pids))
 
 
-def healthy(client: httpx.Client, config_id: str) -> bool:
+def healthy(client: httpx2.Client, config_id: str) -> bool:
     """Return whether the API is ready and shows one healthy worker."""
     try:
         ready = client.get("/readyz").status_code == 200
         stats = client.get(f"/api/v1/flow/{config_id}/deploy/stats")
-    except httpx.TransportError:
+    except httpx2.TransportError:
         return False  # the connection may have belonged to a killed API process
     health = stats.json()["workers_health"]
     return ready and (health["total_workers"], health["healthy_workers"]) == (1, 1)
@@ -90,7 +82,7 @@ class TestWorkerKilledRightAfterDeploy:
                 first = round_number * self.PER_ROUND
                 self.one_round(installation, client, entity, range(first, first + self.PER_ROUND))
 
-    def one_round(self, installation: Installation, client: httpx.Client, entity: str, numbers: range) -> None:
+    def one_round(self, installation: Installation, client: httpx2.Client, entity: str, numbers: range) -> None:
         with deployed(client, pipeline(entity, transforms=[{"type": "v8", "script": SCRIPT}])) as deployment:
             feeding = threading.Thread(target=self.feed_slowly, args=(installation, entity, numbers))
             feeding.start()
@@ -140,7 +132,7 @@ class TestKillsDuringALongRun:
 class TestHealth:
     @pytest.mark.proves("2.4/worker-entry.restart_count", "1/monitoring")
     @pytest.mark.slow
-    def test_a_killed_worker_is_reported_and_restarted(self, installation: Installation, client: httpx.Client) -> None:
+    def test_a_killed_worker_is_reported_and_restarted(self, installation: Installation, client: httpx2.Client) -> None:
         with deployed(client, pipeline()) as deployment:
             kill(installation.workers())
             url = f"/api/v1/flow/{deployment.id}/deploy/stats"
@@ -153,7 +145,7 @@ class TestHealth:
 
     @pytest.mark.long
     def test_a_stopped_worker_is_reported_within_five_seconds_and_continues(
-        self, installation: Installation, client: httpx.Client
+        self, installation: Installation, client: httpx2.Client
     ) -> None:
         """A worker that stays stopped is killed after a minute."""
         with deployed(client, pipeline()) as deployment, reading(deployment.sink) as reader:
@@ -168,17 +160,16 @@ class TestHealth:
                 return counted == healthy
 
             (pid,) = installation.workers_of(deployment)
-            os.kill(pid, signal.SIGSTOP)
-            installation.feed("base", "erc20_token_transfer", numbered(10))
-            until(lambda: seen(healthy=0), within_s=5, what="the stopped worker in deploy/stats")
-            os.kill(pid, signal.SIGCONT)
+            with suspended([pid]):
+                installation.feed("base", "erc20_token_transfer", numbered(10))
+                until(lambda: seen(healthy=0), within_s=5, what="the stopped worker in deploy/stats")
             until(lambda: seen(healthy=1), what="its health")
             assert len(reader.read(10)) == 10
             assert client.get(url).json()["workers_health"]["workers"][0]["restart_count"] == 0
 
     @pytest.mark.slow
     @pytest.mark.timeout(180)
-    def test_a_worker_that_stays_stopped_is_restarted(self, installation: Installation, client: httpx.Client) -> None:
+    def test_a_worker_that_stays_stopped_is_restarted(self, installation: Installation, client: httpx2.Client) -> None:
         with deployed(client, pipeline()) as deployment, reading(deployment.sink) as reader:
             (pid,) = installation.workers_of(deployment)
             os.kill(pid, signal.SIGSTOP)
@@ -194,7 +185,7 @@ class TestEveryPartKilled:
     PER_PART = 100
 
     @pytest.mark.long
-    def test_the_pipeline_continues(self, installation: Installation, client: httpx.Client) -> None:
+    def test_the_pipeline_continues(self, installation: Installation, client: httpx2.Client) -> None:
         filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.wanted", "set_values": ["yes"]}
         transforms = [filter_, {"type": "v8", "script": SCRIPT}]
         with deployed(client, pipeline("erc1155_token_transfer", transforms=transforms)) as deployment:

@@ -1,26 +1,17 @@
 """The metrics of pipelines are exact although processes are killed, and are exported to Prometheus."""
 
-import os
 import random
-import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
-from tests.acceptance.stack import (
-    Deployed,
-    Installation,
-    deploy,
-    deployed,
-    free_port,
-    in_background,
-    kill,
-    pipeline,
-    until,
-)
+from tests.acceptance.stack import Deployed, Installation, in_background, deploy, deployed, kill, pipeline
+from tests.support.ports import free_port
+from tests.support.processes import suspended
+from tests.support.waiting import until
 
 SCRIPT = """
 function process(record) {
@@ -30,7 +21,7 @@ function process(record) {
 PER_FEED = 100
 
 
-def sums(client: httpx.Client, deployment: Deployed) -> dict[str, float]:
+def sums(client: httpx2.Client, deployment: Deployed) -> dict[str, float]:
     """Return the counts of the last hour."""
     body = client.get(f"/api/v1/flow/{deployment.id}/deploy/metrics").json()
     return {one["metric_type"]: sum(point["value"] for point in one["points"]) for one in body["metrics"]}
@@ -61,7 +52,7 @@ class Feed:
     ],
 )
 def test_counts_are_exact_after_kills_at_random_times(
-    installation: Installation, client: httpx.Client, kills: int
+    installation: Installation, client: httpx2.Client, kills: int
 ) -> None:
     draw, feed = random.Random(kills), Feed(installation)
     body = pipeline("erc721_token_transfer", transforms=[{"type": "v8", "script": SCRIPT}], parallelism=2)
@@ -99,19 +90,16 @@ def test_prometheus_has_lag_and_series_per_pipeline(own_installation: Installati
         until(lambda: "50.0" in series(port, deployment.id, "messages_received_total"), what="the counter")
         until(lambda: lag() == 0, what="the end of the stream")
         assert client.get(f"/api/v1/flow/{deployment.id}/deploy/stats").json()["last_progress_at"] is not None
-        for worker in own_installation.workers():
-            os.kill(worker, signal.SIGSTOP)
-        own_installation.feed("base", "log", ({"n": n} for n in range(7)))
-        assert lag() == 7
-        assert "7.0" in series(port, deployment.id, "lag")
-        for worker in own_installation.workers():
-            os.kill(worker, signal.SIGCONT)
+        with suspended(own_installation.workers()):
+            own_installation.feed("base", "log", ({"n": n} for n in range(7)))
+            assert lag() == 7
+            assert "7.0" in series(port, deployment.id, "lag")
         until(lambda: lag() == 0, what="the end of the lag")
         own_installation.stop()
 
 
 def series(port: int, config_id: str, name: str) -> str:
     """Return the line of a pipeline's series, or an empty string."""
-    lines = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text.splitlines()
+    lines = httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text.splitlines()
     found = [line for line in lines if line.startswith(f"headwater_pipeline_{name}{{") and config_id in line]
     return found[0] if found else ""

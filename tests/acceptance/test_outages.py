@@ -1,57 +1,25 @@
 """Responses while Kafka or Valkey hangs: they do not reveal internal addresses, and their status is never 500."""
 
-import contextlib
-import os
 import re
-import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.conftest import external_servers
-from tests.acceptance.stack import Deployed, Installation, alive, deployed, pipeline
+from tests.acceptance.stack import Deployed, Installation, deployed, pipeline
+from tests.support.processes import descendants, suspended
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": ["0xab"]}
-PARTS = {"kafka": b"kafka.Kafka", "valkey": b"valkey-server"}
+PARTS = {"kafka": "kafka.Kafka", "valkey": "valkey-server"}
 ANSWERS_WITHIN_S = 75
 
 
 def processes_of(installation: Installation, part: str) -> list[int]:
     """Return the processes of a server of this test's installation."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError, ValueError):
-            pid = int(entry.name)
-            command = (entry / "cmdline").read_bytes()
-            if (
-                PARTS[part] in command
-                and installation.external is not None
-                and _belongs(pid, installation.external.pid)
-            ):
-                found.append(pid)
-    return found
-
-
-def _belongs(pid: int, ancestor: int) -> bool:
-    while pid > 1:
-        if pid == ancestor:
-            return True
-        pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-    return False
-
-
-@contextlib.contextmanager
-def hanging(pids: list[int]) -> Iterator[None]:
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in filter(alive, pids):
-            os.kill(pid, signal.SIGCONT)
+    assert installation.external is not None
+    return [process.pid for process in descendants(installation.external.pid) if PARTS[part] in process.command]
 
 
 def calls(deployment: Deployed) -> list[tuple[str, str, object]]:
@@ -95,7 +63,7 @@ def test_responses_do_not_reveal_internal_addresses(
             with installation.client() as client, deployed(client, pipeline(transforms=[FILTER])) as deployment:
                 pids = processes_of(installation, part)
                 assert pids, f"no process of {part}"
-                with hanging(pids), ThreadPoolExecutor(20) as pool:
+                with suspended(pids), ThreadPoolExecutor(20) as pool:
                     asked = [pool.submit(ask, installation, *call) for call in calls(deployment)]
                     answers = [future.result(ANSWERS_WITHIN_S) for future in asked]
                 assert {status for status, _ in answers} & {503}
@@ -115,5 +83,5 @@ def without_endpoint(text: str, deployment: Deployed) -> str:
 
 def ask(installation: Installation, method: str, path: str, body: object) -> tuple[int, str]:
     with installation.client() as client:
-        answer: httpx.Response = client.request(method, path, json=body)
+        answer: httpx2.Response = client.request(method, path, json=body)
         return answer.status_code, answer.text

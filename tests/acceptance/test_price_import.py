@@ -7,12 +7,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from tests.acceptance.stack import Installation, until
+from tests.acceptance.stack import Installation
+from tests.support.waiting import until
 
 STATS = "/api/v1/developer/prices/stats"
 HOUR = 3600
@@ -58,7 +59,7 @@ def written(folder: Path, form: str, token: str) -> Path:
     ],
 )
 def test_an_imported_history_is_readable_immediately(
-    installation: Installation, client: httpx.Client, tmp_path: Path, form: str, number: int
+    installation: Installation, client: httpx2.Client, tmp_path: Path, form: str, number: int
 ) -> None:
     token, file = address(number), written(tmp_path, form, address(number))
     for _ in range(2):  # a second import changes nothing

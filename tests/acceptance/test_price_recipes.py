@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.recorded import read_logs
 from tests.acceptance.recorded_prices import BLOCK, orca_swaps
-from tests.acceptance.stack import Installation, reading, until
+from tests.acceptance.stack import Installation, reading
+from tests.support.waiting import until
 
 FOLDER = Path(os.environ.get("HEADWATER_TEST_DATA") or "nowhere")
 RECORDED = pytest.mark.skipif(not FOLDER.exists(), reason="HEADWATER_TEST_DATA names no folder")
@@ -308,7 +309,7 @@ def hyperliquid_recorded() -> Case:
     return hyperliquid(trades())
 
 
-def enable(installation: Installation, client: httpx.Client, case: Case, folder: Path) -> dict[str, Any]:
+def enable(installation: Installation, client: httpx2.Client, case: Case, folder: Path) -> dict[str, Any]:
     """Create the configuration of the recipe, without deploying it."""
     if case.tokens:
         (folder / "list.json").write_text(json.dumps({"name": "test", "tokens": case.tokens}))
@@ -338,7 +339,7 @@ CASES = [
 
 @pytest.mark.parametrize("make", CASES)
 def test_every_trade_becomes_its_price(
-    installation: Installation, client: httpx.Client, tmp_path: Path, make: Callable[[], Case]
+    installation: Installation, client: httpx2.Client, tmp_path: Path, make: Callable[[], Case]
 ) -> None:
     case = make()
     flow = enable(installation, client, case, tmp_path)
@@ -365,7 +366,7 @@ def test_every_trade_becomes_its_price(
     assert client.delete(path).status_code == 200
 
 
-def check_quoted(client: httpx.Client, ticks: Sequence[dict[str, Any]], case: Case) -> None:
+def check_quoted(client: httpx2.Client, ticks: Sequence[dict[str, Any]], case: Case) -> None:
     """Check a token that has only quoted prices. All ticks have the same time, so the last price of WETH applies."""
     quoted = [tick for tick in ticks if "quote_address" in tick]
     if not quoted:
@@ -384,7 +385,7 @@ def check_quoted(client: httpx.Client, ticks: Sequence[dict[str, Any]], case: Ca
 
 class TestEnabling:
     def test_enabling_again_updates_the_configuration(
-        self, installation: Installation, client: httpx.Client, tmp_path: Path
+        self, installation: Installation, client: httpx2.Client, tmp_path: Path
     ) -> None:
         case = v3_generated()
         first = enable(installation, client, case, tmp_path)

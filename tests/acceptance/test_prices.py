@@ -10,12 +10,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.recorded_prices import BLOCK, Trade, orca_day, uniswap_day
-from tests.acceptance.stack import Installation, deployed, pipeline, until
+from tests.acceptance.stack import Installation, deployed, pipeline
 from tests.support.prices import DAY, HOUR, BruteForceStats, brute_force
+from tests.support.waiting import until
 
 FOLDER = Path(os.environ.get("HEADWATER_TEST_DATA") or "nowhere")
 STATS = "/api/v1/developer/prices/stats"
@@ -46,7 +47,7 @@ def record(address: str, trade: Trade) -> dict[str, Any]:
     return {"chain": "base", "token_address": address, "price_usd": price, "timestamp": at, "decimals": 6} | place
 
 
-def ask(client: httpx.Client, tokens: Sequence[str]) -> tuple[int, int, list[dict[str, Any]]]:
+def ask(client: httpx2.Client, tokens: Sequence[str]) -> tuple[int, int, list[dict[str, Any]]]:
     """Return the items with their `held_since`, and the times in ms between which they were computed."""
     began = int(time.time() * 1000)
     answer = client.post(STATS, json=[{"token_address": address, "chain": "base"} for address in tokens])
@@ -101,7 +102,7 @@ class Moments:
             self.trades[address(run, number)] = moved
             self.records += [record(address(run, number), trade) for trade in ticks_with_repeats]
 
-    def check(self, client: httpx.Client) -> None:
+    def check(self, client: httpx2.Client) -> None:
         """Assert that the current statistics of all tokens are correct."""
         tokens = [*self.trades]
         for first in range(0, len(tokens), 200):
@@ -112,7 +113,7 @@ class Moments:
                 assert figures(item) in possible(trades, began, ended), token
 
 
-def feed(installation: Installation, client: httpx.Client, records: Sequence[dict[str, Any]]) -> None:
+def feed(installation: Installation, client: httpx2.Client, records: Sequence[dict[str, Any]]) -> None:
     """Feed all trades, and wait until the last ones are readable."""
     for first in range(0, len(records), 20_000):
         installation.feed("base", "log", records[first : first + 20_000])
@@ -126,7 +127,7 @@ def feed(installation: Installation, client: httpx.Client, records: Sequence[dic
 
 @pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.slow)])
 def test_statistics_of_recorded_trades_at_random_times(
-    installation: Installation, client: httpx.Client, count: int
+    installation: Installation, client: httpx2.Client, count: int
 ) -> None:
     moments = Moments(count, seed=count)
     with deployed(client, PRICES):
@@ -136,7 +137,7 @@ def test_statistics_of_recorded_trades_at_random_times(
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.slow)])
-def test_a_killed_worker_loses_nothing(installation: Installation, client: httpx.Client, kills: int) -> None:
+def test_a_killed_worker_loses_nothing(installation: Installation, client: httpx2.Client, kills: int) -> None:
     """Ticks are fed while the worker is killed repeatedly."""
     moments, fed, killed = Moments(10, seed=kills), threading.Event(), set[int]()
 

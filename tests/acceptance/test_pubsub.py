@@ -11,26 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
+import httpx2
 import pytest
 
 from headwater.brokers.base import AccessRule, DeploymentResources, User
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from tests.acceptance.conftest import running
-from tests.acceptance.stack import (
-    Deployed,
-    Installation,
-    ReadRecord,
-    deploy,
-    deployed,
-    in_background,
-    kill,
-    pipeline,
-    reading,
-    until,
-)
+from tests.acceptance.stack import Deployed, ReadRecord, Installation, in_background, deploy, deployed, kill, pipeline, reading
 from tests.acceptance.test_rounds import send
 from tests.support.kafka import KafkaServer
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from tests.support.pubsub_server import PubSubServer
@@ -114,13 +104,13 @@ def own(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inst
 
 
 @pytest.fixture(scope="module")
-def http(own: Installation) -> Iterator[httpx.Client]:
+def http(own: Installation) -> Iterator[httpx2.Client]:
     with own.client() as http_client:
         yield http_client
 
 
 @pytest.fixture(scope="module", autouse=True)
-def killed(bench: Bench, own: Installation, http: httpx.Client) -> Iterator[Deployed]:
+def killed(bench: Bench, own: Installation, http: httpx2.Client) -> Iterator[Deployed]:
     """A pipeline whose workers were killed while they held messages. Other tests run until the leases end."""
     with deployed(http, pipeline("erc721_token_transfer", transforms=[FILTER], parallelism=2)) as deployment:
         bench.publish(0, 120, topic=bench.kills_topic)
@@ -135,7 +125,7 @@ def numbers(records: list[ReadRecord]) -> list[int]:
     return [record.json()["n"] for record in records]
 
 
-def counts(http: httpx.Client, deployment: Deployed) -> tuple[float, ...]:
+def counts(http: httpx2.Client, deployment: Deployed) -> tuple[float, ...]:
     """Return the numbers of received and sent messages."""
     names = "messages_received,messages_sent"
     answer = http.get(f"{FLOW}/{deployment.id}/deploy/metrics", params={"metrics": names})
@@ -151,7 +141,7 @@ def check_order(records: list[ReadRecord]) -> None:
 
 
 @pytest.mark.proves("2.2/source.type", "2.3/polygon", "2.3/base", "2.3/solana", "3/deployed: Teardown")
-def test_a_pipeline_reads_pubsub_and_its_subscription_is_deleted_with_it(bench: Bench, http: httpx.Client) -> None:
+def test_a_pipeline_reads_pubsub_and_its_subscription_is_deleted_with_it(bench: Bench, http: httpx2.Client) -> None:
     for chain in STREAMS:
         bench.publish(0, 4, chain)  # published before the deployment, so not processed
 
@@ -179,7 +169,7 @@ def test_a_pipeline_reads_pubsub_and_its_subscription_is_deleted_with_it(bench: 
 
 
 @pytest.mark.slow
-def test_a_redeploy_neither_loses_nor_repeats_records(bench: Bench, http: httpx.Client) -> None:
+def test_a_redeploy_neither_loses_nor_repeats_records(bench: Bench, http: httpx2.Client) -> None:
     with deployed(http, pipeline("log", transforms=[FILTER])) as deployment, reading(deployment.sink) as reader:
         count = 0
 
@@ -205,7 +195,7 @@ def test_a_redeploy_neither_loses_nor_repeats_records(bench: Bench, http: httpx.
 
 @pytest.mark.slow
 def test_no_subscription_is_left_if_the_controller_is_killed_in_a_teardown(
-    bench: Bench, own: Installation, http: httpx.Client
+    bench: Bench, own: Installation, http: httpx2.Client
 ) -> None:
     deployment = deploy(http, pipeline("log"))
     with in_background(lambda _: kill_soon(own)):
@@ -218,7 +208,7 @@ def test_no_subscription_is_left_if_the_controller_is_killed_in_a_teardown(
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_repeated_deploys_and_teardowns_leave_nothing_although_the_controller_is_killed(
-    bench: Bench, own: Installation, http: httpx.Client, killed: Deployed
+    bench: Bench, own: Installation, http: httpx2.Client, killed: Deployed
 ) -> None:
     rng = random.Random(7)
 
@@ -245,7 +235,7 @@ def kill_soon(installation: Installation) -> None:
     kill(installation.processes("headwater controller"))
 
 
-def test_a_missing_topic_is_reported_immediately(http: httpx.Client) -> None:
+def test_a_missing_topic_is_reported_immediately(http: httpx2.Client) -> None:
     created = http.post(FLOW, json=pipeline("decoded_log")).json()
     answer = http.post(f"{FLOW}/{created['id']}/deploy")
     assert answer.status_code == 422, answer.text
@@ -255,14 +245,14 @@ def test_a_missing_topic_is_reported_immediately(http: httpx.Client) -> None:
     assert http.delete(f"{FLOW}/{created['id']}").status_code == 200
 
 
-def test_exactly_once_is_refused(http: httpx.Client) -> None:
+def test_exactly_once_is_refused(http: httpx2.Client) -> None:
     answer = http.post(FLOW, json=pipeline("log", delivery="exactly_once"))
     assert answer.status_code == 422, answer.text
     assert answer.json()["errors"][0]["pointer"] == "/pipeline_config/delivery"
 
 
 @pytest.mark.slow
-def test_a_user_managed_subscription_has_one_reader_and_is_kept(bench: Bench, http: httpx.Client) -> None:
+def test_a_user_managed_subscription_has_one_reader_and_is_kept(bench: Bench, http: httpx2.Client) -> None:
     bench.publish(0, 10, topic=bench.own_topic)  # published before the deployment, and retained by the subscription
     with deployed(http, pipeline("log", "polygon")) as deployment, reading(deployment.sink) as reader:
         assert sorted(numbers(reader.read(10))) == list(range(10))
@@ -288,7 +278,7 @@ def test_replay_names_the_topic_to_feed(own: Installation, tmp_path: Path) -> No
 class TestAnotherCluster:
     @pytest.mark.slow
     def test_records_are_read_from_the_other_cluster_and_written_to_the_own_one(
-        self, bench: Bench, own: Installation, http: httpx.Client
+        self, bench: Bench, own: Installation, http: httpx2.Client
     ) -> None:
         bench.kafka.produce(bench.foreign_topic, [b'{"n": 0}'])  # published before the deployment, so not processed
         with deployed(http, pipeline("trade", "hyperliquid")) as deployment, reading(deployment.sink) as reader:
@@ -305,12 +295,12 @@ class TestAnotherCluster:
             assert len(reader.read(5)) == 5
         assert "a password" not in own.log()
 
-    def test_exactly_once_is_refused(self, http: httpx.Client) -> None:
+    def test_exactly_once_is_refused(self, http: httpx2.Client) -> None:
         answer = http.post(FLOW, json=pipeline("trade", "hyperliquid", delivery="exactly_once"))
         assert answer.json()["errors"][0]["pointer"] == "/pipeline_config/delivery"
 
     @pytest.mark.slow
-    def test_the_group_is_deleted_in_the_background(self, bench: Bench, http: httpx.Client) -> None:
+    def test_the_group_is_deleted_in_the_background(self, bench: Bench, http: httpx2.Client) -> None:
         with deployed(http, pipeline("trade", "hyperliquid")) as deployment:
             assert subscription(deployment) in bench.groups()
         until(lambda: subscription(deployment) not in bench.groups(), 90, "the end of the group")

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.recorded import Log, log_files, read_logs
@@ -78,7 +78,7 @@ def case(file: tuple[str, Path]) -> Any:
 @pytest.mark.skipif(not FILES, reason="HEADWATER_TEST_DATA names no folder with recorded data")
 @pytest.mark.parametrize(("chain", "path"), [case(file) for file in FILES])
 def test_the_output_has_exactly_the_expected_records(
-    chain: str, path: Path, installation: Installation, client: httpx.Client
+    chain: str, path: Path, installation: Installation, client: httpx2.Client
 ) -> None:
     logs = read_logs(path)
     watched = busiest_half(logs)

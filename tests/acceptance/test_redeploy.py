@@ -5,22 +5,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
-from tests.acceptance.stack import (
-    Deployed,
-    Installation,
-    Reader,
-    client_config,
-    deployed,
-    in_background,
-    kill,
-    pipeline,
-    reading,
-    until,
-)
+from tests.acceptance.stack import Deployed, Reader, Installation, in_background, client_config, deployed, kill, pipeline, reading
+from tests.support.waiting import until
 
 FLOW = "/api/v1/flow"
 ENTITY = "erc721_token_transfer"
@@ -36,7 +26,7 @@ def record(n: int) -> dict[str, Any]:
     return {"n": n, "kind": "good", "transaction_hash": f"0x{n:064x}", "log_index": 0}
 
 
-def ok(response: httpx.Response) -> Any:
+def ok(response: httpx2.Response) -> Any:
     assert response.status_code == 200, response.text
     return response.json()
 
@@ -55,7 +45,7 @@ class Feeder:
             self.count += 50
 
 
-def state(client: httpx.Client, deployment: Deployed) -> tuple[str, int, int]:
+def state(client: httpx2.Client, deployment: Deployed) -> tuple[str, int, int]:
     seen = ok(client.get(f"{FLOW}/{deployment.id}/deploy"))
     return seen["condition"], seen["revision"], seen["desired_revision"]
 
@@ -71,7 +61,7 @@ def newest(reader: Reader) -> dict[int, str]:
 
 @pytest.mark.long
 class TestWithoutAFailure:
-    def test_nothing_is_lost_repeated_or_out_of_order(self, installation: Installation, client: httpx.Client) -> None:
+    def test_nothing_is_lost_repeated_or_out_of_order(self, installation: Installation, client: httpx2.Client) -> None:
         with (
             deployed(client, pipeline(ENTITY, transforms=[FILTER, marks("0")])) as deployment,
             reading(deployment.sink) as reader,
@@ -104,7 +94,7 @@ class TestWithoutAFailure:
                 assert {each.json()["mark"] for each in second.read(1)} == {"3"}
 
     @pytest.mark.slow
-    def test_fewer_workers_read_all_partitions(self, installation: Installation, client: httpx.Client) -> None:
+    def test_fewer_workers_read_all_partitions(self, installation: Installation, client: httpx2.Client) -> None:
         both = pipeline(ENTITY, transforms=[marks("0")], parallelism=2)
         with deployed(client, both) as deployment, reading(deployment.sink) as reader:
             fed = Feeder(installation)
@@ -117,7 +107,7 @@ class TestWithoutAFailure:
             assert len(reader.records) == fed.count, "without a failure nothing is repeated"
 
     def test_deploying_the_same_revision_again_changes_nothing(
-        self, installation: Installation, client: httpx.Client
+        self, installation: Installation, client: httpx2.Client
     ) -> None:
         with deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as deployment:
             before = installation.workers_of(deployment)
@@ -148,7 +138,7 @@ class WorkerKiller:
 
 class TestRollback:
     def test_old_workers_keep_running_if_new_ones_never_become_ready(
-        self, installation: Installation, client: httpx.Client
+        self, installation: Installation, client: httpx2.Client
     ) -> None:
         with (
             deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as deployment,
@@ -171,7 +161,7 @@ class TestRollback:
     @pytest.mark.slow
     @pytest.mark.timeout(240)
     def test_a_revision_whose_workers_die_soon_is_rolled_back(
-        self, installation: Installation, client: httpx.Client
+        self, installation: Installation, client: httpx2.Client
     ) -> None:
         body = pipeline(ENTITY, transforms=[FILTER, marks("0")])
         with deployed(client, body) as deployment, reading(deployment.sink) as reader:
@@ -195,7 +185,7 @@ class TestRollback:
 
 class TestCredentials:
     @pytest.mark.long
-    def test_rotation(self, installation: Installation, client: httpx.Client) -> None:
+    def test_rotation(self, installation: Installation, client: httpx2.Client) -> None:
         with (
             deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as deployment,
             reading(deployment.sink) as reader,
@@ -217,7 +207,7 @@ class TestCredentials:
 
 class TestLogs:
     @pytest.mark.long
-    def test_lines_of_scripts_and_workers(self, installation: Installation, client: httpx.Client) -> None:
+    def test_lines_of_scripts_and_workers(self, installation: Installation, client: httpx2.Client) -> None:
         script = "function process(r) { console.log('saw', r.n); return r; }"
         with deployed(client, pipeline(ENTITY, transforms=[{"type": "v8", "script": script}])) as deployment:
             url = f"{FLOW}/{deployment.id}/deploy/logs"

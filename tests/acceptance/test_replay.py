@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -47,7 +47,7 @@ def write_all(folder: Path, records: list[dict[str, Any]]) -> list[Path]:
 
 
 @pytest.mark.long
-def test_all_formats_in_one_call(installation: Installation, client: httpx.Client, tmp_path: Path) -> None:
+def test_all_formats_in_one_call(installation: Installation, client: httpx2.Client, tmp_path: Path) -> None:
     records = blocks(300)
     files = write_all(tmp_path, records)
     with (tmp_path / "b.csv").open("a") as file:
@@ -65,7 +65,7 @@ def test_all_formats_in_one_call(installation: Installation, client: httpx.Clien
 
 @pytest.mark.long
 def test_a_pipe_is_replayed_in_real_time_with_current_timestamps(
-    installation: Installation, client: httpx.Client
+    installation: Installation, client: httpx2.Client
 ) -> None:
     records = blocks(9)
     with deployed(client, pipeline("block", "hyperliquid")) as deployment, reading(deployment.sink) as reader:

@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka.admin import (
     AclBindingFilter,
@@ -19,13 +19,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.acceptance.stack import Installation, in_background, kill, pipeline, until
+from tests.acceptance.stack import Installation, in_background, kill, pipeline
+from tests.support.waiting import until
 
 FLOW = "/api/v1/flow"
 SIDE_BY_SIDE = 8
 
 
-def send(client: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:
+def send(client: httpx2.Client, method: str, path: str, **options: Any) -> httpx2.Response:
     """Send a request, and repeat it while the response says that the operation is in progress."""
     while True:
         answer = client.request(method, path, **options)

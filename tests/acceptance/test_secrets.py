@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.stack import ExternalServers, Installation, alive, deployed, descendants, pipeline
+from tests.acceptance.stack import ExternalServers, Installation, deployed, pipeline
+from tests.support.processes import alive, descendants
 
 SCRIPT = {"type": "v8", "script": "const process = (record) => record;"}
 

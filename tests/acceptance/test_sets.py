@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
-from tests.acceptance.stack import Installation, kill, pipeline, until
+from tests.acceptance.stack import Installation, kill, pipeline
+from tests.support.waiting import until
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
 READERS = 4
@@ -21,7 +22,7 @@ def addresses(first: int, last: int) -> list[str]:
 
 
 @contextmanager
-def filter_values(client: httpx.Client) -> Iterator[str]:
+def filter_values(client: httpx2.Client) -> Iterator[str]:
     """Return the path of the values of an empty filter."""
     flow = client.post("/api/v1/flow", json=pipeline(transforms=[FILTER])).json()
     uid = flow["pipeline_config"]["transforms"][0]["uid"]
@@ -29,7 +30,7 @@ def filter_values(client: httpx.Client) -> Iterator[str]:
     assert client.delete(f"/api/v1/flow/{flow['id']}").status_code == 200
 
 
-def put(client: httpx.Client, path: str, values: list[str]) -> dict[str, int]:
+def put(client: httpx2.Client, path: str, values: list[str]) -> dict[str, int]:
     answer = client.put(path, json={"values": values}, timeout=600)
     assert answer.status_code == 200, answer.text
     body: dict[str, int] = answer.json()
@@ -41,7 +42,7 @@ class TestReplace:
         "count", [30_000, pytest.param(1_000_000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
     )
     def test_no_reader_sees_old_and_new_together(
-        self, installation: Installation, client: httpx.Client, count: int
+        self, installation: Installation, client: httpx2.Client, count: int
     ) -> None:
         """If an old value is gone, the new one exists, and vice versa.
 
@@ -67,7 +68,7 @@ class TestReplace:
         assert wrong == []
         assert finished == [True] * (3 * READERS)
 
-    def test_the_put_that_ends_last_replaces_all_values(self, installation: Installation, client: httpx.Client) -> None:
+    def test_the_put_that_ends_last_replaces_all_values(self, installation: Installation, client: httpx2.Client) -> None:
         ours, theirs = addresses(0, 20_000), addresses(20_000, 40_000)
 
         def slowly() -> Iterator[bytes]:
@@ -80,7 +81,7 @@ class TestReplace:
             assert answer.json()["count"] == len(ours)
             assert sorted(listing(client, path, 10_000)) == ours
 
-    def test_an_interrupted_put_changes_nothing(self, installation: Installation, client: httpx.Client) -> None:
+    def test_an_interrupted_put_changes_nothing(self, installation: Installation, client: httpx2.Client) -> None:
         with filter_values(client) as path:
             before = put(client, path, ["a"])
             for method in ("PUT", "POST"):
@@ -127,10 +128,10 @@ def watch(
         finished.append(True)
 
 
-def page(client: httpx.Client, path: str, cursor: int | None, count: int) -> dict[str, Any]:
+def page(client: httpx2.Client, path: str, cursor: int | None, count: int) -> dict[str, Any]:
     """Return one page. Repeat the request while the store is unavailable, as a user would."""
     parameters = {"count": count} | ({} if cursor is None else {"cursor": cursor})
-    answers: list[httpx.Response] = []
+    answers: list[httpx2.Response] = []
 
     def answered() -> bool:
         answers.append(client.get(path, params=parameters))
@@ -142,7 +143,7 @@ def page(client: httpx.Client, path: str, cursor: int | None, count: int) -> dic
     return found
 
 
-def listing(client: httpx.Client, path: str, count: int) -> list[str]:
+def listing(client: httpx2.Client, path: str, count: int) -> list[str]:
     found: list[str] = []
     cursor = None
     while True:

@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from tests.acceptance.stack import Deployed, Installation, ReadRecord, deployed, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Installation, ReadRecord, deployed, pipeline, reading
+from tests.support.waiting import until
 
 FLOW = "/api/v1/flow"
 ENTITY = "erc721_token_transfer"
@@ -32,11 +33,11 @@ def partitions(installation: Installation, topic: str) -> int:
     return len(AdminClient(installation.admin_config()).list_topics(topic, timeout=30).topics[topic].partitions)
 
 
-def save(client: httpx.Client, deployment: Deployed, **members: Any) -> httpx.Response:
+def save(client: httpx2.Client, deployment: Deployed, **members: Any) -> httpx2.Response:
     return client.put(f"{FLOW}/{deployment.id}", json=pipeline(ENTITY, sinks=[sink(**members)]))
 
 
-def deploy(client: httpx.Client, deployment: Deployed) -> dict[str, Any]:
+def deploy(client: httpx2.Client, deployment: Deployed) -> dict[str, Any]:
     answer = client.post(f"{FLOW}/{deployment.id}/deploy")
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
@@ -48,7 +49,7 @@ def on_partition(records: Iterable[ReadRecord], count: int) -> bool:
     return all(read.partition == read.source[0] % count for read in records)
 
 
-def test_partitions_grow_and_never_shrink(installation: Installation, client: httpx.Client) -> None:
+def test_partitions_grow_and_never_shrink(installation: Installation, client: httpx2.Client) -> None:
     with deployed(client, pipeline(ENTITY, sinks=[sink(partitions=2)])) as deployment:
         topic = deployment.sink["topic"]
         assert deployment.sink["partitions"] == partitions(installation, topic) == 2
@@ -77,7 +78,7 @@ def test_partitions_grow_and_never_shrink(installation: Installation, client: ht
 
 
 def test_a_deploy_with_fewer_partitions_than_the_topic_has_fails(
-    installation: Installation, client: httpx.Client
+    installation: Installation, client: httpx2.Client
 ) -> None:
     """The topic had the partitions of its source, and only Kafka knows their number."""
     with deployed(client, pipeline(ENTITY)) as deployment:
@@ -92,7 +93,7 @@ def test_a_deploy_with_fewer_partitions_than_the_topic_has_fails(
             assert reader.read(1)[0].json()["n"] == 0
 
 
-def test_settings_are_applied_to_the_topic_at_the_next_deploy(installation: Installation, client: httpx.Client) -> None:
+def test_settings_are_applied_to_the_topic_at_the_next_deploy(installation: Installation, client: httpx2.Client) -> None:
     with deployed(client, pipeline(ENTITY, sinks=[sink(retention_ms=7_200_000, compression="gzip")])) as deployment:
         topic = deployment.sink["topic"]
         found = settings(installation, topic)
@@ -115,7 +116,7 @@ def test_settings_are_applied_to_the_topic_at_the_next_deploy(installation: Inst
 
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 def test_a_record_without_a_key_for_a_compacted_topic_becomes_a_dead_letter(
-    installation: Installation, client: httpx.Client, delivery: str
+    installation: Installation, client: httpx2.Client, delivery: str
 ) -> None:
     body = pipeline(ENTITY, delivery=delivery, sinks=[sink(partitions=1, cleanup_policy="compact")])
     with deployed(client, body) as deployment:

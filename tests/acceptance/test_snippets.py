@@ -18,13 +18,15 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-import httpx
+import httpx2
+import psutil
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Installation, ReadRecord, deployed, pipeline, reading, until
+from tests.acceptance.stack import Installation, ReadRecord, deployed, pipeline, reading
 from tests.support import node_packages
+from tests.support.waiting import until
 
 WANTED, OTHER = "0x" + "a" * 40, "0x" + "b" * 40
 RECORDS = 40
@@ -154,7 +156,7 @@ def abort(installation: Installation, topic: str) -> None:
 
 
 @pytest.fixture
-def output(installation: Installation, client: httpx.Client, tmp_path: Path) -> Iterator[Output]:
+def output(installation: Installation, client: httpx2.Client, tmp_path: Path) -> Iterator[Output]:
     half = len(TRANSFERS) // 2
     with deployed(client, pipeline(transforms=TRANSFORMS)) as deployment:
         with reading(deployment.sink) as reader:
@@ -199,7 +201,7 @@ def jdk() -> str:
 def client_jars(installation: Installation) -> list[Path]:
     """Return the jars of the Java client, from the class path of the running broker."""
     (broker,) = installation.processes("kafka.Kafka")
-    command = Path(f"/proc/{broker}/cmdline").read_text().split("\0")
+    command = psutil.Process(broker).cmdline()
     jars = map(Path, command[command.index("-cp") + 1].split(os.pathsep))
     return [jar for jar in jars if jar.name.startswith(JAVA_CLIENT)]
 

@@ -14,27 +14,17 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-import httpx
+import httpx2
 import psycopg
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.acceptance.conftest import external_servers
-from tests.acceptance.stack import (
-    HEADWATER,
-    ROOT,
-    STOP_WITHIN_S,
-    Deployed,
-    Installation,
-    deployed,
-    descendants,
-    in_background,
-    pipeline,
-    reading,
-    until,
-)
+from tests.acceptance.stack import HEADWATER, ROOT, STOP_WITHIN_S, Deployed, Installation, in_background, deployed, pipeline, reading
 from tests.acceptance.test_lossless import SCRIPT, all_gone, assert_lossless, healthy, numbered
 from tests.acceptance.test_metrics import sums
+from tests.support.processes import descendants
+from tests.support.waiting import until
 
 PER_FEED = 20
 
@@ -57,7 +47,7 @@ class Process:
             self.process = subprocess.Popen(self._command, env=self._environment, stdout=log, stderr=log)
 
     def workers(self) -> list[int]:
-        return [one.pid for one in descendants(self.process.pid) if "worker --spec " in one.command]
+        return [one.pid for one in descendants(self.process.pid) if "worker_main --spec " in one.command]
 
     def close(self) -> None:
         self.process.terminate()
@@ -106,8 +96,8 @@ class TwoControllers:
         return part
 
     def _is_ready(self) -> bool:
-        with contextlib.suppress(httpx.TransportError):
-            return httpx.get(f"{self.installation.url}/readyz", timeout=5).status_code == 200
+        with contextlib.suppress(httpx2.TransportError):
+            return httpx2.get(f"{self.installation.url}/readyz", timeout=5).status_code == 200
         return False
 
     def swap(self, end: Callable[[Process], None]) -> None:
@@ -160,7 +150,7 @@ def controllers(tmp_path: Path) -> Iterator[TwoControllers]:
         yield running_controllers
 
 
-def counted(client: httpx.Client, deployment: Deployed, count: int) -> bool:
+def counted(client: httpx2.Client, deployment: Deployed, count: int) -> bool:
     found = sums(client, deployment)
     return found["messages_received"] == found["messages_sent"] == count
 

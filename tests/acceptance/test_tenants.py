@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, SCRIPT, Owner, faults, filter_path, json, owner
@@ -26,12 +26,12 @@ class Operation:
     query: dict[str, str]
     bodies: list[Any]
 
-    def send(self, http: httpx.Client, ids: dict[str, str], body: Any) -> httpx.Response:
+    def send(self, http: httpx2.Client, ids: dict[str, str], body: Any) -> httpx2.Response:
         options = {} if body is None else {"json": body}
         return http.request(self.method, self.path.format(**ids), params=self.query, **options)
 
 
-def operations(http: httpx.Client) -> Iterator[Operation]:
+def operations(http: httpx2.Client) -> Iterator[Operation]:
     """Return all operations whose path has an id, each with its example bodies."""
     for path, methods in json(http.get("/openapi.json"))["paths"].items():
         for method, operation in methods.items():
@@ -47,7 +47,7 @@ def operations(http: httpx.Client) -> Iterator[Operation]:
                     yield Operation("HEAD", path, names, query, [None])
 
 
-def seen(answer: httpx.Response, sent: dict[str, str]) -> tuple[int, Any, set[str]]:
+def seen(answer: httpx2.Response, sent: dict[str, str]) -> tuple[int, Any, set[str]]:
     """Return a response without the ids that were sent and without what differs from request to request."""
     body = answer.json() if answer.content else {}
     text = str({name: value for name, value in body.items() if name not in PER_REQUEST})

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.stack import Installation, deployed, pipeline
@@ -16,7 +16,7 @@ def groups_of(pid: int) -> str:
 
 
 @pytest.mark.long
-def test_a_worker_and_its_sandbox_share_a_cgroup(installation: Installation, client: httpx.Client) -> None:
+def test_a_worker_and_its_sandbox_share_a_cgroup(installation: Installation, client: httpx2.Client) -> None:
     with deployed(client, pipeline(transforms=[SCRIPT])) as deployment:
         (worker,), (controller,) = installation.workers_of(deployment), installation.processes("headwater controller")
         if groups_of(worker) == groups_of(controller):

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from tests.acceptance.stack import ROOT, Installation, in_background, pipeline
 from tests.chaos.soak import measure, roles
@@ -82,8 +83,8 @@ class User:
             self._call(client, number)
         client.close()
 
-    def _call(self, client: httpx.Client, number: int) -> None:
-        calls: list[Callable[[], httpx.Response]] = [
+    def _call(self, client: httpx2.Client, number: int) -> None:
+        calls: list[Callable[[], httpx2.Response]] = [
             lambda: client.get("/api/v1/flow"),
             lambda: client.get(self._path),
             lambda: client.get(f"{self._values}/check", params={"value": "x"}),
@@ -92,7 +93,7 @@ class User:
         began = time.perf_counter()
         try:
             response = calls[number % len(calls)]()
-        except httpx.TransportError as error:
+        except httpx2.TransportError as error:
             self.failed.append(f"call {number}: {error!r}")
         else:
             if response.status_code != 200:
@@ -137,7 +138,7 @@ class _Run:
             deadline = time.monotonic() + self._seconds + STOP_WITHIN_S
             while any(process.poll() is None for process in attackers) and time.monotonic() < deadline:
                 time.sleep(SAMPLE_S)
-                loads.append(float(Path("/proc/loadavg").read_text().split()[0]))
+                loads.append(os.getloadavg()[0])
                 self._record_sample()
             for process in attackers:
                 process.kill()

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
-from tests.acceptance.stack import Installation, alive, until
+from tests.acceptance.stack import Installation
+from tests.support.processes import alive, cpu_seconds
 from tests.support.proxy import CLEAR, Conditions, Proxy
+from tests.support.waiting import until
 
 SHORTEST_S = 5.0
 
@@ -91,7 +92,7 @@ class Victims:
     scripts: bool
     _command_parts: dict[str, str] = field(
         default_factory=lambda: {
-            "worker": "worker --spec ",
+            "worker": "worker_main --spec ",
             "controller": " controller",
             "api": " api ",
             "kafka": "kafka.Kafka",
@@ -122,7 +123,7 @@ class Victims:
     def _find(self, victim: str) -> list[int]:
         """Return the victim's processes in random order; for V8 the busiest first, since others may be spare."""
         if victim == "script":
-            return sorted(self.installation.sandboxes(), key=cpu_ticks, reverse=True)
+            return sorted(self.installation.sandboxes(), key=cpu_seconds, reverse=True)
         pids = sorted(self.installation.processes(self._command_parts[victim]))
         self.draw.shuffle(pids)
         return pids
@@ -191,15 +192,6 @@ def send_signal(pid: int, number: signal.Signals) -> None:
     """Send a signal to a process if it still runs."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-
-
-def cpu_ticks(pid: int) -> int:
-    """Return the CPU time of a process in clock ticks, or 0 if it has ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return int(fields[11]) + int(fields[12])
 
 
 def shuffled(actions: Iterable[Action], draw: random.Random) -> Iterator[Action]:

@@ -11,7 +11,8 @@ from functools import partial
 import structlog
 
 from headwater.brokers.topic_monitor import LeaderCheck
-from headwater.engine.delivery import AtLeastOnce, DeadLetters
+from headwater.engine.at_least_once import AtLeastOnce
+from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
@@ -50,14 +51,15 @@ class CopyJob:
 
     def worker(self, instance_id: str | None) -> Worker:
         """Return a new worker."""
-        source = KafkaSource(self.access, self.source, self.group, instance_id)
+        source = KafkaSource(self.access, self.source, self.group, instance_id=instance_id)
         topics = [self.sink, self.dead]
         sinks, dead_letters = [KafkaSink("out", self.sink)], DeadLetters(self.dead, 1)
         stall_detector = StalledProducerDetector(LeaderCheck(self.access, topics))
         make = partial(KafkaProducer, self.access, topics, stall_detector=stall_detector)
         delivery = AtLeastOnce(sinks, dead_letters, lambda alone: make(one_record_per_batch=alone))
-        metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), "storm", self.group, secrets.token_hex(4)))
-        return Worker(source, [], delivery, metrics)
+        owner = secrets.token_hex(4)
+        metrics_writer = MetricsWriter(MemoryMetrics(), deployment_id="storm", group=self.group, owner=owner)
+        return Worker(source, [], delivery, PipelineMetrics(metrics_writer))
 
 
 @dataclass

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from tests.acceptance.stack import until
 from tests.chaos.faults import send_signal
 from tests.chaos.trial import Environment, RunOptions, RunReport, run, summary
 from tests.support.proxy import CLEAR, Conditions, Direction
+from tests.support.waiting import until
 
 STOP_EVERY_S = 2.0
 STOPPED_S = 0.5

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.stack import in_background, until
+from tests.acceptance.stack import in_background
 from tests.chaos.account import OutputVerifier
 from tests.chaos.feeder import Feeder
 from tests.chaos.load import KINDS, PARTITIONS, Load
@@ -17,6 +17,7 @@ from tests.chaos.stillness import ProgressObserver
 from tests.chaos.witness import VerifyingConsumer
 from tests.integration.engine.harness import Pipeline
 from tests.support.kafka_cluster import KafkaCluster, running_cluster
+from tests.support.waiting import until
 
 MAX_PAUSE_S = 5.0
 OUTPUTS_WITHIN_S = 120.0

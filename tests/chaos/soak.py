@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-import httpx
+import httpx2
+import psutil
 
-from tests.acceptance.stack import Installation, descendants
+from tests.acceptance.stack import Installation
 from tests.chaos.load import SCRIPT
 from tests.chaos.trial import Environment, RunningPipeline, RunOptions, RunReport, run
+from tests.support.processes import descendants
 
 KINDS = ("filter", "v8", "contains")
 CHANGED = "v8"
@@ -111,7 +113,7 @@ class _SoakTest:
         with self._environment.installation.client() as client:
             assert client.get("/api/v1/flow").status_code == 200
 
-    def _change(self, client: httpx.Client) -> None:
+    def _change(self, client: httpx2.Client) -> None:
         pipeline = next(each for each in self._environment.pipelines if each.name == CHANGED)
         self._changes += 1
         script = f"{SCRIPT}\n// change {self._changes}"
@@ -205,9 +207,8 @@ def measure(pids: list[int]) -> tuple[float, int, int] | None:
 
 
 def _measure(pid: int) -> tuple[float, int, int] | None:
-    proc = Path(f"/proc/{pid}")
     try:
-        resident = int((proc / "statm").read_text().split()[1]) * PAGE_BYTES
-        return round(resident / MIB, 2), len(list((proc / "fd").iterdir())), len(list((proc / "task").iterdir()))
-    except (FileNotFoundError, ProcessLookupError):
+        process = psutil.Process(pid)
+        return round(process.memory_info().rss / MIB, 2), process.num_fds(), process.num_threads()
+    except psutil.NoSuchProcess:
         return None

@@ -9,24 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
+import httpx2
 
-from tests.acceptance.stack import (
-    Deployed,
-    ExternalServers,
-    Installation,
-    client_config,
-    deploy,
-    free_port,
-    in_background,
-    pipeline,
-    until,
-)
+from tests.acceptance.stack import Deployed, ExternalServers, Installation, in_background, client_config, deploy, pipeline
 from tests.chaos.feeder import Feeder, PubSubFeeder
 from tests.chaos.load import DATASET, KINDS, LAYOUTS, MEMBER_VALUES, POISONS, Load, PipelineKind
 from tests.chaos.witness import Settings, VerifyingConsumer
 from tests.support.fencing import count_fencings, logged_fencing
+from tests.support.ports import free_port
 from tests.support.proxy import Proxy
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from tests.support.pubsub_server import PubSubServer
@@ -75,7 +67,7 @@ class RunningPipeline:
     consumer: VerifyingConsumer
     dead_letter_consumer: VerifyingConsumer
 
-    def stats(self, client: httpx.Client) -> dict[str, Any]:
+    def stats(self, client: httpx2.Client) -> dict[str, Any]:
         """Return `workers_health` of the deployment's stats; empty if there are no stats."""
         response = client.get(f"/api/v1/flow/{self.deployed.id}/deploy/stats")
         health: dict[str, Any] = response.json()["workers_health"] if response.status_code == 200 else {}
@@ -297,7 +289,7 @@ def _deployed(environment: Environment, options: RunOptions, load: Load, report:
                 report.faults.append(f"{url} cannot be deleted: {response.text}")
 
 
-def _filled_dataset(client: httpx.Client) -> str:
+def _filled_dataset(client: httpx2.Client) -> str:
     """Create and fill the dataset that scripts use. Return its path."""
     response = client.post("/api/v1/flow/datasets", json={"name": DATASET})
     assert response.status_code == 201, response.text
@@ -307,7 +299,7 @@ def _filled_dataset(client: httpx.Client) -> str:
 
 
 def _deploy(
-    environment: Environment, client: httpx.Client, name: str, options: RunOptions, load: Load
+    environment: Environment, client: httpx2.Client, name: str, options: RunOptions, load: Load
 ) -> RunningPipeline:
     kind, (chain, entity) = KINDS[name], options.stream
     extra = {} if options.delivery == "at_least_once" else {"delivery": options.delivery}

@@ -109,7 +109,7 @@ class TestRequestDeploy:
     def test_a_deploy_is_rejected_during_a_teardown(self, stores: ControlStores) -> None:
         deploy(stores)
         stores.deployments.request_teardown("f1")
-        with pytest.raises(Conflict, match="teardown"):
+        with pytest.raises(Conflict, match="Teardown"):
             deploy(stores, "d2")
 
     def test_after_a_teardown_there_is_a_new_deployment(self, stores: ControlStores) -> None:

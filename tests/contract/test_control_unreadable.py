@@ -94,7 +94,7 @@ class TestSecrets:
             two.deployments.request_credential_rotation(OWNER, "f1", "new")
 
     def test_a_save_generates_new_passwords(self, two: Database) -> None:
-        two.flows.save(next_revision(two.flows.get(OWNER, "f1"), damage=""))
+        two.flows.save(next_revision(two.flows.get(OWNER, "f1"), unreadable_members=""))
         renewed = two.deployments.active("f1")
         assert renewed is not None
         assert (renewed.unreadable, renewed.has_secrets) == ("", True)
@@ -162,7 +162,7 @@ class TestOtherRows:
     def test_states_of_another_version(self, two: Database, damage: Damage) -> None:
         damage("UPDATE deployments SET condition = 'Sleeping' WHERE id = 'd1'")
         [_, unknown] = two.deployments.unfinished()
-        assert "condition 'Sleeping' is of another version" in unknown.unreadable
+        assert "condition 'Sleeping' of its deployment was written by another version" in unknown.unreadable
         assert set(two.deployments.progress(["f1", "f2"])) == {"f1", "f2"}
         damage("UPDATE deployments SET phase = 'dreaming' WHERE id = 'd1'")
         assert two.deployments.progress(["f1"])["f1"].phase is Phase.PENDING

@@ -21,6 +21,7 @@ from headwater.orchestrators.cgroups import WorkerGroups
 from headwater.orchestrators.process import ProcessOrchestrator
 from headwater.orchestrators.worker_process import QUIET_AFTER_S, STUCK_AFTER_S
 from tests.support.memory.orchestrator import MemoryOrchestrator
+from tests.support.waiting import until
 
 MEMORY_LIMIT = 128 << 20
 PROGRAM = """
@@ -77,13 +78,6 @@ def worker_set(revision: int = 1, slots: int = 1, deployment_id: str = "d1") -> 
         redis_url="",
     )
     return WorkerSet(deployment_id, slots, spec, f"hash{revision}")
-
-
-def until(condition: Callable[[], bool], within_s: float = 20.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "not within the time"
-        time.sleep(0.01)
 
 
 def ready(orchestrator: Orchestrator, spec_hash: str, slots: int = 1) -> Callable[[], bool]:
@@ -239,7 +233,7 @@ class TestProcesses:
         os.kill(first, signal.SIGSTOP)
         clock.added_s += QUIET_AFTER_S
         until(lambda: not self.worker(processes).is_ready)
-        assert "no progress for more than 3 s. At 60 s it is killed" in self.worker(processes).reason
+        assert "no progress for more than 3 s. After 60 s it is killed" in self.worker(processes).reason
         os.kill(first, signal.SIGCONT)
         until(ready(processes, "hash1"))
         assert self.worker(processes).restart_count == 0

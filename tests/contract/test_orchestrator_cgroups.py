@@ -12,9 +12,10 @@ import pytest
 from headwater.model.deployment import Status, WorkerStatus
 from headwater.orchestrators.cgroups import BASE_FILE, WorkerGroups, find_groups
 from headwater.orchestrators.memory_usage import RECENT_S
-from headwater.orchestrators.process import MEMORY_EVERY_S, ProcessOrchestrator
+from headwater.orchestrators.process import MEMORY_CHECK_INTERVAL_S, ProcessOrchestrator
 from headwater.orchestrators.slot import OVER_LIMIT_REASON, SCRIPTS_KILLED_MESSAGE
-from tests.contract.test_orchestrator import MEMORY_LIMIT, Clock, process_orchestrator, ready, until, worker_set
+from tests.contract.test_orchestrator import MEMORY_LIMIT, Clock, process_orchestrator, ready, worker_set
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def processes(tmp_path: Path, clock: Clock, groups: WorkerGroups) -> Iterator[Pr
 
 
 def folders(groups: WorkerGroups) -> list[Path]:
-    return list(groups._base.glob(f"{groups._prefix}*"))
+    return list(groups.base.glob(f"{groups._prefix}*"))
 
 
 def worker(processes: ProcessOrchestrator) -> WorkerStatus:
@@ -87,7 +88,7 @@ def test_an_out_of_memory_kill_of_a_child_is_reported_and_not_a_death_of_the_wor
     until(ready(processes, "hash887"))
     first = pid(tmp_path)
     until(lambda: processes._slots["d1"][0].worker.process.kills.is_recent)  # type: ignore[union-attr]
-    clock.added_s += RECENT_S + MEMORY_EVERY_S
+    clock.added_s += RECENT_S + MEMORY_CHECK_INTERVAL_S
     messages: list[str] = []
 
     def is_told() -> bool:
@@ -105,7 +106,8 @@ def test_cgroups_of_a_killed_orchestrator_are_removed_by_the_next_one(groups: Wo
     program = f"""
 import pathlib, time
 from headwater.orchestrators.cgroups import find_groups
-from tests.contract.test_orchestrator import process_orchestrator, ready, until, worker_set
+from tests.contract.test_orchestrator import process_orchestrator, ready, worker_set
+from tests.support.waiting import until
 path = pathlib.Path({str(tmp_path)!r})
 processes = process_orchestrator(path, groups=find_groups(path / "workers", 128 << 20))
 processes.ensure(worker_set())
@@ -118,7 +120,7 @@ time.sleep(600)
         assert other.stdout.readline() == b"ready\n"
         assert len(folders(groups)) == 1
         other.kill()
-    assert Path((tmp_path / "workers" / BASE_FILE).read_text()) == groups._base
+    assert Path((tmp_path / "workers" / BASE_FILE).read_text()) == groups.base
 
     def is_removed() -> bool:
         found = find_groups(tmp_path / "workers", MEMORY_LIMIT)

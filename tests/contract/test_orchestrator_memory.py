@@ -20,9 +20,10 @@ from headwater.model.worker_spec import ReadingPlan
 from headwater.orchestrators import memory_usage
 from headwater.orchestrators.cgroups import find_groups
 from headwater.orchestrators.memory_usage import RECENT_S, OomKillCounter, kills_in_own_group
-from headwater.orchestrators.process import MEMORY_EVERY_S, STOP_GRACE_S, ProcessOrchestrator
-from tests.contract.test_orchestrator import Clock, process_orchestrator, ready, until, worker_set
+from headwater.orchestrators.process import MEMORY_CHECK_INTERVAL_S, STOP_GRACE_S, ProcessOrchestrator
+from tests.contract.test_orchestrator import Clock, process_orchestrator, ready, worker_set
 from tests.support.memory_worker import BOMB, PARTITIONS, POSITIONS, RECORDS
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_a_kill_long_after_an_out_of_memory_kill_is_not_reported_as_one(
 ) -> None:
     pid = start(processes, tmp_path)[0]
     counter.write_text("oom 1\noom_kill 6\n")
-    clock.added_s += MEMORY_EVERY_S
+    clock.added_s += MEMORY_CHECK_INTERVAL_S
     until(lambda: processes._kills_in_own_group.is_recent)
     clock.added_s += RECENT_S
     os.kill(pid, signal.SIGKILL)

@@ -14,7 +14,8 @@ import pytest
 from headwater.children import Child, spawn
 from headwater.model.deployment import Status
 from headwater.orchestrators.process import ProcessOrchestrator
-from tests.contract.test_orchestrator import Clock, process_orchestrator, ready, until, worker_set
+from tests.contract.test_orchestrator import Clock, process_orchestrator, ready, worker_set
+from tests.support.waiting import until
 
 LONGEST_PAUSE_S = 300
 

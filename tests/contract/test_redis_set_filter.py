@@ -7,7 +7,7 @@ import pytest
 
 from headwater.errors import SetStoreUnavailable
 from headwater.model.record import RecordBatch
-from headwater.model.transform import RedisSetFilterTransform
+from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
 from headwater.model.value_sets import filter_set
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames

@@ -8,7 +8,8 @@ import pytest
 import redis
 
 from headwater.errors import SetStoreUnavailable
-from headwater.stores.redis.client import Client, Command, Script, Word, connect
+from headwater.stores.redis.client import Client, Script, Word, connect
+from headwater.stores.redis.connection import Command
 from headwater.stores.redis.sets.layout import Keys
 from headwater.stores.redis.sets.lookup import (
     LOG_ENTRIES_PER_LOOKUP,

@@ -13,7 +13,8 @@ import redis
 
 from headwater.errors import SetStoreUnavailable, UploadAborted
 from headwater.stores.protocols.sets import SetWriteResult
-from headwater.stores.redis.client import Client, EncodedCommands, Script, Word, connect
+from headwater.stores.redis.client import Client, Script, Word, connect
+from headwater.stores.redis.connection import EncodedCommands
 from headwater.stores.redis.sets import layout, set_store
 from headwater.stores.redis.sets.layout import Keys
 from headwater.stores.redis.sets.replacement import ABANDONED_AFTER_S, VALUES_PER_FILL

@@ -63,7 +63,7 @@ def test_a_topic_that_does_not_exist(bench: Bench) -> None:
 def test_a_subscription_to_another_topic(bench: Bench) -> None:
     subscriptions, topic = bench
     subscriptions.ensure("wrk-3.1", topic(), "latest")
-    with pytest.raises(DeployFailed, match="is to"):
+    with pytest.raises(DeployFailed, match="belongs to the topic"):
         subscriptions.ensure("wrk-3.1", topic(), "latest")
     subscriptions.delete(["wrk-3.1"])
 

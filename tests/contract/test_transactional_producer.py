@@ -21,7 +21,7 @@ from headwater.native import BytesColumn
 from headwater.native.librdkafka import PartitionOffset
 from headwater.sinks.base import TransactionalProducer
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.outputs import OutputBatch
+from headwater.sinks.outputs import SOURCE_HEADER, OutputBatch
 from headwater.sinks.transactional_producer import TransactionalKafkaProducer
 from headwater.sources.base import Source
 from headwater.sources.kafka import KafkaSource
@@ -100,12 +100,14 @@ class KafkaBench:
         return self.kafka.create_topic(self.kafka.unique("small"), 1, {"max.message.bytes": "3000"})
 
     def producer(self) -> TransactionalKafkaProducer:
-        producer = TransactionalKafkaProducer(self.kafka.access, [self.topic], self.stream, self.id)
+        producer = TransactionalKafkaProducer(
+            self.kafka.access, [self.topic], source_topic=self.stream, transactional_id=self.id
+        )
         self._cleanup.callback(producer.close)
         return producer
 
     def source(self) -> KafkaSource:
-        source = KafkaSource(self.kafka.access, self.stream, self.group, "slot-0")
+        source = KafkaSource(self.kafka.access, self.stream, self.group, instance_id="slot-0")
         self._cleanup.callback(source.close)
         return source
 
@@ -174,7 +176,8 @@ def begun(bench: Bench) -> TransactionalProducer:
 
 def write(producer: TransactionalProducer, topic: str, *values: bytes, partition: int = 0) -> None:
     for value in values:
-        producer.produce(OutputBatch.of(topic, [value], [b"k"], [partition], [STAMP], headers=[("h", b"1")]))
+        headers = [(SOURCE_HEADER, b"stream/%d/0/0" % partition)]
+        producer.produce(OutputBatch.of(topic, [value], [b"k"], [partition], [STAMP], headers=headers))
 
 
 class TestCommit:
@@ -284,7 +287,9 @@ class TestFailures:
 
     def test_connect_names_a_missing_topic(self, kafka: KafkaServer) -> None:
         with pytest.raises(BrokerUnavailable):
-            TransactionalKafkaProducer(kafka.access, ["no-such-topic"], "stream", "tx-missing").connect(30)
+            TransactionalKafkaProducer(
+                kafka.access, ["no-such-topic"], source_topic="stream", transactional_id="tx-missing"
+            ).connect(30)
         with pytest.raises(BrokerUnavailable, match="no-such-topic"):
             MemoryTransactionalProducer(MemoryTopics([]), "tx", ["no-such-topic"]).connect(30)
 
@@ -314,7 +319,9 @@ class TestKafkaAlone:
 
     def test_a_wrong_password(self, kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
         access = kafka.access.model_copy(update={"password": "wrong"})
-        producer = TransactionalKafkaProducer(access, [kafka_bench.topic], kafka_bench.stream, "tx-wrong")
+        producer = TransactionalKafkaProducer(
+            access, [kafka_bench.topic], source_topic=kafka_bench.stream, transactional_id="tx-wrong"
+        )
         with pytest.raises(BrokerUnavailable, match="rejects the user"):
             producer.init_transactions(2)
         producer.close()

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import SetStoreUnavailable
+from headwater.model.outputs import output_index
 from headwater.model.record import Failure
-from headwater.model.transform import MAX_TRANSFORMS, V8Transform, output_index
+from headwater.model.transforms import MAX_TRANSFORMS
+from headwater.model.transforms.v8 import V8Transform
 from headwater.model.value_sets import dataset_set
 from headwater.sandbox import Sandbox
 from headwater.stores.redis.client import connect

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.model.binding import Bindings
 from headwater.model.flow import NewPipelineConfig
-from headwater.model.transform import CheckedScript
+from headwater.model.transforms.v8 import CheckedScript
 from headwater.model.trial import TrialRecord
 from headwater.sandbox.validation.validate import validation_sandbox
 from headwater.services.ids import new_id
@@ -35,12 +35,12 @@ def tried(transforms: list[dict[str, Any]], *samples: bytes) -> list[TrialRecord
     checker = PipelineChecker(
         bindings=Bindings(),
         validate_script=lambda _script, _example: CheckedScript([]),
-        parse_expression=lambda _: None,
+        transform_types=TRANSFORMS,
         new_id=new_id,
     )
     trials = Trials(
         checker=checker,
-        builders=TRANSFORMS,
+        transform_types=TRANSFORMS,
         open_context=resources,
         now=lambda: datetime(2026, 1, 2, tzinfo=UTC),
         clock=monotonic,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from eth_abi.abi import encode
 from eth_hash.auto import keccak
@@ -51,7 +51,7 @@ class Anvil:
         binary = folder / "node_modules" / "@foundry-rs" / "anvil-linux-amd64" / "bin" / "anvil"
         options = ["--port", str(self.port), "--chain-id", str(CHAIN_ID), "--no-mining", "--order", "fifo", *flags]
         self._process = subprocess.Popen([binary, *options], stdout=subprocess.DEVNULL)
-        self._http = httpx.Client(base_url=self.url, timeout=30)
+        self._http = httpx2.Client(base_url=self.url, timeout=30)
         self._wait()
         self.accounts: list[str] = [address.lower() for address in self.rpc("eth_accounts")]
 
@@ -61,7 +61,7 @@ class Anvil:
             try:
                 self.rpc("eth_chainId")
                 return
-            except httpx.TransportError:
+            except httpx2.TransportError:
                 assert time.monotonic() < deadline
                 assert self._process.poll() is None, "anvil ended"
                 time.sleep(0.05)

@@ -20,8 +20,8 @@ from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.children import Child, spawn
 from headwater.model.binding import Bindings
-from headwater.process_manager import ProcessManager, SupervisedProcess
 from headwater.stores import embedded_valkey
+from headwater.supervisor import SupervisedProcess, Supervisor
 from tests.support.ports import free_port
 from tests.support.postgres_server import PostgresServer
 
@@ -72,7 +72,7 @@ def main(directory: Path, advertised_host: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     threading.Thread(target=_stop_with_the_input, args=(stop,), daemon=True).start()
-    supervisor, postgres = ProcessManager(), PostgresServer()
+    supervisor, postgres = Supervisor(), PostgresServer()
     try:
         directory.mkdir(parents=True)
         kafka = EmbeddedKafka(directory, CACHE_DIR, advertised_host=advertised_host)
@@ -90,7 +90,7 @@ def _stop_with_the_input(stop: threading.Event) -> None:
 
 
 def _start(
-    directory: Path, kafka: EmbeddedKafka, supervisor: ProcessManager, postgres: PostgresServer, stop: threading.Event
+    directory: Path, kafka: EmbeddedKafka, supervisor: Supervisor, postgres: PostgresServer, stop: threading.Event
 ) -> dict[str, str]:
     valkey = TcpValkey(directory / "tcp-valkey")
     kafka.prepare()

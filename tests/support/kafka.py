@@ -282,8 +282,11 @@ class OwnKafka:
         self._child.wait(30)
 
     def suspend(self) -> None:
-        """Stop the broker's process by SIGSTOP, so that its connections stay open but nothing is answered."""
+        """Stop all threads of the broker, so that it keeps its connections and calls nothing."""
         self._child.send(signal.SIGSTOP)
+        threads = [*Path(f"/proc/{self._child.pid}/task").iterdir()]
+        while any((thread / "stat").read_text().rpartition(")")[2].split()[0] != "T" for thread in threads):
+            time.sleep(0.001)
 
     def stop(self) -> None:
         """Stop the broker, even if it is suspended."""

@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 from headwater.app import worker as app
-from headwater.engine.delivery import AtLeastOnce, DeadLetters
+from headwater.engine.at_least_once import AtLeastOnce
+from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.heartbeat import HeartbeatReporter
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
@@ -65,8 +66,10 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: R
     source = BombSource(FileGroup(topic, Path(os.environ[POSITIONS])))
     topics = MemoryTopics(["dead"])
     delivery = AtLeastOnce([], DeadLetters("dead", spec.revision), lambda _: MemoryProducer(topics))
-    metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), spec.deployment_id, spec.source_group, str(slot)))
-    worker = Worker(source, [], delivery, metrics, reporter=reporter, plan=plan)
+    metrics_writer = MetricsWriter(
+        MemoryMetrics(), deployment_id=spec.deployment_id, group=spec.source_group, owner=str(slot)
+    )
+    worker = Worker(source, [], delivery, PipelineMetrics(metrics_writer), reporter=reporter, plan=plan)
     signal.signal(signal.SIGTERM, lambda *_: worker.stop())
     return 0 if worker.run() else 1
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, NamedTuple
 
-import httpx
+import httpx2
 
 CUT: Final = "cut"
 """The connection is closed without a response."""
@@ -43,7 +43,7 @@ class Node:
     def __init__(self, behave: Behave, target: str = "") -> None:
         self.behave = behave
         self.requests: list[Any] = []
-        self._http = httpx.Client(base_url=target, timeout=30) if target else None
+        self._http = httpx2.Client(base_url=target, timeout=30) if target else None
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.address = f"http://127.0.0.1:{self._server.server_port}"

@@ -10,12 +10,15 @@ import deno
 
 from headwater.engine import pipeline
 from headwater.engine.pipeline import build_transforms
-from headwater.model.transform import RedisSetFilterTransform, Transform, V8Transform
+from headwater.model.transforms import Transform
+from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
+from headwater.model.transforms.v8 import V8Transform
 from headwater.model.value_sets import dataset_set, filter_set, normalise
 from headwater.sandbox import Sandbox
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Transform as Built
 from headwater.transforms.base import TransformContext
+from headwater.transforms.transform_type import TransformType
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 from tests.support.sandbox import batch
 
@@ -85,7 +88,7 @@ class SandboxChains:
     def run(self, steps: Sequence[Step], records: Sequence[bytes]) -> Outputs:
         """Return the outputs of the chain for each record, in the order of their offsets."""
         configs = [self._config(step) for step in steps]
-        transforms = build_transforms(configs, {**TRANSFORMS, "v8": self._script}, self._resources)
+        transforms = build_transforms(configs, {**TRANSFORMS, "v8": TransformType(self._script)}, self._resources)
         in_flight = pipeline.InFlightBatch(batch(records), transforms, 0.0)
         while not in_flight.is_finished:
             in_flight.step(wait=True)
@@ -107,5 +110,5 @@ class SandboxChains:
         """Return the transform of a script, cached by the script and by whether the next step is a script."""
         key = config.script, resources.output_to_script
         if key not in self._built:
-            self._built[key] = TRANSFORMS["v8"](config, resources)
+            self._built[key] = TRANSFORMS["v8"].build(config, resources)
         return self._built[key]

@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 
 from tests.support.ports import free_port
+from tests.support.processes import descendants, suspended
 
 USER, PASSWORD = "headwater", "a-password-of-the-tests"
 START_WITHIN_S = 60.0
@@ -118,15 +119,9 @@ class PostgresServer:
     def hanging(self) -> Iterator[None]:
         """Pause all processes of the server for the block by SIGSTOP: connections stay open but hang."""
         assert self._process is not None
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
-        pids = [self._process.pid, *map(int, children.read_text().split())]
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        try:
+        pids = [self._process.pid, *(child.pid for child in descendants(self._process.pid))]
+        with suspended(pids):
             yield
-        finally:
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
 
     def stop(self) -> None:
         """Stop the server if it runs."""

@@ -33,7 +33,7 @@ from headwater.brokers.pubsub_client import publisher, subscriber
 from headwater.model.worker_spec import PubSubAccess
 from tests.support.kafka import CACHE_DIR
 from tests.support.ports import free_port
-from tests.support.valkey import until
+from tests.support.waiting import until
 
 SOURCE = Path(__file__).parent / "pubsub"
 PROJECT = "project-1"
@@ -85,7 +85,7 @@ class PubSubServer:
         self._channel = grpc.insecure_channel(address)
         self.publisher: PublisherClient = publisher(self._channel)
         self.subscriber: SubscriberClient = subscriber(self._channel)
-        until(self._answers, "Pub/Sub")
+        until(self._answers, what="Pub/Sub")
 
     def _answers(self) -> bool:
         assert self._process.poll() is None, "the server of Pub/Sub ended"

@@ -113,7 +113,7 @@ class KafkaBench:
         return self.member(None)
 
     def member(self, instance_id: str | None) -> KafkaSource:
-        return self._closed_later(KafkaSource(self._kafka.access, self.topic, self.group, instance_id))
+        return self._closed_later(KafkaSource(self._kafka.access, self.topic, self.group, instance_id=instance_id))
 
     def members(self) -> set[str | None]:
         """Return the instance ids of the group's members."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from headwater.errors import SetStoreUnavailable
 from headwater.model.record import Failure
-from headwater.model.transform import V8Transform
+from headwater.model.transforms.v8 import V8Transform
 from headwater.model.value_sets import SetId, dataset_set, normalise
 from headwater.sandbox import Sandbox
 from headwater.transforms.base import TransformContext

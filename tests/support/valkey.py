@@ -1,8 +1,7 @@
 """Fixtures that run real Valkey servers."""
 
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL
@@ -14,6 +13,7 @@ import redis
 from headwater.children import Child, spawn
 from headwater.stores.embedded_valkey import EmbeddedValkey, find_binary
 from tests.support.ports import free_port
+from tests.support.waiting import until
 
 READY_WITHIN_S = 30.0
 SLOTS = 16_384
@@ -84,13 +84,13 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[in
     children = [_start_cluster_node(folder / str(port), port, bus) for port, bus in zip(ports, buses, strict=True)]
     nodes: list[Any] = [redis.Redis(port=port) for port in ports]
     for number, node in enumerate(nodes):
-        until(partial(_answers, node), "a server")
+        until(partial(_answers, node), what="a server")
         first = SLOTS * number // len(nodes)
         node.execute_command("CLUSTER", "ADDSLOTSRANGE", first, SLOTS * (number + 1) // len(nodes) - 1)
         node.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
         node.execute_command("CLUSTER", "MEET", "127.0.0.1", ports[0], buses[0])
     for node in nodes:
-        until(partial(_is_complete, node), "the cluster")
+        until(partial(_is_complete, node), what="the cluster")
         node.close()
     yield ports
     for child in children:
@@ -136,11 +136,3 @@ def _answers(node: Any) -> bool:
 def _is_complete(node: Any) -> bool:
     info = node.execute_command("CLUSTER INFO")
     return bool(info["cluster_state"] == "ok" and int(info["cluster_known_nodes"]) == 3)
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait until a condition is true. Fail with the name `what` after READY_WITHIN_S."""
-    deadline = time.monotonic() + READY_WITHIN_S
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} was not ready within {READY_WITHIN_S} s"
-        time.sleep(0.02)

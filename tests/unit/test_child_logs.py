@@ -4,8 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -14,13 +12,7 @@ import pytest
 
 from headwater.child_logs import _LogFile, captured_output, last_error
 from headwater.children import spawn
-
-
-def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "not within the time"
-        time.sleep(0.005)
+from tests.support.waiting import until
 
 
 def ends_with(path: Path, text: bytes) -> bool:

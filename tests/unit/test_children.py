@@ -4,28 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 
 from headwater.children import inherited_environment, spawn
+from tests.support.processes import alive
+from tests.support.waiting import until
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
-
-
-def gone(pid: int, within_s: float = 10.0) -> bool:
-    """Return whether the process ends within the time. A zombie counts as ended."""
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.01)
-    return False
 
 
 class TestSpawn:
@@ -79,4 +65,4 @@ class TestSpawn:
             child = int(parent.stdout.readline())
             os.kill(child, 0)
             parent.kill()
-        assert gone(child)
+        until(lambda: not alive(child))

@@ -14,12 +14,12 @@ from headwater import children
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings
 from headwater.brokers.embedded import cache, storage
-from headwater.brokers.embedded.files import write_private
 from headwater.brokers.embedded.ports import Ports, load_or_choose_ports, read_ports
 from headwater.brokers.embedded.runtime import JVM_VARIABLES, KafkaRuntime, find_runtime
 from headwater.child_logs import captured_output, last_error
 from headwater.errors import BrokerUnavailable, SetupError
 from headwater.model.worker_spec import KafkaAccess
+from headwater.private_files import write_private
 
 ADMIN: Final = "headwater-admin"
 READY_TIMEOUT_S: Final = 60.0
@@ -159,9 +159,8 @@ class EmbeddedKafka:
             controller_port=ports.kafka_controller,
             admin=ADMIN,
             admin_password=password,
-            controller_password=secrets.token_urlsafe(
-                32
-            ),  # the node connects only to itself, so each start has a new password
+            # The node connects only to itself, so each start may have a new password.
+            controller_password=secrets.token_urlsafe(32),
         )
 
     def _has_snapshot(self) -> bool:

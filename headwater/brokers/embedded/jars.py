@@ -1,4 +1,8 @@
-"""Downloads Kafka's jars once with Maven, by the pom.xml beside this file, and keeps them in the cache directory."""
+"""Downloads Kafka's jars once with Maven, checks their SHA-256 sums, and keeps them in the cache directory.
+
+The jars are named by the pom.xml beside this file, and their sums by jars.sha256. Maven has no such check of its own:
+it compares a jar only with sums from the repository that it comes from.
+"""
 
 import hashlib
 import os
@@ -15,28 +19,29 @@ from headwater.brokers.embedded import cache
 from headwater.errors import SetupError
 
 POM: Final = Path(__file__).with_name("pom.xml")
+SUMS: Final = Path(__file__).with_name("jars.sha256")
 MAVEN_TIMEOUT_S: Final = 900.0
 _GOAL: Final = "org.apache.maven.plugins:maven-dependency-plugin:copy-dependencies"
 _OWN_CLUSTER: Final = "or name a Kafka cluster of your own with --kafka-bootstrap-servers"
 
 
 def fetch_jars(cache_dir: Path) -> list[Path]:
-    """Return the jars in class path order. Downloads them when the cache has none for this pom.xml, which takes
-    minutes.
+    """Return the jars in class path order.
 
-    Several processes may call this at once. Raises SetupError when there is no Maven, the download fails, or the cache
-    is not writable.
+    Downloads them when the cache has none for this pom.xml, which takes minutes. Several processes may call this at
+    once. Raises SetupError when there is no Maven, the download fails, a jar has another sum, or the cache is not
+    writable.
     """
     folder = cache.ensure(jars_dir(cache_dir), _download)
     return sorted(folder.glob("*.jar"))
 
 
 def jars_dir(cache_dir: Path) -> Path:
-    """Return the folder for the jars of this pom.xml. Its name contains a hash of the pom.xml."""
+    """Return the folder for the jars. Its name contains a hash of the pom.xml and of the sums."""
     pom = POM.read_bytes()
     version = re.search(rb"<kafka.version>([^<]+)<", pom)
     assert version is not None
-    name = f"kafka-{version[1].decode()}-{hashlib.sha256(pom).hexdigest()[:12]}"
+    name = f"kafka-{version[1].decode()}-{hashlib.sha256(pom + SUMS.read_bytes()).hexdigest()[:12]}"
     return cache_dir.expanduser().absolute() / name
 
 
@@ -58,6 +63,20 @@ def _download(target: Path) -> None:
         raise SetupError(
             f"Maven could not download Kafka; with a network connection, run the command again, {_OWN_CLUSTER}. "
             f"Maven says: {_first_error(done.stdout + done.stderr)}"
+        )
+    check_jars(target)
+
+
+def check_jars(folder: Path) -> None:
+    """Raise SetupError unless a folder has exactly the jars of jars.sha256."""
+    expected = {name: digest for digest, name in map(str.split, SUMS.read_text().splitlines())}
+    found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.iterdir()}
+    wrong = sorted({name for name, _ in expected.items() ^ found.items()})
+    if wrong:
+        raise SetupError(
+            f"Maven downloaded other jars of Kafka than those of this version of Headwater: {', '.join(wrong)} (their "
+            "SHA-256 sums differ). Remove these from Maven's local repository (~/.m2/repository), check the mirror in "
+            f"Maven's settings.xml, and run the command again, {_OWN_CLUSTER}."
         )
 
 

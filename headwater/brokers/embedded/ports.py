@@ -9,14 +9,15 @@ import time
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from headwater.brokers.embedded.files import write_private
 from headwater.errors import SetupError
+from headwater.private_files import write_private
 
-# Below the kernel's range for outgoing connections (32768 and up), one of which could take a chosen port later.
 FIRST_PORT: Final = 20_000
 PORT_COUNT: Final = 10_000
-# A broker that was just killed holds its ports until the kernel has freed its memory.
+"""Ports are chosen from this many, below the kernel's range for outgoing connections (32768 and up): a connection could
+otherwise take a chosen port later."""
 RELEASE_TIMEOUT_S = 5.0
+"""How long a used port may take to become free: a killed broker holds its ports until its memory is freed."""
 _RETRY_DELAY_S: Final = 0.05
 
 

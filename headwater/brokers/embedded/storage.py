@@ -7,10 +7,10 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 from typing import Final
 
-from headwater.brokers.embedded.files import write_private
 from headwater.brokers.embedded.runtime import JVM_VARIABLES, KafkaRuntime
 from headwater.children import inherited_environment
 from headwater.errors import SetupError
+from headwater.private_files import write_private
 
 _TIMEOUT_S: Final = 120.0
 

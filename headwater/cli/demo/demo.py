@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 
@@ -57,7 +57,7 @@ class Demo:
                 screen.say(f"1. Started Kafka, Valkey, API and controller in {time.monotonic() - started:.1f} s.")
                 return self._run(client, data_dir, screen)
 
-    def _run(self, client: httpx.Client, data_dir: Path, screen: Screen) -> int:
+    def _run(self, client: httpx2.Client, data_dir: Path, screen: Screen) -> int:
         flow = self._create(client, screen)
         sink = self._deploy(client, flow["id"], screen)
         with reader(sink) as consumer:
@@ -68,7 +68,7 @@ class Demo:
         screen.say("8. Torn down: workers, access rules, credentials and topics are removed.")
         return 0 if is_correct else 1
 
-    def _prices(self, client: httpx.Client, data_dir: Path, screen: Screen) -> bool:
+    def _prices(self, client: httpx2.Client, data_dir: Path, screen: Screen) -> bool:
         flow_id = _checked(client.post("/api/v1/flow", json=prices.BODY))["id"]
         _checked(client.post(f"/api/v1/flow/{flow_id}/deploy"))
         prices.feed_trades(self._feed, data_dir)
@@ -83,7 +83,7 @@ class Demo:
         )
         return True
 
-    def _create(self, client: httpx.Client, screen: Screen) -> dict[str, Any]:
+    def _create(self, client: httpx2.Client, screen: Screen) -> dict[str, Any]:
         s = self._stream
         body = {
             "name": "Headwater demo",
@@ -102,7 +102,7 @@ class Demo:
         )
         return flow
 
-    def _deploy(self, client: httpx.Client, config_id: str, screen: Screen) -> dict[str, Any]:
+    def _deploy(self, client: httpx2.Client, config_id: str, screen: Screen) -> dict[str, Any]:
         started = time.monotonic()
         sink: dict[str, Any] = _checked(client.post(f"/api/v1/flow/{config_id}/deploy"))["sinks"][0]
         screen.say(
@@ -111,7 +111,7 @@ class Demo:
         return sink
 
     def _stream_through(
-        self, client: httpx.Client, flow: dict[str, Any], consumer: Consumer, data_dir: Path, screen: Screen
+        self, client: httpx2.Client, flow: dict[str, Any], consumer: Consumer, data_dir: Path, screen: Screen
     ) -> bool:
         steady, burst = self._stream.lines[:STEADY_RECORDS], self._stream.lines[STEADY_RECORDS:]
         screen.say(f"4. Writing {len(steady):,} records at {STEADY_RATE:,} a second; these records are delivered:")
@@ -137,7 +137,7 @@ class Demo:
 
         self._feed(data_dir, self._stream.chain, self._stream.entity, counted(), rate)
 
-    def _add_value(self, client: httpx.Client, flow: dict[str, Any], screen: Screen) -> int:
+    def _add_value(self, client: httpx2.Client, flow: dict[str, Any], screen: Screen) -> int:
         """Add a value to the filter while records flow.
 
         Returns the number of the first record that is certainly sent after the change.
@@ -201,7 +201,7 @@ class Demo:
 
 
 @contextlib.contextmanager
-def running(data_dir: Path, cache_dir: Path) -> Iterator[httpx.Client]:
+def running(data_dir: Path, cache_dir: Path) -> Iterator[httpx2.Client]:
     """Run `headwater up` in a child process, which is stopped at the end."""
     port = _free_port()
     flags = ["--data-dir", str(data_dir), "--cache-dir", str(cache_dir), "--port", str(port)]
@@ -223,13 +223,13 @@ def _text(file: Any) -> str:
 
 def _wait_until_ready(
     process: subprocess.Popen[bytes], data_dir: Path, port: int, output: Callable[[], str]
-) -> httpx.Client:
+) -> httpx2.Client:
     deadline = time.monotonic() + START_WITHIN_S
     while process.poll() is None and time.monotonic() < deadline:
-        with contextlib.suppress(httpx.TransportError):
-            if httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=5).is_success:
+        with contextlib.suppress(httpx2.TransportError):
+            if httpx2.get(f"http://127.0.0.1:{port}/readyz", timeout=5).is_success:
                 key = (data_dir / "api-key").read_text().strip()
-                return httpx.Client(base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": key}, timeout=70)
+                return httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": key}, timeout=70)
         time.sleep(0.05)
     raise SetupError(f"Headwater did not start: {output().strip() or 'it printed nothing'}")
 
@@ -262,7 +262,7 @@ def reader(sink: dict[str, Any]) -> Iterator[Consumer]:
         consumer.close()
 
 
-def _checked(answer: httpx.Response) -> Any:
+def _checked(answer: httpx2.Response) -> Any:
     if answer.is_success:
         return answer.json()
     raise SetupError(f"{answer.request.method} {answer.request.url.path} answered {answer.status_code}: {answer.text}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 TOKEN, CHAIN, ENTITY = "0x4200000000000000000000000000000000000006", "base", "decoded_log"
 TRADES = ((3 * 3600, 2000.0), (1800, 2140.0), (600, 2090.0), (1, 2100.0))
@@ -32,7 +32,7 @@ def trades() -> Iterator[bytes]:
     return (json.dumps({"address": TOKEN, "price": price, "at": now - age_s}).encode() for age_s, price in TRADES)
 
 
-def price(client: httpx.Client) -> dict[str, Any] | None:
+def price(client: httpx2.Client) -> dict[str, Any] | None:
     """Poll the token's statistics until they are correct, for at most READABLE_WITHIN_S seconds.
 
     Returns the last statistics, or None when the token has no price.

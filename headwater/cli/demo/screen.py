@@ -34,16 +34,13 @@ class Screen:
             self._live.stop()
 
     def say(self, text: str, only_with: str = "") -> None:
-        """Print a step of the demo.
-
-        only_with: without a live table, only records that contain this value are printed afterwards.
-        """
+        """Print a step of the demo. Without a live table, only records with `only_with` are printed afterwards."""
         self._shown_in_phase = 0
         self._only_with = only_with
         self._console.print(text, highlight=False, soft_wrap=True)
 
     def arrived(self, latency_ms: float, summary: str, record: str) -> None:
-        """Show one record. record: its text."""
+        """Show one record: its latency and its summary. `record` is its whole text."""
         self._count += 1
         self._rows.append((f"{latency_ms:.0f} ms", summary))
         if self._live is not None:

@@ -123,7 +123,7 @@ def recorded(path: Path, chain: str, entity: str) -> DemoStream:
         name = next(field for field in ADDRESS_FIELDS if all(field in record for record in records))
     except (ValueError, TypeError, StopIteration):
         raise SetupError(
-            f"{path} is not usable for the demo: it required hold one JSON object a line, each with one of the members "
+            f"{path} is not usable for the demo: it must hold one JSON object a line, each with one of the members "
             f"{', '.join(ADDRESS_FIELDS)}."
         ) from None
     frequent = [str(value).lower() for value, _ in Counter(str(r[name]).lower() for r in records).most_common(9)]

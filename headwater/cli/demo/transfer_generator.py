@@ -29,7 +29,15 @@ class Token:
 
 @dataclass(slots=True)
 class TransferStream:
-    """Records of one seed; the same seed gives the same records. Sizes are counts."""
+    """Generates records from a seed; the same seed gives the same records.
+
+    Attributes:
+        seed: The seed.
+        tokens: The number of tokens.
+        wallets: The number of wallets.
+        start: The time of the first block.
+        first_block: The number of the first block.
+    """
 
     seed: int = 1
     tokens: int = 500
@@ -62,7 +70,7 @@ class TransferStream:
         return self._wallets[rank]
 
     def records(self) -> Iterator[dict[str, object]]:
-        """Transfers without end, in the order of (block_number, log_index)."""
+        """Yield transfers without end, in the order of (block_number, log_index)."""
         number = 0
         while True:
             yield self._record(number)

@@ -9,7 +9,7 @@ from headwater.cli.docs.schema import alternatives, members
 
 
 def page() -> str:
-    """One table per object in the body."""
+    """Return the page: one table per object in the body."""
     operation = description()["paths"]["/api/v1/flow"]["post"]
     body = operation["requestBody"]["content"]["application/json"]["schema"]
     return document(

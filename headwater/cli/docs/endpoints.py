@@ -13,7 +13,7 @@ JSON = "application/json"
 
 
 def page() -> str:
-    """One section per operation, by tag."""
+    """Return the page: one section per operation, by tag."""
     tags = {tag["name"]: tag["description"] for tag in description()["tags"]}
     return document(
         "Endpoints",

@@ -10,7 +10,7 @@ PUBLIC_NAMES = {"faults": "`errors`", "retry_after_s": "the seconds in `Retry-Af
 
 
 def page() -> str:
-    """One row per problem that the API answers with."""
+    """Return the page: one row per problem type of the API."""
     from headwater.api.health import NOT_READY
     from headwater.api.problems import INTERNAL_ERROR, METHOD_NOT_ALLOWED, PROBLEM_TYPES, URN
     from headwater.api.server.refusals import SERVER_PROBLEM_TYPES

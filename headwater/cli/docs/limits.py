@@ -7,7 +7,9 @@ from pathlib import Path
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG
 from headwater.cli.docs.markdown import document, table
-from headwater.model import flow, idempotency, sink, stream, transform, trial, value_sets
+from headwater.model import flow, idempotency, outputs, sink, stream, transforms, trial, value_sets
+from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
+from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
 from headwater.sandbox import deno_command, results, script_batch
 from headwater.services import keys, prices, trials
 from headwater.services.recipes.pools import MAX_POOLS
@@ -22,7 +24,7 @@ HARNESS = Path(deno_command.__file__).with_name("harness") / "records.js"
 
 
 def page() -> str:
-    """One table per place where a limit shows."""
+    """Return the page: one table per group of limits."""
     return document(
         "Limits",
         "A request that exceeds a limit is rejected as a whole, never truncated, and the error names the limit.",
@@ -62,9 +64,9 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         "Configurations",
         [
             ("characters of a name", f"1 to {flow.MAX_NAME_CHARS}"),
-            ("transforms", f"0 to {transform.MAX_TRANSFORMS}; `PUT …/transforms` takes at least 1"),
-            ("bytes of a script", _bytes(transform.MAX_SCRIPT_BYTES)),
-            ("characters of a filter expression", f"{transform.MAX_EXPRESSION_CHARS:,}"),
+            ("transforms", f"0 to {transforms.MAX_TRANSFORMS}; `PUT …/transforms` takes at least 1"),
+            ("bytes of a script", _bytes(MAX_SCRIPT_BYTES)),
+            ("characters of a filter expression", f"{MAX_EXPRESSION_CHARS:,}"),
             ("brackets of a filter expression", f"{MAX_NESTING} deep"),
             ("pools in the script of a price recipe", f"{MAX_POOLS:,}"),
             ("sinks", f"1 to {sink.MAX_SINKS}"),
@@ -116,9 +118,9 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
                 "size of the JSON that a filter expression evaluates per record; with more, the record does not match",
                 f"{_bytes(WORK_BUDGET_BYTES)} and four times the record",
             ),
-            ("outputs of one record", f"0 to {transform.MAX_OUTPUTS_PER_RECORD:,}"),
-            ("bytes of one output", f"{transform.MAX_OUTPUT_BYTES:,}"),
-            ("bytes of all outputs of one record", f"{transform.MAX_OUTPUTS_BYTES:,}"),
+            ("outputs of one record", f"0 to {outputs.MAX_OUTPUTS_PER_RECORD:,}"),
+            ("bytes of one output", f"{outputs.MAX_OUTPUT_BYTES:,}"),
+            ("bytes of all outputs of one record", f"{outputs.MAX_OUTPUTS_BYTES:,}"),
             ("bytes of the message in a dead letter's header", f"{results.MAX_MESSAGE_BYTES:,}"),
             ("partitions of a stream", f"{stream.STREAM_PARTITIONS}"),
             ("retention of outputs, unless their sink says otherwise, and dead letters, per partition", _retention()),

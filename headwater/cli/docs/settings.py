@@ -9,7 +9,7 @@ from headwater.settings import SECRETS, Settings, environment_variable, file_env
 
 
 def page() -> str:
-    """One row per setting."""
+    """Return the page: one row per setting."""
     rows = [
         (f"`{environment_variable(name)}`", _flag(name), _default(field.default), field.description or "")
         for name, field in Settings.model_fields.items()

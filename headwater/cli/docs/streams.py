@@ -8,7 +8,7 @@ from headwater.model.stream import CATALOG, Chain, Entity, stream_name
 
 
 def page() -> str:
-    """The catalog, with an example record of each stream."""
+    """Return the page: the catalog, with an example record of each stream."""
     rows = [
         (chain.name, entity.name, f"`{chain.source_type}`", f"`stream.{stream_name(chain.name, entity.name)}`",
          f"`{entity.event_time}`" if entity.event_time else "the broker's time")

@@ -47,6 +47,7 @@ class MetricsWriter:
     def __init__(
         self,
         store: MetricStore,
+        *,
         deployment_id: str,
         group: str,
         owner: str,

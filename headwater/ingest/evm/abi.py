@@ -1,4 +1,8 @@
-"""Parses event ABIs (Solidity's contract ABI specification), JSON and human-readable, and finds the ABIs of a log."""
+"""Parses event ABIs (Solidity's contract ABI specification), JSON and human-readable, and finds the ABIs of a log.
+
+eth-abi and eth-utils would replace `_canonical` alone: they parse no human-readable event, and their `normalize` lets
+types such as `uint7` pass.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +22,14 @@ _TUPLE: Final = re.compile(r"(?:tuple\s*)?\((.*)\)((?:\[[0-9]*\])*)(.*)", re.DOT
 
 
 class Param(NamedTuple):
-    """A parameter of an event. type: the canonical type, with tuples as `(…)`. components: the members of a tuple."""
+    """A parameter of an event.
+
+    Attributes:
+        name: The name; may be empty.
+        type: The canonical type, with tuples as `(…)`.
+        indexed: Whether the value is a topic of the log.
+        components: The members of a tuple.
+    """
 
     name: str
     type: str
@@ -27,7 +38,14 @@ class Param(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An event with a topic0. signature: the canonical one, such as `Transfer(address,address,uint256)`."""
+    """An event with a topic0.
+
+    Attributes:
+        name: The name.
+        params: The parameters.
+        signature: The canonical signature, such as `Transfer(address,address,uint256)`.
+        topic0: The hash of the signature, which is the first topic of the event's logs.
+    """
 
     name: str
     params: tuple[Param, ...]
@@ -52,12 +70,12 @@ def unique_names(params: Sequence[Param]) -> list[str]:
         if param.name and param.name not in names:
             names.append(param.name)
         else:
-            names.append(next(name for name in _made_up_names(index) if name not in taken))
+            names.append(next(name for name in _fallback_names(index) if name not in taken))
             taken.add(names[-1])
     return names
 
 
-def _made_up_names(index: int) -> Iterator[str]:
+def _fallback_names(index: int) -> Iterator[str]:
     yield f"arg{index}"
     for number in count(1):
         yield f"arg{index}_{number}"
@@ -173,7 +191,9 @@ def _written_param(param: Param) -> dict[str, Any]:
 class Abis:
     """Finds the events of a log. Later events take precedence over earlier ones of the same topic0.
 
-    generic: the events of any contract. own: the events of single contracts, by address in lower case.
+    Args:
+        generic: The events of any contract.
+        own: The events of single contracts, by address in lower case.
     """
 
     def __init__(self, generic: Iterable[Event], own: Mapping[str, Iterable[Event]]) -> None:

@@ -50,7 +50,7 @@ class AdaptiveSize:
             self._until_probe = self._probe_after
 
     def refused(self, size: int, limit: int | None = None) -> None:
-        """Record that a request of this size was too large. limit: the largest allowed size, if known."""
+        """Record that a request of this size was too large. `limit` is the largest allowed size, if known."""
         with self._lock:
             self._limit = max(1, min(self._limit, size - 1 if limit is None else limit))
             self._size = max(1, min(self._size, size // 2, self._limit))

@@ -71,10 +71,15 @@ _QUANTITY: Final = re.compile("0x[0-9a-fA-F]{1,16}")
 log = structlog.get_logger(__name__)
 
 
-class Fetcher:
+class BlockFetcher:
     """Fetches blocks from one node. Thread-safe.
 
-    preferred: the method that is tried first; None for receipts. sprint: see `completeness.SPRINTS`.
+    Args:
+        rpc: The client of the node.
+        preferred: The method that is tried first; None for receipts.
+        sprint: See `completeness.SPRINTS`.
+        sleep: Waits for some seconds. The default ends early when the client is closed.
+        clock: Returns monotonic seconds.
 
     Attributes:
         incomplete: The number of responses in which a part of a block was missing.
@@ -237,7 +242,7 @@ class Fetcher:
 
 
 class _BlockCollector:
-    """Collects the responses about the blocks of one call of `Fetcher.blocks`."""
+    """Collects the responses about the blocks of one call of `BlockFetcher.blocks`."""
 
     def __init__(self, numbers: range, sprint: int | None) -> None:
         self._numbers = numbers

@@ -85,7 +85,7 @@ class Receipt(msgspec.Struct, rename="camel"):
 
 
 class Header(msgspec.Struct, rename="camel"):
-    """A block without its transactions. logs_bloom: the bloom filter of its logs."""
+    """A block without its transactions. `logs_bloom` is the bloom filter of its logs."""
 
     number: str
     hash: str
@@ -128,7 +128,17 @@ class FullBlock(Header, kw_only=True):
 
 
 class Block(NamedTuple):
-    """A block with its logs in order. timestamp: in Unix seconds. parties, details: by transaction hash."""
+    """A block with its logs in order.
+
+    Attributes:
+        number: The number of the block.
+        hash: The hash of the block.
+        parent_hash: The hash of the previous block.
+        timestamp: The time of the block, in Unix seconds.
+        logs: The logs of the block.
+        parties: The sender and receiver of each transaction, by transaction hash.
+        details: The details of each transaction, by transaction hash.
+    """
 
     number: int
     hash: str
@@ -225,7 +235,7 @@ def _block(
 ) -> Block | None:
     """Build a block; None if a log or receipt belongs to another block. Raises ValueError for an invalid quantity.
 
-    hashes: the block hashes of the receipts.
+    `hashes` has the block hashes of the receipts.
     """
     if not hashes.union(log.block_hash for log in logs) <= {header.hash}:
         return None

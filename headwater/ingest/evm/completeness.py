@@ -31,7 +31,7 @@ def state_sync_hash(number: int, block_hash: str) -> str:
 
 
 class Incompleteness(NamedTuple):
-    """Why a block may be incomplete. is_certain: whether a part is certainly missing."""
+    """Why a block may be incomplete. `is_certain` says whether a part is certainly missing."""
 
     reason: str
     is_certain: bool
@@ -75,7 +75,7 @@ def merged(known: BlockResponse | None, new: BlockResponse) -> BlockResponse:
 def with_receipt(response: BlockResponse, receipt: Receipt | None) -> BlockResponse:
     """Add the receipt of the state-sync transaction to a response.
 
-    receipt: None when the block has no state-sync transaction.
+    `receipt` is None when the block has no state-sync transaction.
     """
     if receipt is None:
         return replace(response, no_state_sync=True)
@@ -90,7 +90,7 @@ def with_receipt(response: BlockResponse, receipt: Receipt | None) -> BlockRespo
 def find_incompleteness(response: BlockResponse, sprint: int | None) -> Incompleteness | None:
     """Return why a response is or may be incomplete; None for a complete one.
 
-    sprint: the number of blocks of a sprint; None for a chain without state-sync transactions.
+    `sprint` is the number of blocks of a sprint; None for a chain without state-sync transactions.
     """
     block, logs = response.block, _by_transaction(response.block)
     blooms = {hash_: bloom_of(of_transaction) for hash_, of_transaction in logs.items()}

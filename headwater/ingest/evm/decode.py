@@ -16,7 +16,13 @@ MAX_CACHED_DECODERS: Final = 200_000
 
 
 class Decoded(NamedTuple):
-    """A decoded log. names: the names of the parameters in the ABI's order. params: the values by name."""
+    """A decoded log.
+
+    Attributes:
+        event: The event of the log.
+        names: The names of the parameters, in the ABI's order.
+        params: The values of the parameters, by name.
+    """
 
     event: Event
     names: Sequence[str]

@@ -91,7 +91,7 @@ RULES: Final = (
 
 
 def classify_error(status: int, code: int, message: str) -> ErrorKind:
-    """Return the kind of an error. status: the HTTP status; 200 if the error is in the body."""
+    """Return the kind of an error. `status` is the HTTP status; 200 if the error is in the body."""
     for rule in RULES:
         if rule.matches(status, code, message):
             return rule.kind

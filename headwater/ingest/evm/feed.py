@@ -8,7 +8,7 @@ import structlog
 
 from headwater.errors import IngestStopped, NodeUnavailable
 from headwater.ingest.base import Step
-from headwater.ingest.evm.block_fetcher import Fetcher
+from headwater.ingest.evm.block_fetcher import BlockFetcher
 from headwater.ingest.evm.completeness import SPRINTS
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.final_blocks import FinalBlocks
@@ -16,11 +16,12 @@ from headwater.ingest.evm.head_blocks import SUFFIX, HeadBlocks
 from headwater.ingest.evm.head_notifier import HeadNotifier
 from headwater.ingest.evm.ingest_state import IngestState, ReadWrittenRecords, make_step
 from headwater.ingest.evm.node_pool import NodePool
-from headwater.ingest.evm.options import CHAIN_IDS, EvmOptions
+from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.position import Position, decode
 from headwater.ingest.evm.records import ENTITIES, Converter, Token
 from headwater.ingest.evm.rpc_client import RpcClient
 from headwater.ingest.jsonrpc import MAX_ATTEMPTS
+from headwater.model.stream import find_chain
 
 STOP_POLL_S = 1.0
 """The interval at which the loop checks whether it must stop."""
@@ -36,8 +37,13 @@ log = structlog.get_logger(__name__)
 class EvmFeed:
     """Implements ingest.base.Feed.
 
-    zerolag: the entities that have a zerolag stream. tokens: the known tokens by address. stop: cancels the feed's
-    waits.
+    Args:
+        options: The options of the ingest.
+        decoder: Decodes logs for the stream `decoded_log`.
+        tokens: The known tokens, by address.
+        zerolag: The entities that have a zerolag stream.
+        read_back: Reads records that were written to the zerolag streams before.
+        stop: Cancels the feed's waits.
     """
 
     def __init__(
@@ -90,10 +96,11 @@ class EvmFeed:
         clients = [
             RpcClient(url.get_secret_value(), self._stop, rate=options.rate, attempts=attempts) for url in options.rpc
         ]
-        return NodePool([Fetcher(client, options.fetch) for client in clients])
+        return NodePool([BlockFetcher(client, options.fetch) for client in clients])
 
     def _load_position(self, nodes: NodePool, position: bytes | None) -> Position:
-        known = CHAIN_IDS.get(self._options.chain)
+        chain = find_chain(self._options.chain)
+        known = chain.chain_id if chain else None
         chain_id = nodes.chain_id(known)
         nodes.expect_sprint(SPRINTS.get(chain_id))
         if known is not None and known != chain_id:

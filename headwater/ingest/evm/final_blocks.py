@@ -15,7 +15,7 @@ from headwater.ingest.evm.position import UNKNOWN_HASH, BlockRef
 
 
 class FinalBlocks:
-    """Fetches final blocks, and converts them to steps. pool: the threads that prefetch blocks."""
+    """Fetches final blocks, and converts them to steps. The threads of `pool` prefetch blocks."""
 
     def __init__(self, state: IngestState, pool: ThreadPoolExecutor) -> None:
         self._state = state

@@ -42,7 +42,7 @@ _RECORD_REF: Final = msgspec.json.Decoder(_RecordRef)
 
 
 class HeadBlocks:
-    """Follows the head of the chain. entities: the entities whose zerolag streams are written."""
+    """Follows the head of the chain. `entities` are those whose zerolag streams are written."""
 
     def __init__(
         self,
@@ -93,8 +93,7 @@ class HeadBlocks:
         self._state.position = msgspec.structs.replace(self._state.position, recent=kept)
 
     def _is_reorganised(self, number: int, latest: Header) -> bool:
-        """Return whether the node's head differs from the written block of the same number, because of a
-        reorganisation."""
+        """Return whether the node's head differs from the written block of the same number."""
         return any(block.number == number and block.hash != latest.hash for block in self._state.position.recent)
 
     def _append(self, blocks: Sequence[Block]) -> Iterator[Step]:

@@ -32,7 +32,10 @@ log = structlog.get_logger(__name__)
 class HeadNotifier:
     """Waits for new heads of a chain.
 
-    url: the WebSocket URL, or None to poll only. poll_s: the poll interval without a subscription.
+    Args:
+        url: The WebSocket URL, or None to poll only.
+        poll_s: The poll interval without a subscription.
+        clock: Returns monotonic seconds.
 
     Attributes:
         failures: The number of failed subscriptions.

@@ -21,7 +21,15 @@ ReadWrittenRecords = Callable[[Sequence[str], int], Iterator[StreamRecord]]
 
 @dataclass(slots=True)
 class IngestState:
-    """What FinalBlocks and HeadBlocks share. position: the position after the last step that was yielded."""
+    """What FinalBlocks and HeadBlocks share.
+
+    Attributes:
+        options: The options of the ingest.
+        nodes: The nodes of the chain.
+        converter: Converts blocks to records.
+        position: The position after the last step that was yielded.
+        counts: Metrics since the last step, by a name in `ingest.runner.COUNTS`.
+    """
 
     options: EvmOptions
     nodes: NodePool
@@ -62,6 +70,6 @@ def batched_blocks(blocks: Iterable[Block], convert: Convert) -> Iterator[Group]
 
 
 def make_step(state: IngestState, blocks: Sequence[Block], records: Sequence[StreamRecord]) -> Step:
-    """Return a step with these records and the current position. blocks: the blocks of the records."""
+    """Return a step with the records of these blocks and the current position."""
     time_ms = max((block.timestamp for block in blocks), default=0) * 1000
     return Step(records, state.position.encode(), time_ms, counts=state.pop_counts())

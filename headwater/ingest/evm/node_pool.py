@@ -13,7 +13,7 @@ import structlog
 
 from headwater.backoff import Backoff
 from headwater.errors import NodeBehind, NodeUnavailable
-from headwater.ingest.evm.block_fetcher import Fetcher
+from headwater.ingest.evm.block_fetcher import BlockFetcher
 from headwater.ingest.evm.blocks import Block, Header
 
 _T = TypeVar("_T")
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class EndpointHealth:
+class NodeHealth:
     """The health of a node.
 
     Attributes:
@@ -71,11 +71,11 @@ class EndpointHealth:
 
 @dataclass(slots=True)
 class _Node:
-    """A node of the pool. name: its number among the nodes, and its host without secret parts."""
+    """A node of the pool. Its name is its number among the nodes, with its host without secret parts."""
 
     name: str
-    fetcher: Fetcher
-    health: EndpointHealth = field(default_factory=EndpointHealth)
+    fetcher: BlockFetcher
+    health: NodeHealth = field(default_factory=NodeHealth)
 
 
 class NodePool:
@@ -87,7 +87,7 @@ class NodePool:
 
     def __init__(
         self,
-        fetchers: Sequence[Fetcher],
+        fetchers: Sequence[BlockFetcher],
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
@@ -166,7 +166,7 @@ class NodePool:
         return self._ask(lambda fetcher: fetcher.headers(blocks))
 
     def blocks(self, first: int, last: int) -> list[Block]:
-        """See Fetcher.blocks."""
+        """See BlockFetcher.blocks."""
         found = self._ask(lambda fetcher: fetcher.blocks(first, last))
         with self._lock:
             self._served.extend((block.number, block.hash) for block in found[-1:])
@@ -199,7 +199,7 @@ class NodePool:
                 log.warning("a node is on another fork than the ingest", node=node.name, block=number, expected=hash_)
             node.health.is_on_another_fork = True
 
-    def _ask(self, call: Callable[[Fetcher], _T]) -> _T:
+    def _ask(self, call: Callable[[BlockFetcher], _T]) -> _T:
         """Return the result of the first node that responds. Raises NodeUnavailable when none responds."""
         errors: list[tuple[_Node, NodeUnavailable]] = []
         for node in self._in_order():
@@ -214,7 +214,7 @@ class NodePool:
         wait_s = min(error.retry_after_s for _, error in errors)
         raise type(errors[0][1])(" ".join(f"Node {node.name}: {error.detail}" for node, error in errors), wait_s)
 
-    def _try(self, node: _Node, call: Callable[[Fetcher], _T]) -> _T | NodeUnavailable:
+    def _try(self, node: _Node, call: Callable[[BlockFetcher], _T]) -> _T | NodeUnavailable:
         try:
             if not node.health.is_checked:
                 self._check_chain(node)
@@ -300,7 +300,7 @@ class NodePool:
             except Exception as error:  # noqa: BLE001  # the check is repeated, but its error must be logged
                 log.error("the check of a node failed", node=node.name, reason=type(error).__name__)
 
-    def _check_node(self, node: _Node, fetcher: Fetcher) -> None:
+    def _check_node(self, node: _Node, fetcher: BlockFetcher) -> None:
         """Record a node's head, and compare its hash of the newest block that was read."""
         latest = fetcher.header(LATEST)
         if latest is None:

@@ -1,14 +1,11 @@
 """The options of an EVM ingest."""
 
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
 from headwater.ingest.evm.completeness import Method
 from headwater.ingest.options import HttpUrls, IngestOptions, WebSocketUrl
-
-CHAIN_IDS: Final = {"base": 8453, "polygon": 137}
-"""The chain ids (EIP-155) of known chains."""
 
 
 def _tag_or_depth(value: Any, check: ValidatorFunctionWrapHandler) -> Any:

@@ -14,7 +14,7 @@ from headwater.ingest.evm.blocks import Block, Log, TransactionDetails
 from headwater.ingest.evm.decode import Decoded, Decoder
 from headwater.ingest.evm.tokens import TOPICS, Transfer, transfers
 from headwater.ingest.evm.values import Value, amount_text
-from headwater.model.transform import MAX_OUTPUT_BYTES
+from headwater.model.outputs import MAX_OUTPUT_BYTES
 
 ENTITIES: Final = ("log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer")
 NOT_REMOVED_SUFFIX: Final = b',"removed":false}'
@@ -193,7 +193,10 @@ _make_erc1155: Callable[..., _Erc1155] = _Erc1155
 class Converter:
     """Converts the logs of blocks to records.
 
-    chain: the prefix of keys. decoder: None to omit `decoded_log`. tokens: known tokens by address.
+    Args:
+        chain: The prefix of keys.
+        decoder: Decodes logs; None to omit `decoded_log`.
+        tokens: The known tokens, by address.
     """
 
     def __init__(self, chain: str, decoder: Decoder | None, tokens: Mapping[str, Token]) -> None:

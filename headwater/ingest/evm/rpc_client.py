@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import httpx
+import httpx2
 import msgspec
 
 from headwater.errors import MethodMissing, NodeBehind, NodeRateLimited, NodeUnavailable, RangeTooLarge, RequestRefused
@@ -38,7 +38,9 @@ _BATCH: Final = frozenset({ErrorKind.BATCH_TOO_LARGE, ErrorKind.BATCH_UNSUPPORTE
 class _BatchRefused(Exception):
     """A node refuses a whole batch.
 
-    limit: the most calls that the node accepts, if known. is_size_related: whether the size of the batch is the cause.
+    Attributes:
+        limit: The most calls that the node accepts, if known.
+        is_size_related: Whether the size of the batch is the cause.
     """
 
     def __init__(self, limit: int | None = None, *, is_size_related: bool = True) -> None:
@@ -76,8 +78,14 @@ class _PendingCalls:
 class RpcClient:
     """A batching JSON-RPC client of one node. Thread-safe.
 
-    url: the node's URL. stop: cancels all waits. rate: calls per second, 0 for no limit. attempts: the most times that
-    a failing request is sent; fewer when there are other nodes.
+    Args:
+        url: The node's URL.
+        stop: Cancels all waits.
+        rate: The calls per second; 0 for no limit.
+        attempts: The most times that a failing request is sent; fewer when there are other nodes.
+        clock: Returns monotonic seconds.
+        sleep: Waits for some seconds. The default ends early when the client is closed.
+        timeout: The time-outs of one request.
     """
 
     def __init__(
@@ -89,7 +97,7 @@ class RpcClient:
         attempts: int = MAX_ATTEMPTS,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
-        timeout: httpx.Timeout = TIMEOUT,
+        timeout: httpx2.Timeout = TIMEOUT,
     ) -> None:
         self._cancel_token = CancelToken(stop)
         self._endpoint = Endpoint(url, rate, self._cancel_token, clock, sleep, timeout, attempts)
@@ -264,11 +272,11 @@ def _number(id_: int | str | None) -> int | str | None:
 
 
 def _is_success(reply: HttpReply) -> bool:
-    return httpx.codes.is_success(reply.status)
+    return httpx2.codes.is_success(reply.status)
 
 
 def _final_error(kind: ErrorKind, method: str, said: str) -> NodeUnavailable:
-    """Return the outcome of a call that is not sent again. said: the message of the node."""
+    """Return the outcome of a call that is not sent again. `said` is the message of the node."""
     if kind is ErrorKind.RANGE_TOO_LARGE:
         return RangeTooLarge(f"The node refuses {method} because the request or its result is too large: {said}.")
     if kind is ErrorKind.METHOD_MISSING:

@@ -25,9 +25,11 @@ class Transfer(NamedTuple):
     """A token transfer in a log.
 
     Attributes:
-        entity: The entity of its stream.
+        entity: The entity of the transfer's stream.
         token_id: The id of the token; None for ERC-20.
-        event_type, operator, array_index: Members for ERC-1155; None for the other standards.
+        event_type: `single_transfer` or `batch_transfer` for ERC-1155; None for the other standards.
+        operator: The address that made the transfer, for ERC-1155; None for the other standards.
+        array_index: The index in a batch transfer, for ERC-1155; None for the other standards.
     """
 
     entity: str

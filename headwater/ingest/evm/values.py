@@ -17,7 +17,7 @@ from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 from headwater.ingest.evm.abi import Param, unique_names
-from headwater.model.transform import MAX_OUTPUT_BYTES
+from headwater.model.outputs import MAX_OUTPUT_BYTES
 
 WORD: Final = 64
 """The number of hex digits of a word of 32 bytes."""

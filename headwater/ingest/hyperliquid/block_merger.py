@@ -46,7 +46,14 @@ Form = Literal["block", "streaming", "event"]
 
 
 class Folder(NamedTuple):
-    """A folder in the node's data. rank: its index in the order of preference of its kind."""
+    """A folder in the node's data.
+
+    Attributes:
+        name: The path of the folder.
+        kind: The kind of its events.
+        form: The content of its lines.
+        rank: Its index in the order of preference of its kind.
+    """
 
     name: str
     kind: Kind
@@ -99,8 +106,12 @@ class FolderBlocks:
     ) -> None:
         """Create the reader.
 
-        newest_ms: the time of the newest block that a previous process read from the folder; None if unknown.
-        quiet_s: how long to wait for further lines of a block, for kinds that need all lines of a block.
+        Args:
+            folder: The folder.
+            reader: Reads the files of the folder.
+            cursor: The last block that was taken from the folder.
+            newest_ms: The time of the newest block that a previous process read from the folder; None if unknown.
+            quiet_s: How long to wait for further lines of a block, for kinds that need all lines of a block.
         """
         self.folder = folder
         self.reader = reader
@@ -108,9 +119,8 @@ class FolderBlocks:
         self.block: Block | None = None
         self.time_ms = 0
         self._quiet_s = quiet_s
-        self._has_empty_blocks = (
-            folder.kind != "misc"
-        )  # True for all kinds in our recordings. We have no long recording of misc events, so it is detected.
+        # All kinds in our recordings have empty blocks, except for misc events, of which there is no long recording.
+        self._has_empty_blocks = folder.kind != "misc"
         self._newest_ms = newest_ms
         self._lines = Lines("", 0, [], [])
         self._next = 0
@@ -230,7 +240,7 @@ class FolderBlocks:
         return True
 
     def _may_grow(self, lines: int) -> bool:
-        """Return whether more lines of the last block of a file may be written. lines: the number of its lines now."""
+        """Return whether more lines of the last block of a file may be written. `lines` is their number now."""
         now = time.monotonic()
         if lines != self._last_growth[0]:
             self._last_growth = (lines, now)
@@ -240,7 +250,11 @@ class FolderBlocks:
 class BlockMerger:
     """Merges the blocks of folders that contain the same events, in the order of time.
 
-    folders: in the order of preference. coverage, seen: the blocks that were taken so far, by kind of event.
+    Args:
+        folders: The folders, in the order of preference.
+        coverage: The stretches of time that were taken so far, by kind of event.
+        seen: The numbers of the blocks that were taken so far, by kind of event.
+        converter: Converts the events of blocks to records.
     """
 
     def __init__(
@@ -323,9 +337,7 @@ class BlockMerger:
         """Return whether blocks are missing between a folder's last block and this one. Logs and counts the gap."""
         name, kind, _, rank = folder.folder
         missing = range(0) if block.number is None else folder.missing_before(block.number)
-        if (
-            not missing or self._coverage[kind].newest_if_last(rank) is None
-        ):  # another folder may have the blocks between
+        if not missing or self._coverage[kind].newest_if_last(rank) is None:  # another folder may have these blocks
             return False
         log.warning(f"blocks {missing[0]} to {missing[-1]} are missing", folder=name)
         batch.gaps += 1

@@ -56,7 +56,9 @@ class ConvertedBatch:
 class Converter:
     """Converts the events of blocks to records.
 
-    unmatched_fills: fills that wait for the matching fill of the other side, to form a trade.
+    Args:
+        entities: The requested entities.
+        unmatched_fills: The fills that wait for the matching fill of the other side, to form a trade.
     """
 
     def __init__(self, entities: frozenset[Entity], unmatched_fills: Iterable[FillSide]) -> None:
@@ -74,7 +76,7 @@ class Converter:
         return list(self._unmatched_fills.values())
 
     def add(self, kind: Kind, block: Block, cursor: BlockCursor, batch: ConvertedBatch) -> None:
-        """Add the records of events other than fills. cursor: counts the earlier events of the block."""
+        """Add the records of events other than fills. `cursor` counts the earlier events of the block."""
         self._by_kind[kind](block, cursor, batch)
 
     def add_fills(

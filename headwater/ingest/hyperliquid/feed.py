@@ -33,7 +33,10 @@ IDLE_YIELD_S: Final = 1.0
 class NodeFeed:
     """Follows the folder to which a node writes.
 
-    now: the clock, in seconds since 1970. idle_yield_s: the time without a new block after which `steps` yields None.
+    Args:
+        options: The options of the ingest.
+        now: The clock, in seconds since 1970.
+        idle_yield_s: The time without a new block after which `steps` yields None.
     """
 
     def __init__(
@@ -45,7 +48,7 @@ class NodeFeed:
         self._entities: Sequence[Entity] = options.entities or ENTITIES
         self._from_start = options.from_start
         self._now = now
-        self._quiet_s = idle_yield_s
+        self._idle_yield_s = idle_yield_s
 
     @property
     def streams(self) -> Sequence[str]:
@@ -56,7 +59,7 @@ class NodeFeed:
         if not self._folder.is_dir():
             raise NodeUnavailable(f"The folder {self._folder}, to which the node writes its data, does not exist.")
         stored = read_node_position(position, self._name)
-        node = _Node(self._folder, frozenset(self._entities), stored, self._now, self._quiet_s)
+        node = _NodeReader(self._folder, frozenset(self._entities), stored, self._now, self._idle_yield_s)
         try:
             if position is None and not self._from_start:
                 node.skip_to_end()
@@ -72,7 +75,7 @@ class NodeFeed:
             node.close()
 
 
-class _Node:
+class _NodeReader:
     """Reads all folders of a node that contain events of the requested entities."""
 
     def __init__(
@@ -87,7 +90,7 @@ class _Node:
         self._wait_log = WaitLog(
             "the ingest waits for the node to create a data folder; start the node with its --write-* options"
         )
-        self._quiet_s = idle_yield_s
+        self._idle_yield_s = idle_yield_s
         self._scanned = 0.0
         groups = groups_for(entities)
         kinds = [kind for group in groups for kind in group]
@@ -149,7 +152,7 @@ class _Node:
             if not is_quiet:
                 quiet_since = time.monotonic()
                 continue
-            if time.monotonic() - quiet_since >= self._quiet_s:
+            if time.monotonic() - quiet_since >= self._idle_yield_s:
                 quiet_since = time.monotonic()
                 yield None
             time.sleep(POLL_INTERVAL_S)

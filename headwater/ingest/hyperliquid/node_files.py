@@ -54,7 +54,7 @@ def file_order(path: str) -> list[tuple[int, str]]:
 
 
 class _Content(Protocol):
-    """The content of a file. is_complete: whether the file will not grow any more."""
+    """The content of a file. `is_complete` says whether the file will not grow any more."""
 
     is_complete: bool
 
@@ -139,7 +139,10 @@ class _CompressedFile:
 class _File:
     """An open file with its position.
 
-    path: the path in the folder, without the suffix of a compressed file. position: None for a file that was not read.
+    Args:
+        path: The path in the folder, without the suffix of a compressed file.
+        actual: The path of the file itself.
+        position: The position; None for a file that was not read.
     """
 
     def __init__(self, path: str, actual: Path, position: FilePosition | None = None) -> None:
@@ -183,7 +186,7 @@ class _File:
         return Lines(self.path, self.position.lines, lines, ends)
 
     def advance(self, offset: int, lines: int) -> None:
-        """Set the position. lines: the number of lines before the offset."""
+        """Set the position to an offset, before which there are this many lines."""
         position = self.position
         changes = position.offset < HEAD_BYTES
         position.offset, position.lines = offset, lines

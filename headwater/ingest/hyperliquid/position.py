@@ -1,5 +1,6 @@
-"""The stored position of a Hyperliquid ingest. The JSON member names are those of older versions, whose positions can
-be read.
+"""The stored position of a Hyperliquid ingest.
+
+The JSON member names are those of older versions, whose positions can be read.
 """
 
 from bisect import bisect_right
@@ -153,7 +154,7 @@ class Coverage:
     def record(self, rank: int, time_ms: int, is_contiguous: bool = True) -> None:
         """Record that the block of this time was taken from the folder of this rank.
 
-        is_contiguous: whether no block is missing after the last one that was taken from the folder.
+        `is_contiguous` says whether no block is missing after the last one that was taken from the folder.
         """
         spans = self.spans
         after = len(spans)

@@ -23,7 +23,13 @@ MAX_FUNDING_BYTES: Final = 500_000
 
 
 class Block(NamedTuple):
-    """The events of a line. number: None if the line does not have it. time: as the node wrote it; may be empty."""
+    """The events of a line.
+
+    Attributes:
+        number: The number of the block; None if the line does not have it.
+        time: The time of the block as the node wrote it; may be empty.
+        events: The events.
+    """
 
     number: int | None
     time: str
@@ -54,7 +60,7 @@ class Trade(msgspec.Struct):
 
 
 class FillSide(msgspec.Struct, array_like=True):
-    """One user's side of a trade. trade: the time in ms, coin and tid, which both sides have in common."""
+    """One user's side of a trade. `trade` has the time in ms, coin and tid, which both sides have in common."""
 
     user: str
     side: Side
@@ -128,7 +134,7 @@ class _TradeSide(msgspec.Struct):
 
 
 class NodeTrade(msgspec.Struct):
-    """A trade that the node wrote itself. side_info: the buyer's order, then the seller's order."""
+    """A trade that the node wrote itself. `side_info` has the buyer's order, then the seller's order."""
 
     coin: str
     side: Side
@@ -166,7 +172,7 @@ class _ReplicaLine(msgspec.Struct):
 
 
 class BlockRecord(msgspec.Struct):
-    """A record of the stream `block`. hash: None in records from a node's files, which don't contain it."""
+    """A record of the stream `block`. `hash` is None in records from a node's files, which don't contain it."""
 
     height: int
     blockTime: int  # noqa: N815  # the record's own spelling
@@ -257,9 +263,9 @@ def fill_record(event: msgspec.Raw, block: int | None) -> tuple[StreamRecord, Fi
     return StreamRecord("fill", key.encode(), value), side
 
 
-def trade_record(made: Trade) -> StreamRecord:
+def trade_record(trade: Trade) -> StreamRecord:
     """Convert a trade with a tid to a record."""
-    return StreamRecord("trade", f"{_CHAIN}:{made.coin}:{made.tid}:{made.time}".encode(), _ENCODE(made))
+    return StreamRecord("trade", f"{_CHAIN}:{trade.coin}:{trade.tid}:{trade.time}".encode(), _ENCODE(trade))
 
 
 def read_node_trade(event: msgspec.Raw) -> NodeTrade:
@@ -269,16 +275,16 @@ def read_node_trade(event: msgspec.Raw) -> NodeTrade:
     return decoded
 
 
-def node_trade_record(read: NodeTrade, event: msgspec.Raw, block: int | None, trade_index: int) -> StreamRecord:
+def node_trade_record(trade: NodeTrade, event: msgspec.Raw, block: int | None, trade_index: int) -> StreamRecord:
     """Convert a trade that the node wrote itself to a record. It has `side_info` with the orders instead of a tid."""
-    time_ms, members = to_ms(read.time), _MEMBERS.decode(event)
-    buyer, seller = read.side_info
+    time_ms, members = to_ms(trade.time), _MEMBERS.decode(event)
+    buyer, seller = trade.side_info
     users = (buyer.user, seller.user)
-    common = Trade(read.coin, read.side, read.px, read.sz, time_ms, read.hash, None, users, block, trade_index)
+    common = Trade(trade.coin, trade.side, trade.px, trade.sz, time_ms, trade.hash, None, users, block, trade_index)
     rest = {name: members[name] for name in ("trade_dir_override", "side_info") if name in members}
     value = _ENCODE(common)[:-1] + b"," + _ENCODE(rest)[1:]
-    names = (read.hash, *users) if read.identity is None else (buyer.oid, seller.oid)
-    key = f"{_CHAIN}:{read.coin}:{':'.join(map(str, names))}:{time_ms}"
+    names = (trade.hash, *users) if trade.identity is None else (buyer.oid, seller.oid)
+    key = f"{_CHAIN}:{trade.coin}:{':'.join(map(str, names))}:{time_ms}"
     return StreamRecord("trade", key.encode(), value)
 
 

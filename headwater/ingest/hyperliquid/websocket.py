@@ -40,7 +40,7 @@ class WebSocketFeed:
     """Reads the trades of the coins in the options (all coins if there are none), or blocks."""
 
     def __init__(self, options: HyperliquidOptions, stop: Event) -> None:
-        """Create the feed. stop: cancels its waits."""
+        """Create the feed. The event `stop` cancels its waits."""
         assert options.ws is not None
         self._cancel_token = CancelToken(stop)
         self._name = options.name
@@ -59,9 +59,8 @@ class WebSocketFeed:
             with self._cancel_token.run_abandonable(self._connected) as connection:
                 yield from _Session(connection, EventDeduplicator(stored), self._entity, self._coins).steps()
         except (OSError, WebSocketException) as error:
-            raise NodeUnavailable(
-                f"The WebSocket API is unavailable: {_why(error)}."
-            ) from None  # the cause may name the URL
+            # Without the cause, whose text may contain the URL.
+            raise NodeUnavailable(f"The WebSocket API is unavailable: {_why(error)}.") from None
 
     def _connected(self) -> ClientConnection:
         return connect(
@@ -157,10 +156,10 @@ class _Session:
     """Handles one connection, from the subscriptions to its end."""
 
     def __init__(
-        self, connection: ClientConnection, new: EventDeduplicator, entity: Entity, coins: Sequence[str]
+        self, connection: ClientConnection, deduplicator: EventDeduplicator, entity: Entity, coins: Sequence[str]
     ) -> None:
         self._connection = connection
-        self._new = new
+        self._deduplicator = deduplicator
         self._entity = entity
         self._coins = coins
         self._unanswered: set[str] = set()
@@ -214,7 +213,7 @@ class _Session:
         try:
             message = messages.read(text)
             if isinstance(message, list):
-                blocks = self._new.blocks(message)
+                blocks = self._deduplicator.blocks(message)
                 self._add([messages.block_record(block) for block in blocks], [block.blockTime for block in blocks])
             else:
                 self._handle_message(message)
@@ -225,7 +224,7 @@ class _Session:
     def _handle_message(self, message: messages.Message) -> None:
         match message.channel:
             case "trades":
-                trades = self._new.trades(messages.trades(message.data))
+                trades = self._deduplicator.trades(messages.trades(message.data))
                 self._add([messages.trade_record(*trade) for trade in trades], [trade.time for trade, _ in trades])
             case "subscriptionResponse":
                 self._unanswered.discard(messages.confirmed(message.data)[1])
@@ -242,13 +241,13 @@ class _Session:
         self._time_ms = max([self._time_ms, *times_ms])
 
     def _step(self) -> Step | None:
-        skipped, gaps = self._new.take_counts()
+        skipped, gaps = self._deduplicator.take_counts()
         if self._unreadable_messages:
             skipped[BAD_MESSAGE] = self._unreadable_messages
         records, self._records, self._unreadable_messages = self._records, [], 0
         if not records and not skipped and not gaps:
             return None
-        return Step(records, msgspec.json.encode(self._new.position), self._time_ms, skipped, gaps)
+        return Step(records, msgspec.json.encode(self._deduplicator.position), self._time_ms, skipped, gaps)
 
     def _check(self) -> None:
         """Raise NodeUnavailable when a response is overdue, or when the connection is silent."""

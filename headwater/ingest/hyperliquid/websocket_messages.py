@@ -33,7 +33,13 @@ class ExplorerBlock(msgspec.Struct):
 
 
 class WsTrade(msgspec.Struct):
-    """A trade of the channel `trades`. time: in ms. users: the buyer, then the seller."""
+    """A trade of the channel `trades`.
+
+    Attributes:
+        side: The taker's side.
+        time: Milliseconds since 1970.
+        users: The buyer, then the seller.
+    """
 
     coin: str
     side: Side
@@ -120,7 +126,7 @@ def markets(data: msgspec.Raw) -> list[str]:
 def trade_record(trade: WsTrade, trade_index: int) -> StreamRecord:
     """Convert a trade to a record, without its block, which the API omits.
 
-    trade_index: the index among the trades of its coin and time.
+    `trade_index` is the index among the trades of its coin and time.
     """
     return records.trade_record(
         Trade(trade.coin, trade.side, trade.px, trade.sz, trade.time, trade.hash, trade.tid, trade.users,

@@ -4,20 +4,14 @@ A member that the node did not record is null or absent in JSON, and None in the
 there were none.
 """
 
-import base64
 from collections.abc import Sequence
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
-from solders.message import Message as LegacyMessage
-from solders.message import MessageAddressTableLookup, MessageV0
-from solders.pubkey import Pubkey
-from solders.transaction import VersionedTransaction
 
 from headwater.ingest.solana import base58
 
 VOTE_PROGRAM: Final = "Vote111111111111111111111111111111111111111"
-_VOTE_KEY: Final = Pubkey.from_string(VOTE_PROGRAM)
 _MOST_VOTE_SIGNATURES: Final = 2
 MAX_BLOCK_TIME: Final = 253_402_300_799
 """The last second of the year 9999."""
@@ -131,13 +125,17 @@ class TransactionEntry(_Struct):
 
 
 class BlockLink(_Struct):
-    """A block without its transactions. parent_slot: the slot of the previous block; slots between them are skipped."""
+    """A block without its transactions.
+
+    Attributes:
+        parent_slot: The slot of the previous block. The slots between the two are skipped.
+    """
 
     parent_slot: int
 
 
 class Block(BlockLink):
-    """A block with its transactions. block_time: seconds since the epoch."""
+    """A block with its transactions. `block_time` is in seconds since the epoch."""
 
     blockhash: str
     transactions: list[TransactionEntry]
@@ -168,7 +166,7 @@ class Instruction(NamedTuple):
 
 
 class DecodedTransaction(NamedTuple):
-    """A transaction, decoded from either encoding. lookups: None in a legacy transaction, which can't have any."""
+    """A transaction, decoded from either encoding. `lookups` is None in a legacy transaction, which can't have any."""
 
     version: str
     signatures: list[str]
@@ -182,11 +180,13 @@ class DecodedTransaction(NamedTuple):
 def decode_transaction(entry: TransactionEntry) -> DecodedTransaction | None:
     """Decode the transaction of an entry; None for a vote. Raises ValueError when the entry can't be decoded."""
     if isinstance(entry.transaction, tuple):
-        return _from_wire(*entry.transaction)
+        from headwater.ingest.solana.wire import decode_wire  # needs an extra of the package
+
+        return decode_wire(*entry.transaction)
     signatures, message = entry.transaction.signatures, entry.transaction.message
     version = _version(entry.version, message.address_table_lookups)
     programs = [message.account_keys[one.program_id_index : one.program_id_index + 1] for one in message.instructions]
-    if _is_vote(version == LEGACY, len(signatures), programs == [[VOTE_PROGRAM]]):
+    if is_vote(version == LEGACY, len(signatures), programs == [[VOTE_PROGRAM]]):
         return None
     return DecodedTransaction(
         version,
@@ -199,7 +199,7 @@ def decode_transaction(entry: TransactionEntry) -> DecodedTransaction | None:
     )
 
 
-def _is_vote(is_legacy: bool, signatures: int, runs_vote_program_only: bool) -> bool:
+def is_vote(is_legacy: bool, signatures: int, runs_vote_program_only: bool) -> bool:
     """Return whether a transaction is a simple vote, by the rule of the validator Agave.
 
     See `is_simple_vote_transaction` there. Other transactions that run or name the vote program are not votes.
@@ -218,36 +218,3 @@ def instruction(compiled: CompiledInstruction, stack_height: int | None) -> Inst
     """Decode an instruction. Raises ValueError when its data is not base58."""
     data = base58.decode(compiled.data)
     return Instruction(compiled.program_id_index, compiled.accounts, data, compiled.data, stack_height)
-
-
-def _from_wire(content: str, encoding: str) -> DecodedTransaction | None:
-    if encoding != "base64":
-        raise ValueError(f"the encoding {encoding} is not known")
-    parsed = VersionedTransaction.from_bytes(base64.b64decode(content, validate=True))
-    message, keys = parsed.message, parsed.message.account_keys
-    if not isinstance(message, LegacyMessage | MessageV0):
-        raise ValueError("its version is not supported")
-    is_legacy = isinstance(message, LegacyMessage)
-    programs = [keys[one.program_id_index : one.program_id_index + 1] for one in message.instructions]
-    if _is_vote(is_legacy, len(parsed.signatures), programs == [[_VOTE_KEY]]):
-        return None
-    return DecodedTransaction(
-        LEGACY if is_legacy else "0",
-        [str(signature) for signature in parsed.signatures],
-        Header(
-            message.header.num_required_signatures,
-            message.header.num_readonly_signed_accounts,
-            message.header.num_readonly_unsigned_accounts,
-        ),
-        [str(key) for key in keys],
-        str(message.recent_blockhash),
-        [
-            Instruction(one.program_id_index, one.accounts, one.data, base58.encode(one.data), TOP_LEVEL_STACK_HEIGHT)
-            for one in message.instructions
-        ],
-        [_lookup(one) for one in message.address_table_lookups] if isinstance(message, MessageV0) else None,
-    )
-
-
-def _lookup(lookup: MessageAddressTableLookup) -> TableLookup:
-    return TableLookup(str(lookup.account_key), list(lookup.writable_indexes), list(lookup.readonly_indexes))

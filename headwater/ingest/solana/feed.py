@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from headwater.errors import NodeUnavailable
+from headwater.extras import require_extra
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.cancellation import CancelToken
 from headwater.ingest.options import IngestOptions
@@ -43,11 +44,17 @@ class Position(msgspec.Struct):
 
 
 class _Fetched(NamedTuple):
-    """A fetched block. is_next_there: whether the next block is fetched already, so that both can go into one step."""
+    """A fetched block.
+
+    Attributes:
+        slot: The slot of the block.
+        block: The block.
+        is_next_fetched: Whether the next block is fetched already, so that both can go into one step.
+    """
 
     slot: int
     block: Block
-    is_next_there: bool
+    is_next_fetched: bool
 
 
 class SolanaFeed:
@@ -56,7 +63,7 @@ class SolanaFeed:
     streams: Sequence[str] = (ENTITY,)
 
     def __init__(self, options: SolanaOptions, stop: Event) -> None:
-        """Create the feed. stop: cancels its waits."""
+        """Create the feed. The event `stop` cancels its waits."""
         self._options = options
         self._stop = stop
 
@@ -140,7 +147,7 @@ class _BlockWalk:
         """Yield steps with the blocks of these slots."""
         records: list[StreamRecord] = []
         size, time_ms, is_stored = 0, 0, True
-        for slot, block, is_next_there in self._fetched(slots):
+        for slot, block, is_next_fetched in self._fetched(slots):
             fault = self._fault(slot, block.parent_slot)
             if fault is None:
                 new = self._records(slot, block)
@@ -148,7 +155,7 @@ class _BlockWalk:
                 size += sum(len(record.value) for record in new)
                 time_ms = max(time_ms, (block.block_time or 0) * 1000)
                 self.position, is_stored = Position(slot + 1, slot), False
-            if not is_stored and (fault or size >= STEP_BYTES or not is_next_there):
+            if not is_stored and (fault or size >= STEP_BYTES or not is_next_fetched):
                 yield self.step(records, time_ms)
                 records, size, is_stored = [], 0, True
             if fault is not None:
@@ -209,6 +216,8 @@ def _has_result(block: "Future[Block]") -> bool:
 
 
 def open_solana(options: IngestOptions, _: object, stop: Event) -> SolanaFeed:
-    """Return the feed of an ingest of this kind."""
+    """Return the feed of an ingest of this kind. Raises SetupError when the encoding needs a missing extra."""
     assert isinstance(options, SolanaOptions)
+    if options.encoding == "base64":
+        require_extra("solana", "solders", "The encoding base64")
     return SolanaFeed(options, stop)

@@ -47,9 +47,9 @@ def records(block: Block, slot: int, chain_name: str) -> Iterator[StreamRecord]:
 
 
 def transaction_record(entry: TransactionEntry, index: int, about: Json) -> Json | None:
-    """Convert a transaction to a record; None for a vote. about: the members that describe the block.
+    """Convert a transaction to a record; None for a vote.
 
-    Raises ValueError when the transaction can't be converted.
+    `about` has the members that describe the block. Raises ValueError when the transaction can't be converted.
     """
     transaction, meta = decode_transaction(entry), entry.meta
     if transaction is None:

@@ -24,7 +24,7 @@ _FATAL_REASONS: Final = {
     -32011: "it stores no transaction history: use a node that does (--enable-rpc-transaction-history)",
     -32015: "the block has a transaction of a version that is not supported yet",
 }
-"""What only the operator can mend."""
+"""Errors that only the operator can solve, by error code."""
 
 _SLOT: Final = msgspec.json.Decoder(int)
 _SLOTS: Final = msgspec.json.Decoder(list[int])
@@ -33,8 +33,12 @@ _SLOTS: Final = msgspec.json.Decoder(list[int])
 class Rpc:
     """Calls the methods of one node. Thread-safe.
 
-    url: the node's URL. rate: calls per second, 0 for no limit. cancel_token: once it is set, waits end and nothing is
-    retried.
+    Args:
+        url: The node's URL.
+        commitment: The commitment of the requested blocks: `finalized` or `confirmed`.
+        encoding: The encoding of transactions: `json` or `base64`.
+        rate: The calls per second; 0 for no limit.
+        cancel_token: Once it is set, waits end and nothing is retried.
     """
 
     def __init__(self, url: str, commitment: str, encoding: str, rate: float, cancel_token: CancelToken) -> None:
@@ -82,7 +86,7 @@ class Rpc:
         return block
 
     def _ask(self, decoder: "msgspec.json.Decoder[_T]", method: str, *params: Any, of: str = "") -> _T:
-        """Return the result of a call. of: the subject of the call, for error messages."""
+        """Return the result of a call. `of` is the subject of the call, for error messages."""
         call = f" {method}{of}"
         return self._node.call_with_retries(lambda: self._once(decoder, method, params, call), call)
 

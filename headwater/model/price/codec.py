@@ -83,7 +83,7 @@ def is_single_band(data: bytes) -> bool:
 
 
 def columns_size(counts: Sequence[int]) -> int:
-    """Return the size of a band's columns in bytes. counts: the lengths in the band's head."""
+    """Return the size of a band's columns in bytes. `counts` has the lengths in the band's head."""
     return 24 * sum(counts[:4]) + 16 * counts[4]
 
 

@@ -185,7 +185,7 @@ def read_unsettled(entries: bytes) -> list[UnsettledTicks]:
 def settle(known: QuotedState, histories: Mapping[bytes, QuoteHistory], until: int, now: int) -> SettleResult:
     """Settle the ticks that arrived until a time. Ticks without a quote price are dropped and counted.
 
-    histories: the price histories of all quote tokens of these ticks, by address.
+    `histories` has the price histories of all quote tokens of these ticks, by address.
     """
     state = decode(known.settled) if known.settled else TokenState()
     stale, ticks, rest, unpriced = {*known.stale}, list[PricedTick](), list[bytes](), 0

@@ -141,7 +141,7 @@ class _Tails:
 class _TokenColumns:
     """The state, the tail and the archived ticks of each token; of the USD ticks, or of the quoted ticks.
 
-    day: the moment one day ago. hour: the start of the hour that contains it.
+    `day` is the moment one day ago, and `hour` the start of the hour that contains it.
     """
 
     def __init__(self, found: Sequence[TokenParts], hour: int, day: int) -> None:
@@ -156,7 +156,7 @@ class _TokenColumns:
         return self.states.last(self.states.counts).or_later(self.tails.last(now))
 
     def base(self, start: int, until: "Int64Array") -> Ticks:
-        """Return the last ticks at or before a time. until: the numbers of the states' ticks at or before it."""
+        """Return the last ticks at or before a time. `until` has the numbers of the states' ticks at or before it."""
         base = self.states.last(until).or_later(self.tails.last(start))
         return base.or_later(self._archived) if start == self._day else base
 
@@ -201,7 +201,7 @@ class _TokenColumns:
 
 
 class _Evaluation:
-    """One evaluation of many tokens. hour: the start of the hour that contains the moment one day ago."""
+    """One evaluation of many tokens. `hour` is the start of the hour that contains the moment one day ago."""
 
     def __init__(self, columns: Sequence[Sequence[TokenParts]], hour: int, now: int) -> None:
         self._day, self._hour, self._now = now - DAY, now - HOUR, now
@@ -278,8 +278,11 @@ def evaluate_single_band(
 ) -> list[Stats | None]:
     """Return the statistics at a time; None for a token that has no ticks or must be evaluated separately.
 
-    hour: the start of the hour of the archived ticks in `found`. It contains the moment one day before `now`.
-    quoted: the stored quoted ticks of the same tokens, priced in USD. They may be omitted when no token has any.
+    Args:
+        found: The stored USD ticks of the tokens.
+        hour: The start of the hour of the archived ticks in `found`. It contains the moment one day before `now`.
+        now: The time, in ms since the epoch.
+        quoted: The stored quoted ticks of the same tokens, priced in USD; may be empty when no token has any.
     """
     columns = [found, quoted] if quoted else [found]
     rows = [row for row, parts in enumerate(zip(*columns, strict=True)) if _may_be_single_band(parts)]

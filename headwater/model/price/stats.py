@@ -103,7 +103,7 @@ def needed_buckets(
 ) -> list[TimeBucket]:
     """Return the archived buckets that `evaluate` needs in addition to the state.
 
-    part: one of the states that `state` was merged from; then the buckets of this part are returned.
+    With `part`, one of the states that `state` was merged from, the buckets of this part are returned.
     """
     part = part or state
     if state.newest is None or part.newest is None:
@@ -167,8 +167,8 @@ def evaluate(
 ) -> Stats | None:
     """Return the statistics at a time; None without ticks. A time before the newest tick is replaced by that tick's.
 
-    archived: the archived ticks of the needed buckets.
-    filter_outliers: whether to leave out the prices of bands that are not accepted.
+    `archived` has the archived ticks of the needed buckets. With `filter_outliers`, the prices of bands that are not
+    accepted are left out.
     """
     newest = state.newest
     if newest is None:

@@ -97,7 +97,7 @@ def partition_of(key: bytes) -> int:
 def to_topic(value: bytes | None, now: int) -> tuple[bytes, bytes]:
     """Convert a record of a pipeline to the key and the value on the ticks topic.
 
-    now: ms since the epoch. Raises BadTick.
+    `now` is in ms since the epoch. Raises BadTick.
     """
     record = _parse(value)
     chain, address = _chain(record.chain), _address("token_address", record.token_address)

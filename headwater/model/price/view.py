@@ -36,7 +36,11 @@ class StateView(NamedTuple):
 class BandView:
     """A band of a stored state. It implements stats.BandFigures.
 
-    words, doubles: views of the whole encoded state. at: the word index of the first column of the band.
+    Args:
+        words: The whole encoded state as integers.
+        doubles: The whole encoded state as floats.
+        at: The word index of the first column of the band.
+        counts: The lengths in the band's head.
     """
 
     __slots__ = ("_closes", "_counts", "_doubles", "_highs", "_hours", "_lows", "_recent", "_words")
@@ -107,8 +111,10 @@ class BandView:
 class TailedBand:
     """A band of the state combined with ticks of the tail. It implements stats.BandFigures.
 
-    base: the band of the state, if there is one. ticks: the sorted ticks of the tail.
-    horizon: the horizon of the state with its tail, which may be later than that of the state alone.
+    Args:
+        base: The band of the state, if there is one.
+        ticks: The sorted ticks of the tail.
+        horizon: The horizon of the state with its tail, which may be later than that of the state alone.
     """
 
     __slots__ = ("_base", "_horizon", "_prices", "_ticks", "_times")
@@ -160,7 +166,10 @@ class TailedBand:
 
 
 class MergedBand:
-    """A band of several states of one token. It implements stats.BandFigures. horizon: that of the merged state."""
+    """A band of several states of one token. It implements stats.BandFigures.
+
+    `horizon` is the horizon of the merged state.
+    """
 
     __slots__ = ("_horizon", "_parts")
 

@@ -7,13 +7,13 @@ from typing import Final
 from headwater.record_files.formats.base import OpenReader
 from headwater.record_files.formats.csv_reader import CsvReader, tsv_reader
 from headwater.record_files.formats.json_lines import JsonLinesReader
-from headwater.record_files.formats.parquet import Parquet
+from headwater.record_files.formats.parquet import ParquetReader
 
 FORMATS: Final[Mapping[str, OpenReader]] = {
     "jsonl": JsonLinesReader,
     "csv": CsvReader,
     "tsv": tsv_reader,
-    "parquet": Parquet,
+    "parquet": ParquetReader,
 }
 _SUFFIXES: Final = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet"}
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from headwater.record_files.formats.compression import import_pyarrow
+from headwater.record_files.formats.optional_pyarrow import import_pyarrow
 from headwater.record_files.formats.text_columns import quoted_excerpt, to_json, type_of
 
 Convert = Callable[[Any], Any]
@@ -45,10 +45,10 @@ def require_compatible(kind: Any, name: str, type_: str | None) -> None:
     """Raise ValueError when values of an Arrow type can't be converted to a JSON Schema type."""
     types = import_pyarrow("Parquet").types
     kind = kind.value_type if types.is_dictionary(kind) else kind
-    becomes = next((to for predicate, to in _TARGET_TYPES.items() if getattr(types, predicate)(kind)), ())
+    targets = next((to for predicate, to in _TARGET_TYPES.items() if getattr(types, predicate)(kind)), ())
     if types.is_map(kind):
-        becomes = ("object",) if _makes_text(kind.key_type) else ("array",)
-    if type_ is not None and becomes and type_ not in becomes:
+        targets = ("object",) if _is_text(kind.key_type) else ("array",)
+    if type_ is not None and targets and type_ not in targets:
         raise ValueError(
             f"{name} has the type {kind}, and the stream has {name} as {type_}: "
             f"write the column as {type_}, or leave it out"
@@ -129,8 +129,9 @@ def _flag(value: float) -> bool:
 
 
 def _text(_kind: Any, member: Member) -> Convert:
-    """Convert text to the JSON type of the stream's member, because programs export wide integers and nested values as
-    text.
+    """Convert text to the JSON type of the stream's member.
+
+    Programs export wide integers and nested values as text.
     """
     if member.type in (None, "string"):
         return _same
@@ -150,9 +151,10 @@ def _decimal(_kind: Any, member: Member) -> Convert:
 
 
 def _binary(kind: Any, member: Member) -> Convert:
-    """Convert binary values to hex, or to text if they look like text, because some programs store text without the
-    UTF8 annotation. If the stream's member holds hex, arbitrary raw bytes are possible, so only ASCII text that
-    begins with 0x counts as text.
+    """Convert binary values to hex, or to text if they look like text.
+
+    Some programs store text without the UTF8 annotation. If the stream's member holds hex, arbitrary raw bytes are
+    possible, so only ASCII text that begins with 0x counts as text.
     """
     text = _text(kind, member)
     holds_hex = isinstance(member.example, str) and member.example.startswith("0x")
@@ -205,9 +207,7 @@ def _nanoseconds_per_unit(value: float) -> int:
 
 
 def _utc_text(member: Member) -> Callable[[int], str]:
-    """Return a function that formats nanoseconds since the epoch with the zone suffix and the number of digits of the
-    example.
-    """
+    """Return a function that formats nanoseconds since the epoch like the example: its zone suffix and its digits."""
     example = member.example if member.is_time_text else "Z"
     zone, digits = "Z" if example.endswith("Z") else "", len(example.removesuffix("Z").partition(".")[2])
     return lambda nanoseconds: _time_text(nanoseconds, digits) + zone
@@ -252,30 +252,31 @@ def _struct(kind: Any, member: Member) -> Convert:
     return lambda value: {name: convert(value[name]) for name, convert in members}
 
 
-NOTHING: Final = Member(None, None)
+_UNKNOWN_MEMBER: Final = Member(None, None)
+"""The member for keys and values of a map, whose types the stream does not tell."""
 
 
 def _map(kind: Any, _member: Member) -> Convert:
     """Convert a map to an object if its keys are text, otherwise to a list of [key, value]."""
-    key, item = converter(kind.key_type, NOTHING), converter(kind.item_type, NOTHING)
-    make = _object if _makes_text(kind.key_type) else list
+    key, item = converter(kind.key_type, _UNKNOWN_MEMBER), converter(kind.item_type, _UNKNOWN_MEMBER)
+    make = _object if _is_text(kind.key_type) else list
     return lambda pairs: make([(key(name), item(value)) for name, value in pairs])
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object. Raises ValueError for a repeated key, because an object would lose a value."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the map has the key {quoted_excerpt(twice)} twice: write the map with distinct keys")
-    return made
+    return members
 
 
-def _makes_text(kind: Any) -> bool:
+def _is_text(kind: Any) -> bool:
     types = import_pyarrow("Parquet").types
     if types.is_dictionary(kind):
-        return _makes_text(kind.value_type)
+        return _is_text(kind.value_type)
     return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)  # type: ignore[no-any-return]
 
 

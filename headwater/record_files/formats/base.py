@@ -36,8 +36,8 @@ class Reader(Protocol):
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Yield the number and the JSON of each record."""
 
-    def share(self) -> float | None:
-        """Return the fraction of the file that was read, 0 to 1; None when the position in the file tells it."""
+    def fraction_read(self) -> float | None:
+        """Return the fraction of the file that was read, 0 to 1; None for a format that is read from start to end."""
 
 
 OpenReader = Callable[[BinaryIO, Entity | None, BadRecordHandler, Dialect], Reader]

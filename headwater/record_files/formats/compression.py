@@ -11,18 +11,10 @@ from io import BufferedReader
 from typing import Any, BinaryIO, Final
 
 from headwater.errors import SetupError
+from headwater.record_files.formats.optional_pyarrow import import_pyarrow
 
 DAMAGE_ERRORS: Final = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 """The exceptions that reading a damaged file raises."""
-
-
-def import_pyarrow(what: str) -> Any:
-    """Import pyarrow, which is an optional dependency. Raises SetupError with advice when it is missing."""
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise SetupError(f"{what} needs pyarrow. Install it: `.venv/bin/pip install -e '.[parquet]'`.") from error
-    return pyarrow
 
 
 def _zstandard(file: BufferedReader) -> Any:
@@ -79,7 +71,7 @@ _OPENERS: Final[Mapping[bytes, Callable[[BufferedReader], Any]]] = {
 """Openers by magic number. No uncompressed record file begins with one, except a CSV whose first column is named
 `BZh…`."""
 BUFFER_BYTES: Final = 1 << 18
-_LONGEST: Final = max(map(len, _OPENERS))
+_LONGEST_MAGIC: Final = max(map(len, _OPENERS))
 _SKIPPABLE: Final = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
 """The start of a skippable frame (RFC 8878, section 3.1.2); LZ4 has the same frames."""
 
@@ -111,7 +103,7 @@ class DecompressedFile(io.RawIOBase):
 def decompressed(file: BufferedReader) -> BinaryIO:
     """Open the decompressed content of a file. Raises SetupError when pyarrow is needed and not installed."""
     _skip_frames(file)
-    start = file.peek(_LONGEST)
+    start = file.peek(_LONGEST_MAGIC)
     for magic, unpack in _OPENERS.items():
         if start.startswith(magic):
             return BufferedReader(DecompressedFile(unpack(file)), BUFFER_BYTES)

@@ -36,12 +36,12 @@ class CsvReader:
         names = self._header()
         types = types_of(self._entity)
         prefixes = [b"%b%b:" % (b"," if n else b"{", encode(name)) for n, name in enumerate(names)]
-        convert = [self._field(types.get(name)) for name in names]
+        converters = [self._converter(types.get(name)) for name in names]
         for row in self._valid_rows():
             try:
-                yield self._rows.line_num, _record(row, prefixes, convert)
+                yield self._rows.line_num, _record(row, prefixes, converters)
             except ValueError as error:
-                self._on_bad_record(self._rows.line_num, _reason(error, row, names, convert))
+                self._on_bad_record(self._rows.line_num, _reason(error, row, names, converters))
 
     def _header(self) -> list[str]:
         """Read the names of the columns. Raises ValueError when they don't fit the stream's records."""
@@ -58,7 +58,7 @@ class CsvReader:
             raise ValueError(f"{error}{_other_delimiter(names)}") from None
         return names
 
-    def _field(self, type_: str | None) -> ToJson:
+    def _converter(self, type_: str | None) -> ToJson:
         """Return a function that converts a field of this type to JSON; an empty field and null texts become null."""
         convert, nulls = to_json(type_), self._nulls
         if not nulls:
@@ -78,16 +78,16 @@ class CsvReader:
             if row:
                 yield row
 
-    def share(self) -> None:
+    def fraction_read(self) -> None:
         return None
 
 
 tsv_reader = partial(CsvReader, delimiter="\t")
 
 
-def _record(row: list[str], prefixes: list[bytes], convert: list[ToJson]) -> bytes:
-    members = zip(prefixes, convert, row, strict=True)
-    return b"".join([prefix + convert_(text) for prefix, convert_, text in members]) + b"}"
+def _record(row: list[str], prefixes: list[bytes], converters: list[ToJson]) -> bytes:
+    members = zip(prefixes, converters, row, strict=True)
+    return b"".join([prefix + convert(text) for prefix, convert, text in members]) + b"}"
 
 
 def _other_delimiter(names: list[str]) -> str:
@@ -98,13 +98,13 @@ def _other_delimiter(names: list[str]) -> str:
     return "" if found is None else f". Did you mean --delimiter {found!r}?"
 
 
-def _reason(error: ValueError, row: list[str], names: list[str], convert: list[ToJson]) -> str:
+def _reason(error: ValueError, row: list[str], names: list[str], converters: list[ToJson]) -> str:
     """Return the error message for a row, with the name of the column."""
     if len(row) != len(names):
         return f"it has {len(row)} fields, the header has {len(names)}"
-    for name, convert_, text in zip(names, convert, row, strict=True):
+    for name, convert, text in zip(names, converters, row, strict=True):
         try:
-            convert_(text)
+            convert(text)
         except UnicodeEncodeError:
             return f"{name} is not in UTF-8"
         except ValueError as fault:

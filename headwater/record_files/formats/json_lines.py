@@ -24,5 +24,5 @@ class JsonLinesReader:
             if value:
                 yield number, value
 
-    def share(self) -> None:
+    def fraction_read(self) -> None:
         return None

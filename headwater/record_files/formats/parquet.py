@@ -12,7 +12,7 @@ import msgspec
 from headwater.model.stream import Entity
 from headwater.record_files.formats.arrow_types import Convert, Member, cast_type, converter, require_compatible
 from headwater.record_files.formats.base import BadRecordHandler, Dialect, require_known_column
-from headwater.record_files.formats.compression import import_pyarrow
+from headwater.record_files.formats.optional_pyarrow import import_pyarrow
 from headwater.record_files.formats.text_columns import types_of
 
 ROWS: Final = 1_000
@@ -23,7 +23,7 @@ _BAD_VALUE: Final = (ValueError, OverflowError)
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
-class Parquet:
+class ParquetReader:
     """Implements formats.base.Reader. docs/files.md has the table of types."""
 
     number_unit = "record"
@@ -57,23 +57,23 @@ class Parquet:
                 raise ValueError("two columns have one name")
             require_known_column([field.name for field in fields], self._entity)
             schema = self._arrow.schema([(field.name, cast_type(field.type, field.name)) for field in fields])
-            convert = [(field.name, self._converter(field.name, field.type)) for field in fields]
+            converters = [(field.name, self._converter(field.name, field.type)) for field in fields]
             for batch in file.iter_batches(ROWS):
-                yield from self._records(batch.cast(schema), convert)
+                yield from self._records(batch.cast(schema), converters)
 
     def _converter(self, name: str, kind: Any) -> Convert:
         require_compatible(kind, name, self._types.get(name))
         return converter(kind, Member(self._types.get(name), self._example.get(name)))
 
-    def _records(self, batch: Any, convert: list[tuple[str, Convert]]) -> Iterator[tuple[int, bytes]]:
-        for at, row in enumerate(_rows(batch)):
+    def _records(self, batch: Any, converters: list[tuple[str, Convert]]) -> Iterator[tuple[int, bytes]]:
+        for index, row in enumerate(_rows(batch)):
             self._read += 1
             try:
-                yield self._read, _encode({name: to_json(row[name]) for name, to_json in convert})
+                yield self._read, _encode({name: to_json(row[name]) for name, to_json in converters})
             except _BAD_VALUE as error:
-                self._on_bad_record(self._read, _reason(error, batch, at, convert))
+                self._on_bad_record(self._read, _reason(error, batch, index, converters))
 
-    def share(self) -> float:
+    def fraction_read(self) -> float:
         return self._read / self._rows
 
 
@@ -86,24 +86,24 @@ def _rows(batch: Any) -> Iterator[Any]:
     try:
         return iter(batch.to_pylist())
     except _BAD_VALUE:
-        return (_Row(batch, at) for at in range(batch.num_rows))
+        return (_Row(batch, index) for index in range(batch.num_rows))
 
 
 class _Row:
     """A row whose values are converted one by one."""
 
-    def __init__(self, batch: Any, at: int) -> None:
+    def __init__(self, batch: Any, index: int) -> None:
         self._batch = batch
-        self._at = at
+        self._index = index
 
     def __getitem__(self, name: str) -> Any:
-        return self._batch.column(name)[self._at].as_py()
+        return self._batch.column(name)[self._index].as_py()
 
 
-def _reason(error: Exception, batch: Any, at: int, convert: list[tuple[str, Convert]]) -> str:
+def _reason(error: Exception, batch: Any, index: int, converters: list[tuple[str, Convert]]) -> str:
     """Return the error message for a row, with the name of the column."""
-    row = _Row(batch, at)
-    for name, to_json in convert:
+    row = _Row(batch, index)
+    for name, to_json in converters:
         try:
             _encode(to_json(row[name]))
         except _BAD_VALUE as fault:

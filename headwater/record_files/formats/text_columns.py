@@ -36,7 +36,7 @@ def types_of(entity: Entity | None) -> Mapping[str, str]:
 
 def type_of(example: Any) -> str | None:
     """Return the JSON Schema type of a member of an example record; None for null."""
-    return _NAMES.get(type(example))
+    return _TYPE_NAMES.get(type(example))
 
 
 def to_json(type_: str | None) -> ToJson:
@@ -108,13 +108,13 @@ def _container(text: str, start: str) -> bytes:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text, parse_int=str, parse_float=str, parse_constant=_refused)
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=_reject_constant)
     except (ValueError, RecursionError):
         return False
     return True
 
 
-def _refused(constant: str) -> None:
+def _reject_constant(constant: str) -> None:
     raise ValueError(constant)
 
 
@@ -131,7 +131,7 @@ _BY_TYPE: Final[dict[str, ToJson]] = {
     "array": _list,
     "object": _object,
 }
-_NAMES: Final[dict[type, str]] = {
+_TYPE_NAMES: Final[dict[type, str]] = {
     str: "string",
     bool: "boolean",
     int: "integer",

@@ -137,8 +137,7 @@ class ReachabilityEvaluator:
         return join(held)
 
     def _require_no_function(self, value: Node | None) -> None:
-        """Raise MayKeepState for a function under a computed name, because a call could mistake it for a built-in
-        method."""
+        """Raise MayKeepState for a function under a computed name, which a call could mistake for a built-in method."""
         if value is not None and value.type in FUNCTIONS:
             raise MayKeepState
 

@@ -94,8 +94,10 @@ class Facts:
         return None if binding is None else self.functions.get(binding)
 
     def _names_of_methods(self) -> frozenset[str]:
-        """Return the names under which the script may store functions in objects. Raises MayKeepState for computed
-        names."""
+        """Return the names under which the script may store functions in objects.
+
+        Raises MayKeepState for computed names.
+        """
         names: set[str] = set()
         for node, _ in self.scopes.nodes:
             kind = node.type

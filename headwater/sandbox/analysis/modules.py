@@ -27,7 +27,7 @@ for (const exported of [module.exports, module.exports.process]) {{
 }}"""
 
 _NO_IMPORT = "there is no `import`: paste what the script needs into it"
-_ONLY_TYPES = f"{_NO_IMPORT}, and import what are only types by `import type`"
+_ONLY_TYPES = f"{_NO_IMPORT}, and import types only by `import type`"
 _UNSUPPORTED_FORM = "this is no export or import of JavaScript"
 
 
@@ -119,7 +119,7 @@ class Module:
     def to_script(self, text: str) -> str:
         """Convert a text of the module to a script.
 
-        text: the parsed text, or a text that has the same nodes at the same byte offsets. Raises ScriptRefused when
+        `text` is the parsed text, or a text that has the same nodes at the same byte offsets. Raises ScriptRefused when
         the module exports another function beside `process`.
         """
         local = next((self._exports[name] for name in (*ENTRY_NAMES, _DEFAULT) if name in self._exports), "process")

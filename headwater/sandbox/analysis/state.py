@@ -60,7 +60,7 @@ class _Analysis:
         self._script = script
         self._scopes = resolve(script)
         self._facts = Facts(script, self._scopes)
-        self._values = ReachabilityEvaluator(self._facts)
+        self._evaluator = ReachabilityEvaluator(self._facts)
         self._load_time_functions: set[int] = set()
         self._visits: list[tuple[Callable[[Node, bool], None], Node, bool]] = []
         self._enclosing: dict[int, Node | None] = {}
@@ -73,7 +73,7 @@ class _Analysis:
         self._plan_visits()
         for _ in range(min(_MAX_ROUNDS, 3 + _MAX_VISITS // (len(self._visits) + 1))):
             self._facts.is_changed = False
-            self._values.clear_cache()
+            self._evaluator.clear_cache()
             for visit, node, at_load in self._visits:
                 visit(node, at_load)
             if not self._facts.is_changed:
@@ -112,7 +112,7 @@ class _Analysis:
                 self._visits.append((visit, node, at_load))
         if makes and runs_implicitly:
             raise MayKeepState
-        self._values.makes_objects = makes
+        self._evaluator.makes_objects = makes
 
     def _visitors(self) -> dict[str, Callable[[Node, bool], None]]:
         return {
@@ -162,17 +162,17 @@ class _Analysis:
         raise MayKeepState
 
     def _evaluate(self, node: Node, at_load: bool) -> None:
-        self._values.of(node, at_load)
+        self._evaluator.of(node, at_load)
 
     def _define(self, node: Node, at_load: bool) -> None:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if name is not None and value is not None:
-            self._facts.destructure(name, self._values.of(value, at_load))
+            self._facts.destructure(name, self._evaluator.of(value, at_load))
 
     def _default(self, node: Node, at_load: bool) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if left is not None and right is not None:
-            self._facts.destructure(left, self._values.of(right, at_load))
+            self._facts.destructure(left, self._evaluator.of(right, at_load))
 
     def _assign(self, node: Node, at_load: bool) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
@@ -180,7 +180,7 @@ class _Analysis:
             raise MayKeepState
         operator = node.child_by_field_name("operator")
         keeps_value = operator is None or operator.type in _LOGICAL_ASSIGNMENT
-        self._write(left, self._values.of(right, at_load) if keeps_value else NOTHING, at_load)
+        self._write(left, self._evaluator.of(right, at_load) if keeps_value else NOTHING, at_load)
 
     def _update(self, node: Node, at_load: bool) -> None:
         self._write(node.child_by_field_name("argument"), NOTHING, at_load)
@@ -194,7 +194,7 @@ class _Analysis:
         operator = node.child_by_field_name("operator")
         if left is None or right is None:
             raise MayKeepState
-        value = self._values.of(right, at_load).member()
+        value = self._evaluator.of(right, at_load).member()
         if operator is not None and operator.type == "in":
             value = NOTHING
         if node.child_by_field_name("kind") is None:
@@ -210,21 +210,21 @@ class _Analysis:
     def _return(self, node: Node, at_load: bool) -> None:
         function = self._enclosing[node.id]
         if function is not None and node.named_children:
-            self._facts.add_result(function, self._values.of(node.named_children[0], at_load))
+            self._facts.add_result(function, self._evaluator.of(node.named_children[0], at_load))
 
     def _return_body(self, function: Node, _is_load: bool) -> None:
         body = function.child_by_field_name("body")
         if body is not None and body.type != "statement_block":
-            self._facts.add_result(function, self._values.of(body, function.id in self._load_time_functions))
+            self._facts.add_result(function, self._evaluator.of(body, function.id in self._load_time_functions))
 
     def _escape(self, node: Node, at_load: bool) -> None:
-        if not at_load and any(self._values.of(child, at_load).deep for child in node.named_children):
+        if not at_load and any(self._evaluator.of(child, at_load).deep for child in node.named_children):
             raise MayKeepState
 
     def _field(self, node: Node, _is_load: bool) -> None:
         """Check a class field. A static field survives like the class; others live as long as the instance."""
         value = node.child_by_field_name("value")
-        if value is not None and self._values.of(value, at_load=node.children[0].type == "static").deep:
+        if value is not None and self._evaluator.of(value, at_load=node.children[0].type == "static").deep:
             raise MayKeepState
 
     def _method_definition(self, node: Node, _is_load: bool) -> None:
@@ -245,7 +245,7 @@ class _Analysis:
         name = _member_name(node, self._script)
         if name in known_builtins.FORBIDDEN_MEMBERS:
             is_buffer = name == "buffer"
-            if not is_buffer or self._values.of(node.child_by_field_name("object"), at_load).deep:
+            if not is_buffer or self._evaluator.of(node.child_by_field_name("object"), at_load).deep:
                 raise MayKeepState
 
     def _pattern(self, node: Node, _is_load: bool) -> None:
@@ -293,7 +293,7 @@ class _Analysis:
         else:
             owner = place.child_by_field_name("object")
             is_super = owner is not None and owner.type == "super"  # `super.x = …` writes to `this`
-            if is_super or value.deep or self._values.of(owner, at_load).survives:
+            if is_super or value.deep or self._evaluator.of(owner, at_load).survives:
                 raise MayKeepState
 
 

@@ -22,7 +22,13 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A parsed script. source: its text in UTF-8; the byte offsets of nodes refer to it."""
+    """A parsed script.
+
+    Attributes:
+        text: The text of the script.
+        source: The text in UTF-8. The byte offsets of nodes refer to it.
+        tree: The syntax tree.
+    """
 
     text: str
     source: bytes

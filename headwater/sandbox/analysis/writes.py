@@ -44,6 +44,8 @@ class _Walk:
     Attributes:
         writes: The targets of writes, each with the names of its enclosing functions.
         called_at_top_level: The names of functions that the top level calls.
+        _inlined_at_top_level: The ids of function nodes that the top level calls, or passes to a call, where they are
+            written.
     """
 
     def __init__(self) -> None:

@@ -21,7 +21,14 @@ def refuse(errno: int) -> int:
 
 
 class Instruction(NamedTuple):
-    """One BPF instruction. if_true, if_false: the number of instructions to skip after a comparison."""
+    """One BPF instruction, `struct sock_filter`.
+
+    Attributes:
+        code: The operation.
+        if_true: How many instructions to skip when a comparison is true.
+        if_false: How many instructions to skip when a comparison is false.
+        operand: The constant of the operation.
+    """
 
     code: int
     if_true: int

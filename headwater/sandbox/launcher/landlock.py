@@ -1,5 +1,7 @@
-"""Applies Landlock: the process can read only the engine's binary and libraries; TCP, abstract sockets and signals to
-other processes are denied.
+"""Applies Landlock.
+
+The process can read only the engine's binary and libraries. TCP, abstract sockets and signals to other processes are
+denied.
 """
 
 import os
@@ -47,10 +49,10 @@ def _find(name: str) -> Path:
 
 
 def restrict(engine: Path, *, own_maps: bool = False) -> None:
-    """Restrict this process: it may execute and read the engine, and read the engine's libraries; nothing else. Raises
-    OSError.
+    """Restrict this process: it may execute and read the engine, and read the engine's libraries; nothing else.
 
-    own_maps: also allow reading /proc/self/maps, from which the type stripper finds the end of its main thread's stack.
+    With `own_maps`, it may also read /proc/self/maps, in which the type stripper finds the end of its main thread's
+    stack. Raises OSError.
     """
     ruleset = _ruleset(version())
     _allow(ruleset, (engine, LOADER), _EXECUTE | _READ_FILE)

@@ -129,8 +129,9 @@ def _refuse_executable_memory(name: str) -> list[Instruction]:
 
 
 def _mappings() -> list[Instruction]:
-    """Allow mmap of private anonymous memory, which RLIMIT_DATA limits; other private mappings only while the engine
-    starts.
+    """Allow mmap of private anonymous memory, which RLIMIT_DATA limits.
+
+    Other private mappings are allowed only while the engine starts.
     """
     body = [
         bpf.load_low(3),
@@ -145,7 +146,10 @@ def _mappings() -> list[Instruction]:
 
 
 def program(pid: int, channel: int, *, jit: bool) -> list[Instruction]:
-    """Return the filter for the process `pid`. channel: the descriptor for sending the listener; exec closes it."""
+    """Return the filter for the process `pid`.
+
+    `channel` is the descriptor over which the listener is sent; exec closes it.
+    """
     no_new_code = (
         [] if jit else [step for n in ("mmap", "mprotect", "pkey_mprotect") for step in _refuse_executable_memory(n)]
     )

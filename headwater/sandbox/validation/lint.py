@@ -26,7 +26,7 @@ _MENTIONS_WRITE = re.compile(
 
 
 def warnings(script: Script, free: dict[str, list[Node]]) -> list[str]:
-    """Return warnings about a script that can be loaded. free: the uses of names that it does not declare."""
+    """Return warnings about a script that can be loaded. `free` has the uses of names that it does not declare."""
     found = chain(_undefined(script, free), _process_members(script), _promises(script, free), _frozen(script, free))
     return list(islice(found, MAX_WARNINGS))
 
@@ -35,7 +35,7 @@ def _undefined(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
     for name, uses in free.items():
         if name not in GLOBALS and name != "arguments":
             advice = advice_for(name) or "define it, or take it out"
-            yield f"The script uses `{name}` ({_place(script, uses[0])}), which nobody defines: {advice}."
+            yield f"The script uses `{name}` ({_place(script, uses[0])}), which is not defined: {advice}."
 
 
 def _process_members(script: Script) -> Iterator[str]:
@@ -47,7 +47,7 @@ def _process_members(script: Script) -> Iterator[str]:
         if holder == "process" and member in MEMBERS_OF_PROCESS and member not in seen:
             seen.add(member)
             advice = MEMBERS_OF_PROCESS[member]
-            yield f"The script uses `process.{member}` ({_place(script, node)}), which nobody defines: {advice}."
+            yield f"The script uses `process.{member}` ({_place(script, node)}), which is not defined: {advice}."
 
 
 def _member_uses(script: Script) -> Iterator[tuple[str, str, Node]]:
@@ -64,7 +64,7 @@ def _promises(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
         if node.type == "await_expression" or _is_waiting_loop(node):
             yield (
                 f"The script awaits something ({_place(script, node)}), but nothing waits for a Promise: what follows "
-                "never runs. Take out `async` and `await`; `flow.contains` and all else that there is needs neither."
+                "never runs. Take out `async` and `await`: `flow.contains` needs neither."
             )
             return
         if node.type == "call_expression" and _is_promise_call(node):

@@ -21,10 +21,10 @@ _DECODED = (
     "there is no ABI decoder: choose the stream `decoded_log`, whose records have the event's name and params, or cut "
     "the words out of `data` by `BigInt('0x' + data.slice(2, 66))`"
 )
-_NO_LIBRARY = "libraries are not there: paste the functions that the script needs into it"
-_DATASETS = "values by key are not there: keep a list in a dataset and ask `flow.contains(name, values)`"
+_NO_LIBRARY = "there are no libraries: paste the functions that the script needs into it"
+_DATASETS = "there is no key-value store: keep a list in a dataset and ask `flow.contains(name, values)`"
 _NO_MODULES = "a script is one file: paste what it needs into it"
-_NO_PAGE = "scripts run in no browser and no Node: `globalThis` has what there is"
+_NO_PAGE = "scripts run neither in a browser nor in Node: the members of `globalThis` are all that they have"
 _BYTES = (
     "use Uint8Array with TextEncoder, atob and btoa; `parseInt(text, 16)` and `BigInt('0x…')` read hexadecimal digits"
 )

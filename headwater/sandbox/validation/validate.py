@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from headwater.errors import HeadwaterError, SandboxFailed, SetupError
 from headwater.model.record import RecordBatch
-from headwater.model.transform import CheckedScript
+from headwater.model.transforms.v8 import CheckedScript
 from headwater.sandbox.deno_command import deno_command
 from headwater.sandbox.launcher import landlock
 from headwater.sandbox.sandbox import MembershipQuery, MembershipResult, Sandbox
@@ -25,7 +25,7 @@ _slots = threading.BoundedSemaphore(MAX_CONCURRENT_VALIDATIONS)
 def validation_sandbox(*, jit: bool = False, validates: bool = False) -> Iterator[Sandbox]:
     """Open a short-lived sandbox. Blocks while MAX_CONCURRENT_VALIDATIONS others are open. Thread-safe.
 
-    validates: the child strips TypeScript types, and refuses a script whose top level reads the time or a random
+    With `validates`, the child strips TypeScript types, and refuses a script whose top level reads the time or a random
     number.
     """
     with _slots, Sandbox(engine=deno_command(jit=jit, validates=validates), spare=False) as sandbox:

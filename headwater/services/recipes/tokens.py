@@ -5,9 +5,12 @@ from typing import Annotated, Any
 import msgspec
 
 from headwater.errors import SetupError
+from headwater.model.stream import CATALOG
 from headwater.services.recipes.pools import ListedToken
 
-CHAINS = {1: "ethereum", 10: "optimism", 101: "solana", 137: "polygon", 8453: "base"}
+CHAINS = {1: "ethereum", 10: "optimism", 101: "solana"} | {
+    chain.chain_id: chain.name for chain in CATALOG if chain.chain_id is not None
+}
 """Chain names by the `chainId` of Token Lists; tokens of other chains are ignored."""
 Tokens = dict[str, dict[str, ListedToken]]
 """Tokens by chain and address. Hexadecimal addresses are in lower case."""

@@ -12,25 +12,22 @@ restarted server does not know it, because the script did not run then.
 import hashlib
 import re
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn
-from weakref import WeakKeyDictionary
+from typing import Any
 
-import hiredis
 import redis
-from redis._parsers.hiredis import NOT_ENOUGH_DATA
 from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode
 from redis.connection import parse_url
 from redis.retry import Retry
 
 from headwater.errors import SetStoreUnavailable, SetupError
+from headwater.stores.redis.connection import Command, EncodedCommands, IdleConnections, encode_commands
 from headwater.stores.redis.eviction import EvictionGuard
 
 CONNECT_TIMEOUT_S = 3.0
@@ -38,10 +35,6 @@ ANSWER_TIMEOUT_S = 10.0
 DEFAULT_PORT = 6379
 
 Word = bytes | str | int
-Command = tuple[Any, ...]
-"""The name of a command and its arguments, each a Word."""
-EncodedCommands = tuple[bytes, int]
-"""Commands in the protocol of the server (RESP), and their number."""
 
 _UNAVAILABLE = "The set store (Valkey or Redis) does not answer. Send the same request again."
 _MESSAGES = {
@@ -87,78 +80,6 @@ class Script:
         return cls(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
-def encode_commands(commands: Sequence[Command]) -> EncodedCommands:
-    """Encode commands in the protocol of the server."""
-    return b"".join([hiredis.pack_command(command) for command in commands]), len(commands)
-
-
-class _ConnectionCache:
-    """A free list of connections for each connection pool of redis-py.
-
-    redis-py's own checkout of a connection takes as long as a round trip.
-    """
-
-    def __init__(self) -> None:
-        self._idle: WeakKeyDictionary[Any, deque[Any]] = WeakKeyDictionary()
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def connection(self, pool: Any) -> Iterator[Any]:
-        """Lend a connection to the block."""
-        connection, idle = self.acquire(pool)
-        try:
-            yield connection
-        except BaseException:
-            connection.disconnect()  # unread replies would be taken for the replies to the next commands
-            raise
-        finally:
-            idle.append(connection)
-
-    def acquire(self, pool: Any) -> tuple[Any, deque[Any]]:
-        """Return a connection, and the free list to which the caller appends the connection after use."""
-        with self._lock:
-            idle = self._idle.setdefault(pool, deque())
-        try:
-            connection = idle.pop()
-        except IndexError:
-            return pool.get_connection(), idle
-        _drop_if_dead(connection)
-        return connection, idle
-
-
-def _drop_if_dead(connection: Any) -> None:
-    """Disconnect a connection that the server has closed; redis-py connects again when something is sent.
-
-    A closed connection is readable, and an open one without outstanding replies is not.
-    """
-    try:
-        dead = connection.can_read()
-    except (redis.ConnectionError, redis.TimeoutError, OSError):
-        dead = True
-    if dead:
-        connection.disconnect()
-
-
-def _read_replies(connection: Any, count: int) -> list[Any]:
-    """Read the replies to `count` commands. Raises the first error among them, after all are read.
-
-    Where possible it takes replies from the buffer of hiredis, because redis-py's `read_response` costs about 0.5 µs
-    for each.
-    """
-    parser = connection._parser
-    try:
-        answers = [parser.read_response()]
-        while len(answers) < count:
-            answers += islice(iter(parser._reader.gets, NOT_ENOUGH_DATA), count - len(answers))
-            if len(answers) < count:
-                answers.append(parser.read_response())
-    except OSError as error:
-        raise redis.ConnectionError("the connection broke") from error
-    if any(issubclass(kind, redis.RedisError) for kind in {*map(type, answers)}):
-        raise next(answer for answer in answers if isinstance(answer, redis.RedisError))
-    return answers
-
-
 class Client:
     """A client of one server or replica group. Thread-safe.
 
@@ -167,7 +88,7 @@ class Client:
 
     def __init__(self, server: redis.Redis) -> None:
         self._server: Any = server  # execute_command has no types
-        self._connections = _ConnectionCache()
+        self._connections = IdleConnections()
         self._guard = EvictionGuard()
 
     def call(self, *command: Word) -> Any:
@@ -210,28 +131,18 @@ class Client:
         """
         with _translated_errors(), self._connections.connection(self._node(key).connection_pool) as connection:
             waiting = 0
-            for commands, count in parts:
-                connection.send_packed_command([commands])
+            for data, count in parts:
+                connection.send(data)
                 if waiting:
-                    yield _read_replies(connection, waiting)
+                    yield connection.read(waiting)
                 waiting = count
-            yield _read_replies(connection, waiting)
+            yield connection.read(waiting)
 
     def _send(self, key: Word, commands: Sequence[Command]) -> list[Any]:
-        """Do what `stream` does with a single part, without generators, because every lookup takes this path."""
         data, count = encode_commands(commands)
-        try:
-            connection, idle = self._connections.acquire(self._node(key).connection_pool)
-            try:
-                connection.send_packed_command([data])
-                return _read_replies(connection, count)
-            except BaseException:
-                connection.disconnect()
-                raise
-            finally:
-                idle.append(connection)
-        except _ERRORS as error:
-            _raise_translated(error)
+        with _translated_errors(), self._connections.connection(self._node(key).connection_pool) as connection:
+            connection.send(data)
+            return connection.read(count)
 
     def _node(self, key: Word) -> Any:  # noqa: ARG002  # there is one
         """Return the server that holds a key. Raises SetStoreEvicts."""
@@ -258,6 +169,7 @@ class Client:
 
     def close(self) -> None:
         """Close all connections."""
+        self._connections.close()
         self._server.close()
 
 
@@ -269,7 +181,7 @@ class ClusterClient(Client):
 
     def __init__(self, open_cluster: Callable[[], Any]) -> None:
         """open_cluster: Creates the cluster client of redis-py, which connects."""
-        self._connections = _ConnectionCache()
+        self._connections = IdleConnections()
         self._guard = EvictionGuard()
         self._open = open_cluster
         self._cluster: Any = None
@@ -325,6 +237,7 @@ class ClusterClient(Client):
 
     def close(self) -> None:
         """See Client."""
+        self._connections.close()
         if self._cluster is not None:
             self._cluster.close()
 
@@ -372,23 +285,16 @@ def _version(server: Any) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-_ERRORS = (redis.RedisError, redis.exceptions.RedisClusterException)
-
-
 @contextmanager
 def _translated_errors() -> Iterator[None]:
+    """Raise SetStoreUnavailable, or the error itself when the server is healthy and the command was wrong."""
     try:
         yield
-    except _ERRORS as error:
-        _raise_translated(error)
-
-
-def _raise_translated(error: Exception) -> NoReturn:
-    """Raise SetStoreUnavailable, or the error itself when the server is healthy and the command was wrong."""
-    message = _message(error)
-    if message is None:
-        raise error
-    raise SetStoreUnavailable(message) from error
+    except (redis.RedisError, redis.exceptions.RedisClusterException) as error:
+        message = _message(error)
+        if message is None:
+            raise
+        raise SetStoreUnavailable(message) from error
 
 
 def _message(error: Exception) -> str | None:

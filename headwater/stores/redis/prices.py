@@ -20,7 +20,8 @@ from headwater.model.price.archive import WHOLE_HOUR, ArchiveKey, TimeBucket
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.tick import partition_of, quoted_key
 from headwater.stores.protocols.prices import PriceWrite, StoredToken
-from headwater.stores.redis.client import Client, Command, Script, Word
+from headwater.stores.redis.client import Client, Script, Word
+from headwater.stores.redis.connection import Command
 
 TTL_S = 30 * 86_400
 ARCHIVE_TTL_S = 27 * 3600

@@ -50,7 +50,7 @@ def _pipeline(config: PipelineConfig) -> Any:
     return (
         config.document
         if isinstance(config, UnreadableConfig)
-        else config.without_compiled_scripts().model_dump(mode="json")
+        else config.without_internal_members().model_dump(mode="json")
     )
 
 

@@ -9,6 +9,7 @@ from headwater.model.quota import NO_QUOTAS, QuotaDefaults
 from headwater.stores.protocols.control import UnreadableRow
 from headwater.stores.sql.audit import SqlAudit
 from headwater.stores.sql.connections import Connections, make_engine
+from headwater.stores.sql.credential_rows import RotationResult
 from headwater.stores.sql.datasets import SqlDatasets
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
 from headwater.stores.sql.deployments import SqlDeployments
@@ -47,6 +48,10 @@ class Database:
         with self._connections.reading() as connection:
             return list(unreadable_rows(connection, self._rows))
 
+    def rotate_secret_key(self) -> RotationResult:
+        """Encrypt all stored credentials with the new secret key. Raises StoreUnavailable."""
+        return self._rows.credentials.rotate_key(self._connections)
+
     def close(self) -> None:
         """Close the connections. The stores open new ones when they are used again."""
         self._connections.close()
@@ -82,10 +87,10 @@ def open_database(url: str, sealer: Sealer, defaults: QuotaDefaults = NO_QUOTAS,
 def _check_key(connections: Connections, rows: DeploymentMapper) -> None:
     try:
         with connections.writing() as connection:
-            rows.check_key(connection)
+            rows.credentials.check_key(connection)
     except IntegrityError:  # another process stored the proof of the key at the same time
         with connections.reading() as connection:
-            rows.check_key(connection)
+            rows.credentials.check_key(connection)
 
 
 def _reason(error: StoreUnavailable) -> str:

@@ -26,6 +26,7 @@ from headwater.model.deployment import (
 from headwater.model.rollout import RequestedRevision
 from headwater.model.stored_config import read_config
 from headwater.stores.sql import logs, store_errors
+from headwater.stores.sql.credential_rows import FIELDS, CredentialRows
 from headwater.stores.sql.doorbell import ring
 from headwater.stores.sql.encryption import Sealer
 from headwater.stores.sql.tables import (
@@ -33,7 +34,6 @@ from headwater.stores.sql.tables import (
     deployment_revisions,
     deployments,
     flow_revisions,
-    secret_key_proof,
     worker_states,
 )
 
@@ -41,9 +41,6 @@ from headwater.stores.sql.tables import (
 IDS_PER_QUERY = 10_000
 
 _WORKERS = TypeAdapter(tuple[WorkerStatus, ...])
-_SECRETS = ("reader_password", "worker_password")
-_PROOF = ("headwater", "secret_key_proof", "sealed")
-"""The text that is encrypted to prove a key, and the deployment id and field name that are its associated data."""
 
 _SELECT_DEPLOYMENTS = (
     select(deployments, flow_revisions.c.config, deployment_revisions.c.source_epoch, worker_states.c.workers)
@@ -95,16 +92,13 @@ _SELECT_VERSIONS = select(*(deployments.c[name] for name in DeploymentVersion._f
 
 
 class DeploymentMapper:
-    """Maps deployments to rows. Only this class encrypts and decrypts the passwords of deployments.
+    """Maps deployments to rows.
 
     A deployment that can't be read is returned like any other; its `unreadable` says why.
     """
 
-    SECRETS_COLUMNS = (deployments.c.id.label("deployment_id"), *(deployments.c[name] for name in _SECRETS))
-    """The columns that `secrets_error` reads."""
-
     def __init__(self, sealer: Sealer) -> None:
-        self._sealer = sealer
+        self.credentials = CredentialRows(sealer)
 
     def unfinished(self, connection: Connection, *where: ColumnElement[bool], lock: bool = False) -> list[Deployment]:
         """Return the deployments whose phase is not ABSENT, newest first.
@@ -155,7 +149,7 @@ class DeploymentMapper:
     def insert(self, connection: Connection, new: Deployment) -> None:
         """Insert a new deployment, and ring the doorbell."""
         first = {"id": new.id, "flow_id": new.flow_id, "owner": new.owner, "created_at": new.created_at}
-        values = first | self._secrets(new) | _desired(new) | _observed(new)
+        values = first | self.credentials.encrypt(new) | _desired(new) | _observed(new)
         connection.execute(insert(deployments).values(values))
         self._insert_revision(connection, new)
         ring(connection)
@@ -170,7 +164,7 @@ class DeploymentMapper:
 
     def write_secrets(self, connection: Connection, changed: Deployment) -> None:
         """Write changed passwords, and ring the doorbell."""
-        values = {**self._secrets(changed), "credentials": changed.credentials}
+        values = {**self.credentials.encrypt(changed), "credentials": changed.credentials}
         connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**values))
         ring(connection)
 
@@ -184,7 +178,7 @@ class DeploymentMapper:
         if not changed.previous_revisions:
             connection.execute(_retire_all_but_desired(changed))
         if changed.phase is Phase.ABSENT:
-            connection.execute(this.values({**dict.fromkeys(_SECRETS), "ended_at": datetime.now(UTC)}))
+            connection.execute(this.values({**dict.fromkeys(FIELDS), "ended_at": datetime.now(UTC)}))
             self.write_worker_states(connection, changed.id, ())
             logs.erase(connection, changed.id)
 
@@ -204,48 +198,10 @@ class DeploymentMapper:
             states = _WORKERS.dump_json(tuple(workers)).decode()
             connection.execute(insert(worker_states).values(deployment_id=deployment_id, workers=states))
 
-    def check_key(self, connection: Connection) -> None:
-        """Check that the secret key decrypts the stored secrets, and store a proof of the key.
-
-        Raises DecryptionFailed, a SetupError, when the key decrypts none of them. Single passwords that were encrypted
-        with another key are ignored: their deployments are reported as unreadable.
-        """
-        proof = connection.scalar(select(secret_key_proof.c.sealed))
-        if proof is not None and self._opens(proof):
-            return
-        sealed = connection.execute(select(*self.SECRETS_COLUMNS).where(ACTIVE)).all()
-        faults = [self.secrets_error(row) for row in sealed]
-        if sealed and all(faults):
-            raise DecryptionFailed
-        connection.execute(delete(secret_key_proof))
-        connection.execute(insert(secret_key_proof).values(id=1, sealed=self._sealer.seal(*_PROOF)))
-
-    def _opens(self, proof: bytes) -> bool:
-        try:
-            return self._sealer.open(proof, *_PROOF[1:]) == _PROOF[0]
-        except DecryptionFailed:
-            return False
-
-    def secrets_error(self, row: Row[Any]) -> str:
-        """Return why the passwords of the deployment in a row can't be decrypted; empty if they can, or for no row."""
-        if row.deployment_id is None:
-            return ""
-        try:
-            self._decrypted_secrets(row, row.deployment_id)
-        except DecryptionFailed:
-            return store_errors.UNREADABLE_SECRETS
-        return ""
-
     def _insert_revision(self, connection: Connection, asked: Deployment) -> None:
         stream = rollout.stream_of(asked.config.source)
         values = {"revision": asked.desired_revision, "stream": stream, "source_epoch": asked.source_epoch}
         connection.execute(insert(deployment_revisions).values(deployment_id=asked.id, **values))
-
-    def _secrets(self, deployment: Deployment) -> dict[str, bytes]:
-        return {name: self._sealer.seal(getattr(deployment, name), deployment.id, name) for name in _SECRETS}
-
-    def _decrypted_secrets(self, row: Row[Any], deployment_id: str) -> dict[str, str]:
-        return {name: self._sealer.open(getattr(row, name), deployment_id, name) for name in _SECRETS}
 
     def _deployment(self, row: Row[Any]) -> Deployment:
         states = _states(row)
@@ -254,10 +210,10 @@ class DeploymentMapper:
         values["config"] = config = read_config(row.config)
         values["workers"] = read_workers(row.workers) or ()
         try:
-            values |= self._decrypted_secrets(row, row.id)
+            values |= self.credentials.decrypt(row, row.id)
             error = ""
         except DecryptionFailed:
-            values |= dict.fromkeys(_SECRETS, "")
+            values |= dict.fromkeys(FIELDS, "")
             error = store_errors.UNREADABLE_SECRETS
         return Deployment(**values, unreadable=error or states.error or config.unreadable)
 

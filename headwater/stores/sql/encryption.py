@@ -1,8 +1,13 @@
-"""Encrypts credentials at rest, with AES-256-GCM and a secret key that is kept outside of the database."""
+"""Encrypts credentials at rest, with AES-256-GCM and a secret key that is kept outside of the database.
+
+Each ciphertext begins with the number of its key, a digest of the key. Those of older versions have no number.
+"""
 
 import base64
+import hashlib
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -12,6 +17,7 @@ from headwater.errors import DecryptionFailed, SetupError, os_error_reason
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
+NUMBER_BYTES = 8
 
 
 class Sealer:
@@ -21,25 +27,35 @@ class Sealer:
     another row or column can't be decrypted.
     """
 
-    def __init__(self, key: bytes) -> None:
-        if len(key) != KEY_BYTES:
-            raise SetupError(f"A secret key has {KEY_BYTES} bytes; this one has {len(key)}.")
-        self._cipher = AESGCM(key)
+    def __init__(self, key: bytes, *old_keys: bytes) -> None:
+        """key: The key that encrypts. old_keys: Further keys that only decrypt."""
+        self._number = _number(key)
+        self._ciphers = {_number(one): AESGCM(one) for one in (key, *old_keys)}
 
     def seal(self, text: str, deployment_id: str, field: str) -> bytes:
-        """Encrypt a text. The result is a random nonce, the ciphertext and the tag."""
+        """Encrypt a text. The result is the number of the key, a random nonce, the ciphertext and the tag."""
         nonce = secrets.token_bytes(NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, text.encode(), _associated_data(deployment_id, field))
+        encrypted = self._ciphers[self._number].encrypt(nonce, text.encode(), _associated_data(deployment_id, field))
+        return self._number + nonce + encrypted
 
     def open(self, sealed: bytes | None, deployment_id: str, field: str) -> str:
         """Decrypt a text. Raises DecryptionFailed when it was encrypted with another key, or for another field."""
-        if not sealed:
-            raise DecryptionFailed
-        nonce, ciphertext = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
-        try:
-            return self._cipher.decrypt(nonce, ciphertext, _associated_data(deployment_id, field)).decode()
-        except (InvalidTag, ValueError) as error:
-            raise DecryptionFailed from error
+        for number, cipher in self._ciphers.items():
+            content = (sealed or b"").removeprefix(number)
+            nonce, ciphertext = content[:NONCE_BYTES], content[NONCE_BYTES:]
+            with suppress(InvalidTag, ValueError):
+                return cipher.decrypt(nonce, ciphertext, _associated_data(deployment_id, field)).decode()
+        raise DecryptionFailed
+
+    def is_current(self, sealed: bytes | None) -> bool:
+        """Return whether a text has the number of the key that encrypts."""
+        return (sealed or b"").startswith(self._number)
+
+
+def _number(key: bytes) -> bytes:
+    if len(key) != KEY_BYTES:
+        raise SetupError(f"A secret key has {KEY_BYTES} bytes; this one has {len(key)}.")
+    return hashlib.blake2b(key, digest_size=NUMBER_BYTES, person=b"key number").digest()
 
 
 def _associated_data(deployment_id: str, field: str) -> bytes:

@@ -18,6 +18,7 @@ from headwater.model.stored_config import read_config, write_config
 from headwater.stores.sql import audit_changes, store_errors
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
+from headwater.stores.sql.credential_rows import CredentialRows
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
 from headwater.stores.sql.doorbell import ring
 from headwater.stores.sql.quotas import QuotaChecker
@@ -25,7 +26,7 @@ from headwater.stores.sql.tables import ACTIVE, deployments, flow_revisions, flo
 
 PASSWORD_BYTES = 24
 _SELECT_NEWEST_REVISIONS = (
-    select(flows, flow_revisions.c.config, *DeploymentMapper.SECRETS_COLUMNS)
+    select(flows, flow_revisions.c.config, *CredentialRows.COLUMNS)
     .join(flow_revisions, (flow_revisions.c.flow_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision))
     .join(deployments, (deployments.c.flow_id == flows.c.id) & ACTIVE, isouter=True)
 )
@@ -80,7 +81,7 @@ class FlowMapper:
             created_at=row.created_at,
             updated_at=row.updated_at,
             external_id=row.external_id,
-            unreadable_members=self._rows.secrets_error(row) if has_tags else store_errors.UNREADABLE_TAGS,
+            unreadable_members=self._rows.credentials.error(row) if has_tags else store_errors.UNREADABLE_TAGS,
         )
 
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from headwater.errors import ExpressionRefused
-from headwater.model.transform import MAX_EXPRESSION_CHARS
+from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.transforms.bloblang import error_messages
 from headwater.transforms.bloblang.methods import ALLOWED_ON_RECORD, METHODS, Argument
 from headwater.transforms.bloblang.nodes import (

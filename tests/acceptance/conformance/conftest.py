@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import Owner, owner
@@ -22,12 +22,12 @@ def bob(installation: Installation) -> Iterator[Owner]:
 
 
 @pytest.fixture(scope="package")
-def http(alice: Owner) -> httpx.Client:
+def http(alice: Owner) -> httpx2.Client:
     return alice.http
 
 
 @pytest.fixture(scope="package")
-def running(http: httpx.Client) -> Iterator[Deployed]:
+def running(http: httpx2.Client) -> Iterator[Deployed]:
     """Deploy a pipeline with a filter and two scripts."""
     transforms = [
         {"type": "redis_set_filter", "filter_expr": "root = this.wanted", "set_values": ["yes"]},

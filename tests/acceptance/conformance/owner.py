@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 
 from tests.acceptance.stack import Installation, pipeline
 
@@ -26,7 +26,7 @@ def unique(prefix: str) -> str:
 class Owner:
     """An owner and an HTTP client with the owner's key."""
 
-    http: httpx.Client
+    http: httpx2.Client
     key: str
     name: str
 
@@ -43,12 +43,12 @@ class Owner:
             json(self.http.post(f"{FLOW}/datasets/{dataset['id']}/entries", json={"values": values}))
         return dataset
 
-    def delete(self, path: str, values: list[str]) -> httpx.Response:
+    def delete(self, path: str, values: list[str]) -> httpx2.Response:
         """Send a DELETE request with values in the body."""
         return self.http.request("DELETE", path, json={"values": values})
 
 
-def json(answer: httpx.Response, status: int = 200) -> Any:
+def json(answer: httpx2.Response, status: int = 200) -> Any:
     """Return the JSON body of a response, which must have this status."""
     assert answer.status_code == status, answer.text
     return answer.json()
@@ -60,7 +60,7 @@ def filter_path(flow: dict[str, Any], position: int = 0) -> str:
     return f"{FLOW}/{flow['id']}/transforms/{uid}/filter-values"
 
 
-def faults(answer: httpx.Response) -> dict[str, str]:
+def faults(answer: httpx2.Response) -> dict[str, str]:
     """Return the detail of each error in a 422 response, by pointer."""
     return {fault["pointer"]: fault["detail"] for fault in json(answer, 422)["errors"]}
 
@@ -80,7 +80,7 @@ def owner(installation: Installation, name: str, *scopes: str) -> Iterator[Owner
             http.delete(f"{FLOW}/datasets/{dataset['id']}")
 
 
-def _all(http: httpx.Client, path: str) -> list[dict[str, Any]]:
+def _all(http: httpx2.Client, path: str) -> list[dict[str, Any]]:
     answer = http.get(path)
     found: list[dict[str, Any]] = answer.json() if answer.status_code == 200 else []
     return found

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, SCRIPT, Owner, faults, filter_path, json
@@ -13,7 +13,7 @@ WRITES = (("POST", FLOW), ("POST", f"{FLOW}/datasets"), ("POST", f"{FLOW}/datase
 
 class TestBodies:
     @pytest.mark.proves("4/all-bodies-are-json")
-    def test_responses_are_json(self, http: httpx.Client, alice: Owner) -> None:
+    def test_responses_are_json(self, http: httpx2.Client, alice: Owner) -> None:
         flow = alice.create()
         for answer in (http.get(FLOW), http.get(filter_path(flow)), http.get(f"{FLOW}/nothing"), http.post(FLOW)):
             assert answer.headers["content-type"] in ("application/json", "application/problem+json")
@@ -23,7 +23,7 @@ class TestBodies:
             json(refused, 400)
 
     @pytest.mark.proves("4/requests-with-a-body-send-content-type")
-    def test_requests_must_be_json(self, http: httpx.Client) -> None:
+    def test_requests_must_be_json(self, http: httpx2.Client) -> None:
         for method, path in WRITES:
             json(http.request(method, path, content=b"{}", headers={"Content-Type": "text/plain"}), 415)
         header = {"Content-Type": "application/json; charset=utf-8"}
@@ -32,7 +32,7 @@ class TestBodies:
 
 class TestConfigurations:
     @pytest.mark.proves("4.2/POST /api/v1/flow", "4.2/base-path-base_url-api-v1-flow", "9/the-version-is-part-of-the")
-    def test_create(self, http: httpx.Client) -> None:
+    def test_create(self, http: httpx2.Client) -> None:
         sent = {**pipeline(transforms=[FILTER, SCRIPT]), "description": "d", "tags": ["t"]}
         answer = http.post(FLOW, json=sent)
         created = json(answer, 201)
@@ -90,7 +90,7 @@ class TestDeployments:
             assert running.sink["password"] in snippet
 
     @pytest.mark.proves("4.2/POST /api/v1/flow/{config_id}/deploy")
-    def test_a_repeated_deploy_returns_the_same(self, http: httpx.Client, running: Deployed) -> None:
+    def test_a_repeated_deploy_returns_the_same(self, http: httpx2.Client, running: Deployed) -> None:
         assert json(http.post(f"{FLOW}/{running.id}/deploy")) == running.answer
         json(http.post(f"{FLOW}/unknown/deploy"), 404)
 
@@ -103,7 +103,7 @@ class TestDeployments:
         json(alice.http.post(f"{FLOW}/unknown/teardown"), 404)
 
     @pytest.mark.proves("4.2/GET /api/v1/flow/{config_id}/deploy/stats")
-    def test_stats(self, http: httpx.Client, running: Deployed) -> None:
+    def test_stats(self, http: httpx2.Client, running: Deployed) -> None:
         assert json(http.get(f"{FLOW}/{running.id}/deploy/stats"))["workers_health"]["total_workers"] == 1
         json(http.get(f"{FLOW}/unknown/deploy/stats"), 404)
 
@@ -273,7 +273,7 @@ class TestDatasetEntries:
 
 class TestEvents:
     @pytest.mark.proves("6/the-service-sends-no-webhook-or")
-    def test_there_is_no_endpoint_for_webhooks(self, http: httpx.Client) -> None:
+    def test_there_is_no_endpoint_for_webhooks(self, http: httpx2.Client) -> None:
         description = json(http.get("/openapi.json"))
         assert "webhooks" not in description
         assert not [path for path, operations in description["paths"].items() if "callbacks" in str(operations)]

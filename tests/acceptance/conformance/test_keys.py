@@ -2,14 +2,14 @@
 
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, json, owner
 from tests.acceptance.stack import Installation
 
 
-def operations(http: httpx.Client) -> list[tuple[str, str, dict[str, Any]]]:
+def operations(http: httpx2.Client) -> list[tuple[str, str, dict[str, Any]]]:
     """Return all operations that need a key, with ids that do not exist."""
     paths = json(http.get("/openapi.json"))["paths"]
     return [
@@ -22,9 +22,9 @@ def operations(http: httpx.Client) -> list[tuple[str, str, dict[str, Any]]]:
 
 class TestKeys:
     @pytest.mark.proves("5/every-endpoint-requires-an-api-key", "4/all-endpoints-need-an-api-key")
-    def test_every_endpoint_needs_a_key(self, installation: Installation, http: httpx.Client) -> None:
+    def test_every_endpoint_needs_a_key(self, installation: Installation, http: httpx2.Client) -> None:
         answers = []
-        with httpx.Client(base_url=installation.url) as nobody:
+        with httpx2.Client(base_url=installation.url) as nobody:
             for method, path, _ in operations(http):
                 for headers in ({}, {"X-API-Key": "hw_live_wrong"}, {"X-API-Key": ""}):
                     answer = nobody.request(method, path, headers=headers)
@@ -38,9 +38,9 @@ class TestKeys:
     @pytest.mark.proves("5/every-endpoint-requires-an-api-key", "5/the-key-value-is-written-api_key")
     @pytest.mark.parametrize("name", ["X-API-Key", "X-API-KEY", "x-api-key"])
     def test_the_header_name_is_case_insensitive(self, installation: Installation, alice: Owner, name: str) -> None:
-        assert httpx.get(f"{installation.url}{FLOW}", headers={name: alice.key}).status_code == 200
+        assert httpx2.get(f"{installation.url}{FLOW}", headers={name: alice.key}).status_code == 200
 
-    def test_every_endpoint_needs_its_scope(self, installation: Installation, http: httpx.Client) -> None:
+    def test_every_endpoint_needs_its_scope(self, installation: Installation, http: httpx2.Client) -> None:
         with owner(installation, "narrow", "admin") as narrow:
             for method, path, operation in operations(http):
                 answer = json(narrow.http.request(method, path), 403)

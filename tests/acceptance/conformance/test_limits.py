@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, faults, filter_path, json
@@ -19,7 +19,7 @@ def chunk(number: int, size: int = CHUNK) -> bytes:
     return b'{"values": [%s]}' % b",".join(b'"0x%040x"' % value for value in range(first, first + size))
 
 
-def upload(http: httpx.Client, path: str, content: bytes, method: str = "POST") -> httpx.Response:
+def upload(http: httpx2.Client, path: str, content: bytes, method: str = "POST") -> httpx2.Response:
     return http.request(method, path, content=content, headers={"Content-Type": "application/json"}, timeout=120)
 
 

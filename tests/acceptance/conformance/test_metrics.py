@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, faults, json
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, until
+from tests.acceptance.stack import Deployed, Installation, deployed, pipeline
+from tests.support.waiting import until
 
 TYPES = (
     "messages_received",
@@ -52,7 +53,7 @@ def records() -> Iterator[dict[str, Any]]:
 class Measured:
     """A pipeline that has processed records, and its metrics."""
 
-    def __init__(self, http: httpx.Client, deployment: Deployed) -> None:
+    def __init__(self, http: httpx2.Client, deployment: Deployed) -> None:
         self.id = deployment.id
         self.http = http
 
@@ -126,7 +127,7 @@ class TestSeries:
         json(alice.http.get(f"{FLOW}/{alice.create()['id']}/deploy/metrics"), 404)
         json(alice.http.get(f"{FLOW}/unknown/deploy/metrics"), 404)
 
-    def test_without_data(self, running: Deployed, http: httpx.Client) -> None:
+    def test_without_data(self, running: Deployed, http: httpx2.Client) -> None:
         quiet = Measured(http, running)
         assert {one["metric_type"] for one in quiet.get()["metrics"]} == set(TYPES)
 

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, faults, json, owner
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading
+from tests.support.waiting import until
 
 STATS = "/api/v1/developer/prices/stats"
 PRICES = {"type": "prices", "name": "ticks"}
@@ -26,21 +27,21 @@ def tick(address: str, price: Any, ago_s: float, chain: str = "base", **more: An
     return {"chain": chain, "token_address": address, "price_usd": price, "timestamp": at, "decimals": 18} | more
 
 
-def ask(http: httpx.Client, *tokens: str, chain: str = "base") -> dict[str, Any]:
+def ask(http: httpx2.Client, *tokens: str, chain: str = "base") -> dict[str, Any]:
     body = [{"token_address": address, "chain": chain} for address in tokens]
     answer: dict[str, Any] = json(http.post(STATS, json=body))
     return answer
 
 
 @pytest.fixture(scope="module")
-def feeder(installation: Installation, client: httpx.Client) -> Iterator[Deployed]:
+def feeder(installation: Installation, client: httpx2.Client) -> Iterator[Deployed]:
     """Deploy a pipeline with the local key, which has the scope to feed prices."""
     with deployed(client, pipeline("log", sinks=[PRICES, {"type": "kafka", "name": "seen"}])) as deployment:
         yield deployment
 
 
 @pytest.fixture(scope="module")
-def fed(installation: Installation, feeder: Deployed, client: httpx.Client) -> httpx.Client:
+def fed(installation: Installation, feeder: Deployed, client: httpx2.Client) -> httpx2.Client:
     """Feed ticks of several tokens, and wait until their statistics are readable."""
     ticks = [
         tick(token(1), 100, 2.25 * HOUR),
@@ -63,7 +64,7 @@ def fed(installation: Installation, feeder: Deployed, client: httpx.Client) -> h
     return client
 
 
-def is_readable(client: httpx.Client) -> bool:
+def is_readable(client: httpx2.Client) -> bool:
     """Return whether all fed ticks are readable. Ticks of different partitions become readable at different times."""
     items = ask(client, *map(token, (1, 2, 4, 5, 6, 9)))["items"] + ask(client, MINT, chain="solana")["items"]
     return len(items) == 7 and items[0]["latest_price"] == 99.5
@@ -91,7 +92,7 @@ class TestStats:
         "4.1/Object fields",
         "4.1/Response (success)",
     )
-    def test_a_token(self, fed: httpx.Client) -> None:
+    def test_a_token(self, fed: httpx2.Client) -> None:
         answer = ask(fed, token(1))
         [item] = answer["items"]
         traded = datetime.fromisoformat(item.pop("timestamp"))
@@ -112,7 +113,7 @@ class TestStats:
         assert answer["message"] == "All tokens have a price."
 
     @pytest.mark.proves("2.9/price-stats-response.message", "2.9/price-stats-response.items")
-    def test_missing_tokens_are_listed(self, fed: httpx.Client) -> None:
+    def test_missing_tokens_are_listed(self, fed: httpx2.Client) -> None:
         asked = [(token(77), "base"), (token(1), "base"), (token(3), "base"), ("0x01", "nochain"), (token(1), "base")]
         asked.append(("0x02", "madeupchain"))
         body = [{"token_address": address, "chain": chain} for address, chain in asked]
@@ -124,20 +125,20 @@ class TestStats:
             "4 of 6 tokens have no price: 1 stale (no trade for 7 days), 2 unknown token, 1 unknown chain."
         )
 
-    def test_a_quiet_token(self, fed: httpx.Client) -> None:
+    def test_a_quiet_token(self, fed: httpx2.Client) -> None:
         [item] = ask(fed, token(2))["items"]
         figures = [item[name] for name in ("latest_price", "low_24h", "high_24h", "low_1h", "high_1h")]
         assert figures == [7.0] * 5
         assert (item["percent_change_24h"], item["percent_change_1h"]) == (0.0, 0.0)
 
-    def test_outliers_are_ignored(self, fed: httpx.Client) -> None:
+    def test_outliers_are_ignored(self, fed: httpx2.Client) -> None:
         answer = ask(fed, token(4))
         [item], [status] = answer["items"], answer["statuses"]
         assert (item["latest_price"], item["high_24h"]) == (50.0, 50.0)
         assert status["status"] == "held"
         assert item["timestamp"] < status["held_since"]
 
-    def test_prices_quoted_in_another_token(self, fed: httpx.Client) -> None:
+    def test_prices_quoted_in_another_token(self, fed: httpx2.Client) -> None:
         answer = ask(fed, token(5), token(6))
         assert [item["latest_price"] for item in answer["items"]] == [250.0, 199.0]
         assert [status["status"] for status in answer["statuses"]] == ["ok", "ok"]
@@ -148,16 +149,16 @@ class TestStats:
 
     @pytest.mark.proves("2.9/mint", "4.1/Object fields")
     @pytest.mark.parametrize("address", [MINT, MINT.lower(), MINT.upper()])
-    def test_a_mint_is_found_in_any_case(self, fed: httpx.Client, address: str) -> None:
+    def test_a_mint_is_found_in_any_case(self, fed: httpx2.Client, address: str) -> None:
         [item] = ask(fed, address, chain="solana")["items"]
         assert (item["mint"], item["decimals"], item["latest_price"]) == (MINT, 9, 120.25)
 
-    def test_an_address_is_found_in_any_case(self, fed: httpx.Client) -> None:
+    def test_an_address_is_found_in_any_case(self, fed: httpx2.Client) -> None:
         [item] = ask(fed, token(1).upper(), chain="Base")["items"]
         assert (item["mint"], item["chain"]) == (token(1), "base")
 
     @pytest.mark.proves("4.1/Request body", "8/Items per request")
-    def test_the_number_of_tokens_is_limited(self, fed: httpx.Client) -> None:
+    def test_the_number_of_tokens_is_limited(self, fed: httpx2.Client) -> None:
         assert faults(fed.post(STATS, json=[])).keys() == {""}
         assert len(ask(fed, *[token(1)] * 200)["items"]) == 200
         assert faults(fed.post(STATS, json=[{"token_address": token(1), "chain": "base"}] * 201)).keys() == {""}
@@ -174,16 +175,16 @@ class TestStats:
             ("0x1", "/0"),
         ],
     )
-    def test_wrong_types(self, fed: httpx.Client, one: Any, pointer: str) -> None:
+    def test_wrong_types(self, fed: httpx2.Client, one: Any, pointer: str) -> None:
         assert faults(fed.post(STATS, json=[one])).keys() == {pointer}
 
-    def test_a_body_that_is_not_an_array(self, fed: httpx.Client) -> None:
+    def test_a_body_that_is_not_an_array(self, fed: httpx2.Client) -> None:
         assert faults(fed.post(STATS, json={"token_address": "0x1", "chain": "base"})).keys() == {""}
 
 
 class TestFeeding:
     def test_bad_ticks_are_dead_letters(
-        self, installation: Installation, feeder: Deployed, client: httpx.Client
+        self, installation: Installation, feeder: Deployed, client: httpx2.Client
     ) -> None:
         bad: list[dict[str, Any] | bytes] = [
             tick(token(20), 0, 1),
@@ -210,7 +211,7 @@ class TestFeeding:
         assert prices == {"uid": prices["uid"], "name": "ticks", "type": "prices"}
         assert kafka["type"] == "kafka"
 
-    def test_exactly_once_pipelines_feed_prices(self, installation: Installation, client: httpx.Client) -> None:
+    def test_exactly_once_pipelines_feed_prices(self, installation: Installation, client: httpx2.Client) -> None:
         body = pipeline("decoded_log", sinks=[PRICES], delivery="exactly_once")
         with deployed(client, body):
             installation.feed("base", "decoded_log", [tick(token(30), 5, 1)])

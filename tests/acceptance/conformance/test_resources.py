@@ -3,11 +3,12 @@
 import re
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, SCRIPT, Owner, faults, filter_path, json, unique
-from tests.acceptance.stack import Deployed, Installation, kill, pipeline, reading, until
+from tests.acceptance.stack import Deployed, Installation, kill, pipeline, reading
+from tests.support.waiting import until
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 EVM = {"log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer"}
@@ -45,7 +46,7 @@ class TestFlowConfig:
         assert flow["created_at"] <= flow["updated_at"]
         assert set(flow["pipeline_config"]) >= {"source", "transforms", "sinks"}
 
-    def test_create_read_and_list_return_the_same(self, http: httpx.Client) -> None:
+    def test_create_read_and_list_return_the_same(self, http: httpx2.Client) -> None:
         created = json(http.post(FLOW, json=self.SENT), 201)
         self.check(created)
         read = json(http.get(f"{FLOW}/{created['id']}"))
@@ -76,7 +77,7 @@ class TestFlowConfig:
         assert all(updated[name] != value for name, value in forged.items())
         assert updated["id"] == created["id"]
 
-    def test_optional_members(self, http: httpx.Client) -> None:
+    def test_optional_members(self, http: httpx2.Client) -> None:
         body = {"name": "short", "pipeline_config": self.SENT["pipeline_config"]}
         created = json(http.post(FLOW, json=body), 201)
         assert (created["description"], created["tags"]) == ("", [])
@@ -95,7 +96,7 @@ class TestPipelineConfig:
         assert kafka["type"] == "kafka"
 
     @pytest.mark.proves("2.2/source.type")
-    def test_the_source_type_depends_on_the_chain(self, http: httpx.Client) -> None:
+    def test_the_source_type_depends_on_the_chain(self, http: httpx2.Client) -> None:
         right = {"type": "pubsub", "chain": "base", "entity": "log"}
         json(http.post(FLOW, json=pipeline(source=right)), 201)
         for wrong in ("kafka", "file"):
@@ -104,12 +105,12 @@ class TestPipelineConfig:
 
     @pytest.mark.proves("2.2/source.chain", "2.2/source.entity")
     @pytest.mark.parametrize(("chain", "entity", "member"), [("Base", "log", "chain"), ("base", "Log", "entity")])
-    def test_chain_and_entity_are_lower_case(self, http: httpx.Client, chain: str, entity: str, member: str) -> None:
+    def test_chain_and_entity_are_lower_case(self, http: httpx2.Client, chain: str, entity: str, member: str) -> None:
         json(http.post(FLOW, json=pipeline("log", "base")), 201)
         assert set(faults(http.post(FLOW, json=pipeline(entity, chain)))) == {f"/pipeline_config/source/{member}"}
 
     @pytest.mark.proves("2.2/source.entity")
-    def test_the_entity_is_one_of_the_chain(self, http: httpx.Client) -> None:
+    def test_the_entity_is_one_of_the_chain(self, http: httpx2.Client) -> None:
         refused = faults(http.post(FLOW, json=pipeline("trade", "base")))
         assert "erc20_token_transfer" in refused["/pipeline_config/source/entity"]
 
@@ -121,7 +122,7 @@ class TestPipelineConfig:
             assert record.json() == {"n": 1, "wanted": "YES", "path": ["first", "second"]}
 
     @pytest.mark.proves("2.2/transforms")
-    def test_the_order_of_transforms_is_stored(self, http: httpx.Client) -> None:
+    def test_the_order_of_transforms_is_stored(self, http: httpx2.Client) -> None:
         sent = [SCRIPT, FILTER, SCRIPT, FILTER, FILTER]
         flow = json(http.post(FLOW, json=pipeline(transforms=sent)), 201)
         read = json(http.get(f"{FLOW}/{flow['id']}"))["pipeline_config"]["transforms"]
@@ -129,13 +130,13 @@ class TestPipelineConfig:
 
     @pytest.mark.proves("2.2/transform.v8")
     @pytest.mark.parametrize("script", ["function other(data) { return data; }", "const process = 1;", "not js"])
-    def test_a_script_defines_process(self, http: httpx.Client, script: str) -> None:
+    def test_a_script_defines_process(self, http: httpx2.Client, script: str) -> None:
         json(http.post(FLOW, json=pipeline(transforms=[{"type": "v8", "script": "const process = (d) => d;"}])), 201)
         refused = faults(http.post(FLOW, json=pipeline(transforms=[{"type": "v8", "script": script}])))
         assert set(refused) == {"/pipeline_config/transforms/0/script"}
 
     @pytest.mark.proves("2.2/transform.redis_set_filter")
-    def test_a_filter_has_an_expression(self, http: httpx.Client) -> None:
+    def test_a_filter_has_an_expression(self, http: httpx2.Client) -> None:
         for wrong in ("root =", "root = a", "root = this.", ""):
             body = pipeline(transforms=[{"type": "redis_set_filter", "filter_expr": wrong}])
             assert set(faults(http.post(FLOW, json=body))) == {"/pipeline_config/transforms/0/filter_expr"}
@@ -156,7 +157,7 @@ class TestPipelineConfig:
         json(alice.http.get(f"{path}/unknown/filter-values"), 404)
 
     @pytest.mark.proves("2.2/sink.type")
-    def test_the_sink_type_is_kafka(self, http: httpx.Client) -> None:
+    def test_the_sink_type_is_kafka(self, http: httpx2.Client) -> None:
         body = pipeline(sinks=[{"type": "file", "name": "out"}])
         assert next(iter(faults(http.post(FLOW, json=body)))).startswith("/pipeline_config/sinks/0")
 
@@ -169,14 +170,14 @@ class TestCatalog:
     @pytest.mark.proves(
         "2.3/polygon", "2.3/base", "2.3/solana", "2.3/hyperliquid", "2.3/more-chains-and-entities-are-added"
     )
-    def test_lists_chains_and_entities(self, http: httpx.Client) -> None:
+    def test_lists_chains_and_entities(self, http: httpx2.Client) -> None:
         streams = json(http.get(f"{FLOW}/streams"))
         for (chain, type_), entities in CATALOG.items():
             found = {stream["entity"] for stream in streams if (stream["chain"], stream["type"]) == (chain, type_)}
             assert found >= entities
 
     @pytest.mark.proves("2.3/polygon", "2.3/base", "2.3/solana", "2.3/hyperliquid")
-    def test_configurations_accept_all_chains_and_entities(self, http: httpx.Client) -> None:
+    def test_configurations_accept_all_chains_and_entities(self, http: httpx2.Client) -> None:
         for (chain, type_), entities in CATALOG.items():
             for entity in entities:
                 created = json(http.post(FLOW, json=pipeline(entity, chain)), 201)
@@ -202,7 +203,7 @@ class TestWorkersHealth:
         "2.4/worker-entry.start_time",
         "1/monitoring",
     )
-    def test_a_running_deployment(self, http: httpx.Client, running: Deployed) -> None:
+    def test_a_running_deployment(self, http: httpx2.Client, running: Deployed) -> None:
         health = json(http.get(f"{FLOW}/{running.id}/deploy/stats"))["workers_health"]
         counts = {name: value for name, value in health.items() if name != "workers"}
         assert counts == {

@@ -4,7 +4,7 @@ import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from confluent_kafka.admin import AdminClient
 
@@ -39,7 +39,7 @@ def results(records: list[ReadRecord]) -> list[tuple[int, str]]:
     return [(record.json()["n"], record.json()["mark"]) for record in records]
 
 
-def has_deployment(http: httpx.Client, config_id: str) -> bool:
+def has_deployment(http: httpx2.Client, config_id: str) -> bool:
     return http.get(f"{FLOW}/{config_id}/deploy").status_code == 200
 
 
@@ -54,7 +54,7 @@ class TestLife:
         "1/pipelines",
         "6/deployed-pipelines-deliver-processed-records-to",
     )
-    def test_create_deploy_teardown_delete(self, installation: Installation, http: httpx.Client) -> None:
+    def test_create_deploy_teardown_delete(self, installation: Installation, http: httpx2.Client) -> None:
         flow = json(http.post(FLOW, json=marked("a")), 201)
         path = f"{FLOW}/{flow['id']}"
         assert flow["id"]
@@ -83,7 +83,7 @@ class TestLife:
         assert flow["id"] not in [one["id"] for one in json(http.get(FLOW))]
 
     @pytest.mark.proves("3/deployed: Delete pipeline", "4.2/DELETE /api/v1/flow/{config_id}")
-    def test_delete_while_deployed(self, installation: Installation, http: httpx.Client) -> None:
+    def test_delete_while_deployed(self, installation: Installation, http: httpx2.Client) -> None:
         deployment = deploy(http, marked("a"))
         assert json(http.delete(f"{FLOW}/{deployment.id}")) == {
             "message": f"Pipeline {deployment.id} successfully deleted"
@@ -100,7 +100,7 @@ class TestChanges:
         "4.2/PUT /api/v1/flow/{config_id}",
         "4.2/POST /api/v1/flow/{config_id}/deploy",
     )
-    def test_an_update_takes_effect_at_the_next_deploy(self, installation: Installation, http: httpx.Client) -> None:
+    def test_an_update_takes_effect_at_the_next_deploy(self, installation: Installation, http: httpx2.Client) -> None:
         with deployed(http, marked("old")) as deployment, reading(deployment.sink) as reader:
             path = f"{FLOW}/{deployment.id}"
             updated = json(http.put(path, json=marked("new", name="renamed")))
@@ -114,7 +114,7 @@ class TestChanges:
             assert json(http.post(f"{path}/deploy")) == again  # idempotent
 
     @pytest.mark.proves("3/deployed: Deploy again")
-    def test_a_redeploy_neither_loses_nor_repeats_records(self, installation: Installation, http: httpx.Client) -> None:
+    def test_a_redeploy_neither_loses_nor_repeats_records(self, installation: Installation, http: httpx2.Client) -> None:
         with deployed(http, marked("old")) as deployment, reading(deployment.sink) as reader:
             json(http.put(f"{FLOW}/{deployment.id}", json=marked("new")))
             sent = itertools.count()
@@ -140,7 +140,7 @@ class TestChanges:
         "4.2/PUT /api/v1/flow/{config_id}/transforms",
     )
     def test_changed_transforms_run_when_the_request_returns(
-        self, installation: Installation, http: httpx.Client
+        self, installation: Installation, http: httpx2.Client
     ) -> None:
         with deployed(http, marked("first")) as deployment, reading(deployment.sink) as reader:
             path = f"{FLOW}/{deployment.id}/transforms"
@@ -161,7 +161,7 @@ class TestChanges:
         "3/filter-values-and-dataset-entries-change", "1/set-filters", "4.3/changes-take-effect-immediately"
     )
     def test_filter_values_change_without_a_change_of_state(
-        self, installation: Installation, http: httpx.Client
+        self, installation: Installation, http: httpx2.Client
     ) -> None:
         filter_ = {**FILTER, "filter_expr": "root = this.n"}
         with deployed(http, pipeline(*STREAM[::-1], transforms=[filter_, marking("a")])) as deployment:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from headwater.brokers.base import SUBSCRIPTION_LEASE_S
+from headwater.brokers.base import ACK_DEADLINE_S
 from headwater.errors import BrokerUnavailable, SourceGap, WorkerError
 from headwater.model.natural_key import natural_key
 from headwater.model.record import RecordBatch
@@ -16,7 +16,7 @@ from headwater.model.worker_spec import PubSubPull
 from tests.support.ports import free_port
 from tests.support.proxy import Proxy
 from tests.support.sources import POLL_S, POLLS, Listener, joined
-from tests.support.valkey import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from headwater.sources.pubsub import PubSubSource
@@ -150,7 +150,7 @@ class TestPositions:
         successor = queue.source()
         joined(successor)
         assert values(read(successor, 3)) == [b"a", b"b", b"c"]
-        assert time.monotonic() - since < SUBSCRIPTION_LEASE_S / 2  # without waiting until a lease expires
+        assert time.monotonic() - since < ACK_DEADLINE_S / 2  # without waiting until a lease expires
 
     def test_seek(self, queue: QueueBench) -> None:
         source = queue.source()
@@ -212,7 +212,7 @@ class TestRepeats:
                 with pytest.raises(WorkerError, match="its error is in the worker's log"):
                     read(source, 1)
         (line,) = [line for line in lines if line["log_level"] == "error"]
-        assert (line["work"], line["exc_info"]) == ("_stream", True)
+        assert (line["work"], line["exc_info"]) == ("_run_stream", True)
 
     def test_equal_consecutive_messages_can_be_dropped(self, queue: QueueBench) -> None:
         source = queue.source(deduplicate=True)
@@ -229,7 +229,7 @@ class TestRepeats:
         fake_queue.server.publish(fake_queue.topic, [b"a"])
         read(source, 1, commit=False)
         joined(other)
-        end = time.monotonic() + SUBSCRIPTION_LEASE_S + 5
+        end = time.monotonic() + ACK_DEADLINE_S + 5
         while time.monotonic() < end:
             assert not other.poll(10, POLL_S)
 
@@ -251,7 +251,7 @@ class TestTrouble:
         queue.subscriptions.delete([queue.name])
         source = queue.source()
         source.join(Listener())
-        with pytest.raises(SourceGap, match="is gone"):
+        with pytest.raises(SourceGap, match="was deleted"):
             source.poll(1, POLL_S)
 
     def test_the_source_waits_during_an_outage(self, fake_queue: QueueBench) -> None:
@@ -264,12 +264,12 @@ class TestTrouble:
         fake_queue.server.publish(fake_queue.topic, [b"a"])
         read(source, 1)
         proxy.stop()
-        until(lambda: fails(source), "an error")
+        until(lambda: fails(source), what="an error")
         fake_queue.server.publish(fake_queue.topic, [b"b"])
         proxy = Proxy(*link)
         proxy.start()
         try:
-            until(lambda: not fails(source), "the end of the outage")
+            until(lambda: not fails(source), what="the end of the outage")
             assert values(read(source, 1)) == [b"b"]
         finally:
             source.close()

@@ -4,7 +4,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any, cast
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 from anyio.from_thread import start_blocking_portal
@@ -45,7 +45,7 @@ def test_a_list_of_64_megabytes_needs_little_memory(tmp_path: Path) -> None:
 def _read(url: str, key: str) -> tuple[list[str], int]:
     """Return the ids in the array's order and the number of bytes, with at most one object in memory."""
     ids, size, kept = [], 0, b""
-    with httpx.stream("GET", url, headers={"X-API-Key": key}, timeout=120) as answer:
+    with httpx2.stream("GET", url, headers={"X-API-Key": key}, timeout=120) as answer:
         assert answer.status_code == 200
         for part in answer.iter_raw():
             size += len(part)

@@ -5,12 +5,12 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
-import httpx
+import httpx2
 import pytest
 import uvicorn
 from anyio import to_thread
@@ -22,6 +22,7 @@ from headwater.api.server.client_addresses import TrustedProxies
 from headwater.api.server.connections import Connections
 from headwater.api.server.limits import ServerLimits
 from headwater.api.server.protocol import MAX_PIPELINED, LimitedProtocol
+from tests.support.waiting import until
 from tests.unit.api.installation import FLOW, Installation, flow_body
 
 LIMITS = ServerLimits(
@@ -78,12 +79,6 @@ class Server:
         with socket.create_connection(("127.0.0.1", self.port), 10, (source, 0)) as connection:
             yield connection
 
-    def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-
 
 @contextlib.contextmanager
 def serving(limits: ServerLimits, app: Any = None, cross_origins: Sequence[str] = ()) -> Iterator[Server]:
@@ -110,7 +105,7 @@ def serving(limits: ServerLimits, app: Any = None, cross_origins: Sequence[str] 
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
-    http_server.until(lambda: server.started)
+    until(lambda: server.started)
     try:
         yield http_server
     finally:
@@ -237,7 +232,7 @@ def test_a_stalled_body_is_rejected_and_the_application_notified(server: Server)
         connection.sendall(b"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc")
         rejection = problem(read_all(connection))
     assert (rejection["status"], rejection["instance"]) == (408, "/read")
-    server.until(lambda: server.seen[-1]["type"] == "http.disconnect")
+    until(lambda: server.seen[-1]["type"] == "http.disconnect")
 
 
 SLOW_BODY = b"POST /read HTTP/1.1\r\nHost: a\r\nOrigin: %s\r\nContent-Length: 100\r\n\r\nabc"
@@ -310,8 +305,8 @@ def test_a_response_that_is_not_read_is_aborted(server: Server) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.sendall(get("/large"))
         assert server.connections is not None
-        server.until(lambda: server.connections is not None and len(server.connections) == 1)
-        server.until(lambda: server.connections is not None and not len(server.connections))
+        until(lambda: server.connections is not None and len(server.connections) == 1)
+        until(lambda: server.connections is not None and not len(server.connections))
 
 
 def test_a_slowly_read_response_is_complete(server: Server) -> None:
@@ -344,7 +339,7 @@ def test_the_connections_per_address_are_limited(server: Server) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(5):
             stack.enter_context(server.connected()).sendall(get("/wait"))
-        server.until(lambda: len(server.clients) == 5)
+        until(lambda: len(server.clients) == 5)
         with server.connected() as one_more:
             rejection = problem(read_all(one_more))
         assert (rejection["status"], rejection["type"]) == (429, "urn:headwater:problem:too-many-connections")
@@ -359,7 +354,7 @@ def test_slow_connections_are_closed_at_the_total_limit() -> None:
         slow = [stack.enter_context(server.connected()) for _ in range(10)]
         for connection in slow:
             connection.sendall(b"GET / HT")
-        server.until(lambda: server.connections is not None and len(server.connections) == 10)
+        until(lambda: server.connections is not None and len(server.connections) == 10)
         for _ in range(3):
             with server.connected("127.0.0.7") as user:
                 user.sendall(get())
@@ -379,7 +374,7 @@ def test_requests_of_one_client_behind_a_proxy_are_counted(server: Server) -> No
         for _ in range(5):
             waiting = stack.enter_context(server.connected(PROXY))
             waiting.sendall(get("/wait", "X-Forwarded-For: 203.0.113.7"))
-        server.until(lambda: len(server.clients) == 5)
+        until(lambda: len(server.clients) == 5)
         with server.connected(PROXY) as one_more:
             one_more.sendall(get("/", "X-Forwarded-For: 203.0.113.7"))
             assert problem(read_all(one_more))["status"] == 429
@@ -387,7 +382,7 @@ def test_requests_of_one_client_behind_a_proxy_are_counted(server: Server) -> No
             of_another.sendall(get("/", "X-Forwarded-For: 203.0.113.8"))
             assert of_another.recv(65_536).endswith(b"answer")
         server.go_on.set()
-        server.until(lambda: _answers(server))
+        until(lambda: _answers(server))
 
 
 def _answers(server: Server) -> bool:
@@ -409,7 +404,7 @@ def test_pipelined_requests_are_answered_in_order(server: Server) -> None:
 def test_an_endless_pipeline_is_closed(server: Server) -> None:
     with server.connected() as connection:
         connection.sendall(get("/wait") + get() * 1_000)
-        server.until(lambda: bool(server.refused))
+        until(lambda: bool(server.refused))
         assert read_all(connection) == b""
 
 
@@ -425,7 +420,7 @@ def test_five_concurrent_large_uploads_succeed() -> None:
     body = b"a" * (250_000 * 69)
 
     def upload(port: int) -> str:
-        return httpx.post(f"http://127.0.0.1:{port}/read", content=body, timeout=60).text
+        return httpx2.post(f"http://127.0.0.1:{port}/read", content=body, timeout=60).text
 
     with serving(ServerLimits()) as server:
         sizes: list[str] = []
@@ -444,7 +439,7 @@ def test_a_stalled_upload_of_values_changes_nothing(method: str) -> None:
         headwater = Installation(portal)
         with serving(LIMITS, create_api(headwater.services())) as server:
             headers = {"X-API-Key": headwater.keys.create("alice")}
-            with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", headers=headers) as client:
+            with httpx2.Client(base_url=f"http://127.0.0.1:{server.port}", headers=headers) as client:
                 flow = client.post(FLOW, json=flow_body()).json()
                 path = f"{FLOW}/{flow['id']}/transforms/{flow['pipeline_config']['transforms'][0]['uid']}/filter-values"
                 assert client.post(path, json={"values": ["a", "b"]}).json()["added"] == 2

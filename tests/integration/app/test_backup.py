@@ -118,7 +118,7 @@ def test_a_restore_into_a_running_installation_is_rejected(installation: Path, t
     release()
     with stores(installation) as (database, _):
         database.leases.acquire("controller", Candidate("a"), 3600)
-    with pytest.raises(SetupError, match="A controller leads"):
+    with pytest.raises(SetupError, match="A controller holds"):
         restore(settings, file, replace=True)
     assert content(installation) == before
 
@@ -143,7 +143,7 @@ def test_a_damaged_file_is_rejected_before_any_change(installation: Path, tmp_pa
     before = content(installation)
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(SetupError, match="whole backup"):
+    with pytest.raises(SetupError, match="complete Headwater backup"):
         restore(settings, file, replace=True)
     assert content(installation) == before
 
@@ -244,9 +244,12 @@ def test_nothing_starts_after_an_interrupted_restore_until_it_is_repeated(
         patched.setattr(backups, "_restore_set_store", killed)
         with pytest.raises(KeyboardInterrupt):
             restore(settings, file, replace=True)
-    with pytest.raises(SetupError, match="cut off"), connect_database(Endpoints(settings, DataDirectory(installation))):
+    with (
+        pytest.raises(SetupError, match="was interrupted"),
+        connect_database(Endpoints(settings, DataDirectory(installation))),
+    ):
         pass
-    with pytest.raises(SetupError, match="cut off"):
+    with pytest.raises(SetupError, match="was interrupted"):
         backup(settings, tmp_path / "another")
     restore(settings, file, replace=True)
     assert content(installation) == before

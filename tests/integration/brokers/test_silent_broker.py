@@ -24,7 +24,7 @@ def test_commit_and_close_return(own_kafka: OwnKafka, monkeypatch: pytest.Monkey
     topic, group = kafka.create_topic(kafka.unique("stream")), kafka.unique("group")
     kafka.produce(topic, [b"a"])
     kafka.commit(group, topic, {0: 0})
-    source = KafkaSource(kafka.access, topic, group, "slot-0")
+    source = KafkaSource(kafka.access, topic, group, instance_id="slot-0")
     joined(source)
     own_kafka.suspend()
     began = time.monotonic()

@@ -16,9 +16,10 @@ from confluent_kafka import Message, TopicPartition
 from headwater.children import Child, spawn
 from headwater.model.flow import DeliveryMode
 from headwater.model.record import Headers
-from headwater.model.transform import Transform
+from headwater.model.transforms import Transform
 from headwater.model.worker_spec import JOIN, Heartbeat, SinkSpec, WorkerSpec
 from tests.support.kafka import KafkaServer
+from tests.support.waiting import until
 
 PARTITIONS = 4
 WAIT_S = 60.0
@@ -84,7 +85,7 @@ class Pipeline:
 
     def wait_committed(self, count: int) -> None:
         """Wait until the group has committed `count` records."""
-        wait_for(lambda: self.committed() >= count, f"{count} committed records; the worker's log:\n{self.log()}")
+        until(lambda: self.committed() >= count, what=f"{count} committed records; the worker's log:\n{self.log()}")
 
     def sent(self, topic: str | None = None) -> int:
         """Return the number of records on the sink topic, or on another topic of the pipeline."""
@@ -96,7 +97,7 @@ class Pipeline:
         ends = self.kafka.end_offsets(self.sink)
         with self.kafka.consumer() as consumer:
             consumer.assign([TopicPartition(self.sink, p, end) for p, end in ends.items()])
-            yield lambda: wait_for(lambda: consumer.poll(0.05) is not None, f"output; log:\n{self.log()}")
+            yield lambda: until(lambda: consumer.poll(0.05) is not None, what=f"output; log:\n{self.log()}")
 
     def records(self, topic: str | None = None) -> list[Message]:
         """Return all records of the sink topic, sorted by partition and offset."""
@@ -165,14 +166,6 @@ class WorkerProcess:
     def exit_status(self) -> int | None:
         """Wait for the end of the process, and return its exit status."""
         return self._child.wait(WAIT_S)
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    """Wait until a condition is true."""
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"timed out waiting for {what}"
-        time.sleep(0.02)
 
 
 def origins(records: Sequence[Message]) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headwater.model.flow import DeliveryMode
-from headwater.model.transform import V8Transform
+from headwater.model.transforms.v8 import V8Transform
 from tests.integration.engine.harness import Pipeline, headers
 from tests.support.kafka import KafkaServer
 

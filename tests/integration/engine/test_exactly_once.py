@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from headwater.model.transform import V8Transform
-from tests.integration.engine.harness import Pipeline, check_copy, origins, wait_for
+from headwater.model.transforms.v8 import V8Transform
+from tests.integration.engine.harness import Pipeline, check_copy, origins
 from tests.support.kafka import KafkaServer
+from tests.support.waiting import until
 
 SCRIPT = """
 function process(record) {
@@ -142,7 +143,7 @@ class TestZombie:
                 assert zombie.exit_status() == 1
                 assert "another worker" in pipeline.log().lower()
                 done = pipeline.committed()
-                wait_for(lambda: pipeline.committed() > done, "progress of the successor")
+                until(lambda: pipeline.committed() > done, what="progress of the successor")
                 assert successor.terminate() == 0
         with pipeline.worker() as worker:
             pipeline.wait_committed(fed.count)
@@ -159,7 +160,7 @@ class TestZombie:
             with fed():
                 for _ in range(3):
                     done = pipeline.committed()
-                    wait_for(lambda: pipeline.committed() > done, "progress")  # noqa: B023
+                    until(lambda: pipeline.committed() > done, what="progress")  # noqa: B023
                     worker.send(signal.SIGSTOP)
                     time.sleep(20)
                     worker.send(signal.SIGCONT)

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from headwater.model.transform import V8Transform
-from tests.acceptance.stack import descendants, in_background
+from headwater.model.transforms.v8 import V8Transform
+from tests.acceptance.stack import in_background
 from tests.chaos.account import OutputVerifier
 from tests.chaos.faults import send_signal
 from tests.chaos.load import KINDS, PARTITIONS, Load
 from tests.chaos.proofs import HOGS, hogs
 from tests.integration.engine.harness import Pipeline, headers
 from tests.support.kafka import KafkaServer
+from tests.support.processes import descendants
 
 STOP_S = 0.4
 

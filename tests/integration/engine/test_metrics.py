@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from headwater.model.metric import TIME_RANGES, Histogram, Interval
-from headwater.model.transform import V8Transform
+from headwater.model.transforms.v8 import V8Transform
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.metrics import RedisMetrics
-from tests.integration.engine.harness import Pipeline, check_copy, wait_for
+from tests.integration.engine.harness import Pipeline, check_copy
 from tests.support.kafka import KafkaServer
 from tests.support.valkey import ValkeyServer
+from tests.support.waiting import until
 
 HOUR = TIME_RANGES[0]
 
@@ -105,5 +106,5 @@ def test_a_hanging_store_delays_no_records(kafka: KafkaServer, valkey_server: Va
         pipeline.feed(records[300:])
         pipeline.wait_committed(600)
         valkey_server.send(signal.SIGCONT)
-        wait_for(lambda: measured(valkey_server.url).counts["messages_received"] == 600, "the counts of the outage")
+        until(lambda: measured(valkey_server.url).counts["messages_received"] == 600, what="the counts of the outage")
         assert worker.terminate() == 0

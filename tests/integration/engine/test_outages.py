@@ -6,13 +6,15 @@ import pytest
 
 from headwater.engine.status import NO_PARTITIONS
 from headwater.model.flow import DeliveryMode
-from headwater.model.transform import RedisSetFilterTransform, V8Transform
+from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
+from headwater.model.transforms.v8 import V8Transform
 from headwater.model.value_sets import filter_set
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets.set_store import RedisSetStore
-from tests.integration.engine.harness import Pipeline, check_copy, headers, wait_for
+from tests.integration.engine.harness import Pipeline, check_copy, headers
 from tests.support.kafka import KafkaServer, OwnKafka
 from tests.support.valkey import ValkeyServer
+from tests.support.waiting import until
 
 LOST = "partitions lost"
 """The log messages of a worker whose partitions are lost."""
@@ -33,7 +35,7 @@ def test_a_worker_waits_while_the_broker_is_killed(
         own_kafka.kill()
         assert "Kafka" in worker.wait(lambda beat: beat.state == "waiting").reason
         if outlives_the_session:
-            wait_for(lambda: LOST in pipeline.log(), "the loss of the partitions")
+            until(lambda: LOST in pipeline.log(), what="the loss of the partitions")
         own_kafka.start()
         pipeline.wait_committed(20_000)
         worker.ready()

@@ -11,7 +11,9 @@ from confluent_kafka import TopicPartition
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
 from headwater.brokers.producer import LibrdkafkaProducer
-from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
+from headwater.engine.at_least_once import AtLeastOnce
+from headwater.engine.dead_letters import DeadLetters
+from headwater.engine.delivery import Delivery
 from headwater.engine.exactly_once import ExactlyOnce
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
@@ -48,15 +50,15 @@ class CopyingWorker:
         self._id = kafka.unique("tx")
         self._group = group = kafka.unique("wrk")
         kafka.commit(group, self.stream, {0: 0})
-        self.source = KafkaSource(kafka.access, self.stream, group, "slot-0")
-        metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), "d1", group, "0"))
+        self.source = KafkaSource(kafka.access, self.stream, group, instance_id="slot-0")
+        metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), deployment_id="d1", group=group, owner="0"))
         self.worker = Worker(self.source, [], self._delivery(mode), metrics)
 
     def _delivery(self, mode: DeliveryMode) -> Delivery:
         sinks, dead_letters = [KafkaSink("out", self.sink)], DeadLetters(self.dead, 1)
         if mode == "at_least_once":
             return AtLeastOnce(sinks, dead_letters, self._plain)
-        return ExactlyOnce(sinks, dead_letters, self._transactional)
+        return ExactlyOnce(sinks, dead_letters, self._transactional, group_metadata=self.source.group_metadata)
 
     def _plain(self, one_record_per_batch: bool) -> KafkaProducer:
         self.made.append(one_record_per_batch)
@@ -66,7 +68,11 @@ class CopyingWorker:
         self.made.append(one_record_per_batch)
         topics = [self.sink, self.dead]
         return TransactionalKafkaProducer(
-            self.kafka.access, topics, self.stream, self._id, one_record_per_batch=one_record_per_batch
+            self.kafka.access,
+            topics,
+            source_topic=self.stream,
+            transactional_id=self._id,
+            one_record_per_batch=one_record_per_batch,
         )
 
     def run_to(self, position: int) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.brokers.topic_monitor import LeaderCheck
-from headwater.engine.delivery import AtLeastOnce, DeadLetters
+from headwater.engine.at_least_once import AtLeastOnce
+from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
@@ -19,10 +20,10 @@ from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.stalled_producer import StalledProducerDetector
 from headwater.sources.kafka import KafkaSource
-from tests.integration.engine.harness import wait_for
 from tests.support.kafka import CACHE_DIR, KafkaServer, server
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.proxy import CLEAR, Conditions, Proxy
+from tests.support.waiting import until
 
 PROXY_HOST = "127.0.0.2"
 PATIENCE_S = 1.5
@@ -72,8 +73,8 @@ def worker(kafka: KafkaServer, access: KafkaAccess, source: str, sink: str) -> W
     )
     group = kafka.unique("group")
     kafka.commit(group, source, {0: 0})
-    metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), "d", group, "w"))
-    return Worker(KafkaSource(kafka.access, source, group, "slot-0"), [], delivery, metrics)
+    metrics = PipelineMetrics(MetricsWriter(MemoryMetrics(), deployment_id="d", group=group, owner="w"))
+    return Worker(KafkaSource(kafka.access, source, group, instance_id="slot-0"), [], delivery, metrics)
 
 
 def outputs(kafka: KafkaServer, topic: str) -> list[int]:
@@ -93,10 +94,10 @@ def test_a_worker_reads_again_with_a_new_producer(link: Link) -> None:
     with closing(copies):
         copies.start()
         kafka.produce(source, [b"%d" % n for n in range(RECORDS)])
-        wait_for(partial(copied, RECORDS), "the first outputs")
+        until(partial(copied, RECORDS), what="the first outputs")
         link.proxy.half_open()
         kafka.produce(source, [b"%d" % n for n in range(RECORDS, 2 * RECORDS)])
-        wait_for(partial(copied, 2 * RECORDS), "outputs by a new producer")
+        until(partial(copied, 2 * RECORDS), what="outputs by a new producer")
     assert outputs(kafka, sink) == [*range(2 * RECORDS)]
 
 

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
+import psutil
 import pytest
 
 from headwater.model.natural_key import natural_key
@@ -156,8 +157,8 @@ def test_a_reorganisation_is_retracted_and_never_in_the_final_stream(fast_stream
         tokens.all_kinds(8)
         anvil.mine(5)
         fast_streams.wait("log", lambda found: len(found) >= 8)
-        series = httpx.get(f"http://127.0.0.1:{port}/metrics").text
-        assert KEY not in Path(f"/proc/{process.pid}/cmdline").read_text()
+        series = httpx2.get(f"http://127.0.0.1:{port}/metrics").text
+        assert KEY not in " ".join(psutil.Process(process.pid).cmdline())
     labels = f'chain="base",ingest="{name}"'
     assert f"headwater_ingest_reorgs_total{{{labels}}} 1.0" in series
     assert f'headwater_ingest_records_total{{{labels},stream="erc20_token_transfer"}}' in series

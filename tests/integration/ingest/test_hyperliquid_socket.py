@@ -2,8 +2,7 @@
 
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +17,7 @@ from headwater.ingest.hyperliquid.websocket import WebSocketFeed
 from headwater.ingest.runner import IngestMetrics, run
 from headwater.ingest.writer import StepResult
 from tests.integration.ingest.hyperliquid_server import HyperliquidServer
+from tests.support.waiting import until
 
 WITHIN_S = 20.0
 
@@ -26,13 +26,6 @@ def trade(coin: str, number: int, time_ms: int | None = None) -> dict[str, Any]:
     """Return a trade. There are three trades per ms."""
     return {"coin": coin, "side": "B", "px": "1.50", "sz": "2.0", "hash": "0x1", "tid": 1000 + number,
             "time": 5000 + number // 3 if time_ms is None else time_ms, "users": ["0xa", "0xb"]}  # fmt: skip
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 @dataclass
@@ -59,14 +52,14 @@ class Store:
 @dataclass
 class Ingest:
     store: Store = field(default_factory=Store)
-    meters: IngestMetrics = field(default_factory=IngestMetrics)
+    metrics: IngestMetrics = field(default_factory=IngestMetrics)
     stop: threading.Event = field(default_factory=threading.Event)
 
     @contextmanager
     def running(self, server: HyperliquidServer, **options: Any) -> Iterator["Ingest"]:
         feed = WebSocketFeed(HyperliquidOptions(name="t", ws=server.url, **options), self.stop)
         self.stop.clear()
-        arguments = (feed, self.store.open, self.stop, self.meters, Backoff(0.01, 0.1))
+        arguments = (feed, self.store.open, self.stop, self.metrics, Backoff(0.01, 0.1))
         thread = threading.Thread(target=run, args=arguments)
         thread.start()
         try:
@@ -89,7 +82,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def subscribed(server: HyperliquidServer, *coins: str) -> None:
-    until(lambda: any(set(coins) <= have for have in list(server.subscribed.values())), f"{coins} subscribed")
+    until(lambda: any(set(coins) <= have for have in list(server.subscribed.values())), what=f"{coins} subscribed")
 
 
 def test_trades_are_ingested_once_despite_disconnects_and_repeats(server: HyperliquidServer) -> None:
@@ -104,10 +97,10 @@ def test_trades_are_ingested_once_despite_disconnects_and_repeats(server: Hyperl
                 server.cut()
                 server.send_trades(trade("BTC", number + 1))  # only the snapshot has this trade
                 subscribed(server, "BTC")
-        until(lambda: len(ingest.store.tids()) == 60, "all trades")
+        until(lambda: len(ingest.store.tids()) == 60, what="all trades")
     assert ingest.store.tids() == [1000 + number for number in range(60)]
-    assert ingest.meters.gaps == 0
-    assert ingest.meters.skipped["repeated trade"] > 0
+    assert ingest.metrics.gaps == 0
+    assert ingest.metrics.skipped["repeated trade"] > 0
     value = json.loads(ingest.store.records[0].value)
     assert value == {**trade("BTC", 0), "block_number": None, "trade_index": 0}
     assert [json.loads(record.value)["trade_index"] for record in ingest.store.records] == [0, 1, 2] * 20
@@ -119,7 +112,7 @@ def test_all_coins_of_meta(server: HyperliquidServer) -> None:
         subscribed(server, "BTC", "ETH")
         server.send_trades(trade("BTC", 1))
         server.send_trades(trade("ETH", 2))
-        until(lambda: len(ingest.store.records) == 2, "both trades")
+        until(lambda: len(ingest.store.records) == 2, what="both trades")
     assert (ingest.store.tids("BTC"), ingest.store.tids("ETH")) == ([1001], [1002])
 
 
@@ -128,11 +121,11 @@ def test_a_gap_beyond_the_snapshot_is_reported(server: HyperliquidServer) -> Non
     with ingest.running(server, coins=("BTC",)):
         subscribed(server, "BTC")
         server.send_trades(trade("BTC", 0))
-        until(lambda: len(ingest.store.records) == 1, "the first trade")
+        until(lambda: len(ingest.store.records) == 1, what="the first trade")
     missed = [trade("BTC", number) for number in range(10, 10 + 3 * server.snapshot)]
     server.send_trades(*missed)
     with ingest.running(server, coins=("BTC",)):
-        until(lambda: ingest.meters.gaps == 1, "a gap")
+        until(lambda: ingest.metrics.gaps == 1, what="a gap")
     assert ingest.store.tids() == [1000, *(one["tid"] for one in missed[-server.snapshot :])]
 
 
@@ -142,10 +135,10 @@ def test_a_restart_continues_from_the_snapshot(server: HyperliquidServer) -> Non
         with ingest.running(server, coins=("BTC",)):
             subscribed(server, "BTC")
             server.send_trades(*[trade("BTC", number) for number in range(first, first + 5)])
-            until(lambda size=first + 5: len(ingest.store.records) == size, "trades while it ran")  # type: ignore[misc]
+            until(lambda size=first + 5: len(ingest.store.records) == size, what="trades while it ran")  # type: ignore[misc]
         server.send_trades(*[trade("BTC", number) for number in range(first + 5, first + 10)])
     assert ingest.store.tids() == [1000 + number for number in range(25)]
-    assert ingest.meters.gaps == 0
+    assert ingest.metrics.gaps == 0
 
 
 def test_blocks_of_the_explorer(server: HyperliquidServer) -> None:
@@ -158,16 +151,16 @@ def test_blocks_of_the_explorer(server: HyperliquidServer) -> None:
         server.send_blocks(block(2), block(1))
         server.send_blocks(block(2), block(3))
         server.send_blocks(block(7))
-        until(lambda: len(ingest.store.records) == 4, "blocks")
+        until(lambda: len(ingest.store.records) == 4, what="blocks")
     assert [json.loads(record.value) for record in ingest.store.records] == [block(n) for n in (1, 2, 3, 7)]
-    assert (ingest.meters.gaps, ingest.meters.skipped) == (1, {"repeated block": 1})
-    assert ingest.meters.time_ms == 5007
+    assert (ingest.metrics.gaps, ingest.metrics.skipped) == (1, {"repeated block": 1})
+    assert ingest.metrics.time_ms == 5007
 
 
 def test_a_coin_that_does_not_exist(server: HyperliquidServer, capsys: pytest.CaptureFixture[str]) -> None:
     ingest = Ingest()
     with ingest.running(server, coins=("BTC", "DOGE2")):
-        until(lambda: ingest.meters.errors > 1, "errors")
+        until(lambda: ingest.metrics.errors > 1, what="errors")
     output = capsys.readouterr().out
     assert "Invalid subscription DOGE2" in output
     assert "secret" not in output
@@ -179,7 +172,7 @@ def test_a_server_that_confirms_nothing(server: HyperliquidServer, capsys: pytes
     server.silent = True
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):
-        until(lambda: ingest.meters.errors > 0, "an error")
+        until(lambda: ingest.metrics.errors > 0, what="an error")
     assert "did not confirm 1 requests: BTC" in capsys.readouterr().out
 
 
@@ -190,10 +183,10 @@ def test_a_connection_is_kept_alive_and_closed_when_silent(
     monkeypatch.setattr(sockets, "SILENCE_TIMEOUT_S", 1.0)
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):
-        until(lambda: server.pings > 5, "pings")
-        assert ingest.meters.errors == 0, "a pong is a sign of life"
+        until(lambda: server.pings > 5, what="pings")
+        assert ingest.metrics.errors == 0, "a pong is a sign of life"
         server.silent = True
-        until(lambda: ingest.meters.errors > 0, "an error")
+        until(lambda: ingest.metrics.errors > 0, what="an error")
     assert "was silent for 1 s" in capsys.readouterr().out
 
 
@@ -202,7 +195,7 @@ def test_no_server(capsys: pytest.CaptureFixture[str]) -> None:
         gone = HyperliquidServer(port=server.port)
     ingest = Ingest()
     with ingest.running(gone, coins=("BTC",)):
-        until(lambda: ingest.meters.errors > 1, "errors")
+        until(lambda: ingest.metrics.errors > 1, what="errors")
     output = capsys.readouterr().out
     assert "Connection refused" in output
     assert "secret" not in output
@@ -217,5 +210,5 @@ def test_unreadable_messages_are_counted(server: HyperliquidServer) -> None:
         server.send_raw('{"channel":"trades","data":[{"coin":"BTC"}]}')
         server.send_raw('{"channel":"trades","data":' + "[" * 10_000 + "]" * 10_000 + "}")
         server.send_trades(trade("BTC", 1))
-        until(lambda: len(ingest.store.records) == 1, "the trade")
-    assert ingest.meters.skipped == {"unreadable message": 3}
+        until(lambda: len(ingest.store.records) == 1, what="the trade")
+    assert ingest.metrics.skipped == {"unreadable message": 3}

@@ -5,15 +5,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from confluent_kafka import Message
 
-from headwater.model.transform import V8Transform
+from headwater.model.transforms.v8 import V8Transform
 from headwater.orchestrators.memory_usage import resident_bytes
 from headwater.sandbox.sandbox import RECYCLE_ABOVE_BYTES
-from tests.integration.engine.harness import PARTITIONS, Pipeline, WorkerProcess, headers, wait_for
+from tests.integration.engine.harness import PARTITIONS, Pipeline, WorkerProcess, headers
 from tests.integration.sandbox.corpus import CASES, Case
 from tests.support.kafka import KafkaServer
+from tests.support.processes import rss_bytes
+from tests.support.waiting import until
 
 BETWEEN = 25
 """The number of good records between two bad ones."""
@@ -59,14 +62,6 @@ def check(pipeline: Pipeline, fed: Sequence[dict[str, int]], cases: Sequence[Cas
     return len(dead)
 
 
-def resident(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
-
-
-def children(pid: int) -> list[int]:
-    return [int(c) for task in Path(f"/proc/{pid}/task").iterdir() for c in (task / "children").read_text().split()]
-
-
 def wait_for_memory(pipeline: Pipeline, worker: WorkerProcess, fed: list[dict[str, int]], before: int) -> None:
     """Wait until all children are below the replacement limit, and the worker's memory is as before.
 
@@ -74,15 +69,15 @@ def wait_for_memory(pipeline: Pipeline, worker: WorkerProcess, fed: list[dict[st
     """
 
     def are_small() -> bool:
-        if all(resident_bytes(pid) < RECYCLE_ABOVE_BYTES for pid in children(worker.pid)):
+        if all(resident_bytes(one.pid) < RECYCLE_ABOVE_BYTES for one in psutil.Process(worker.pid).children()):
             return True
         more = [{"n": len(fed) + number} for number in range(PARTITIONS)]
         pipeline.feed(more)
         fed.extend(more)
         return False
 
-    wait_for(are_small, "small children")
-    assert resident(worker.pid) - before < WORKER_GROWTH_BYTES
+    until(are_small, what="small children")
+    assert rss_bytes(worker.pid) - before < WORKER_GROWTH_BYTES
     pipeline.wait_committed(len(fed))
 
 
@@ -99,7 +94,7 @@ def test_one_worker_survives_all_hostile_scripts(kafka: KafkaServer, tmp_path: P
     pipeline.feed(fed[:WARM])
     with pipeline.worker() as worker:
         pipeline.wait_committed(WARM)
-        before = resident(worker.pid)
+        before = rss_bytes(worker.pid)
         pipeline.feed(fed[WARM:])
         for committed in range(WARM, len(fed), 100):  # the time limit is per hundred records
             pipeline.wait_committed(min(committed + 100, len(fed)))

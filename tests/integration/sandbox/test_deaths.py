@@ -3,7 +3,6 @@
 import contextlib
 import os
 import random
-import select
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from headwater.errors import SandboxFailed, SetStoreUnavailable
@@ -23,7 +23,9 @@ from headwater.sandbox.deno_command import DenoCommand
 from headwater.sandbox.results import ScriptError
 from headwater.sandbox.sandbox import MembershipQuery, MembershipResult
 from headwater.sandbox.script_batch import ScriptBatch
+from tests.support.processes import alive
 from tests.support.sandbox import batch, lines, lookup
+from tests.support.waiting import until
 
 SCRIPT = """
   function process(d) {
@@ -284,9 +286,9 @@ def respawn(times: int) -> None:
             assert outputs(job) == EXPECTED[:3]
 
 
-def children() -> set[str]:
+def children() -> set[int]:
     """Return all children of this process, including zombies."""
-    return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+    return {child.pid for child in psutil.Process().children()}
 
 
 @pytest.mark.parametrize(
@@ -320,19 +322,9 @@ def test_the_child_dies_with_its_parent() -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
-        assert "deno" in Path(f"/proc/{pid}/cmdline").read_text()
-        descriptor = os.pidfd_open(pid)
+        assert "deno" in " ".join(psutil.Process(pid).cmdline())
         parent.kill()
-        ended = gone(descriptor)
-        os.close(descriptor)
-    assert ended
-
-
-def gone(descriptor: int) -> bool:
-    """Return whether the process of a pidfd ends within ten seconds."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(10_000))
+    until(lambda: not alive(pid), 10, "the end of the child")
 
 
 def test_sandboxes_side_by_side() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from headwater.model.transform import V8Transform
+from headwater.model.transforms.v8 import V8Transform
 from headwater.sandbox import validate, validation_sandbox
 from tests.unit.api.installation import FLOW, Installation, User, flow_body
 
@@ -114,7 +114,7 @@ def test_create_and_validate_reject_the_script(alice: User, script: str, detail:
     [
         (
             "function process(r) { try { return { n: Buffer.from(r.a) } } catch (e) { return { error: e.name } } }",
-            ["nothing but an error", "`Buffer` (line 1, column 41), which nobody defines"],
+            ["nothing but an error", "`Buffer` (line 1, column 41), which is not defined"],
         ),
         ("function process(r) { BigInt.prototype.toJSON = () => 1; return r; }", ["built-ins are frozen"]),
         ("async function send(r) { await r } function process(r) { send(r); return r; }", ["what follows never runs"]),

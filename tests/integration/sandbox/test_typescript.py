@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import ScriptRefused
-from headwater.model.transform import MAX_SCRIPT_BYTES
+from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
 from headwater.sandbox import Sandbox, validate
 from headwater.sandbox.deno_command import deno_command
 from headwater.sandbox.results import ScriptError

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from headwater.errors import ScriptRefused
-from headwater.model.transform import CheckedScript
+from headwater.model.transforms.v8 import CheckedScript
 from headwater.sandbox import Sandbox, validate
 from headwater.sandbox.validation.script_globals import GLOBALS
 from tests.support.sandbox import lines, run
@@ -135,7 +135,7 @@ class TestWarnings:
         trial, undefined = validate(script, '{"a":"00"}').warnings
         assert "nothing but an error" in trial
         assert undefined.startswith(
-            "The script uses `Buffer` (line 1, column 41), which nobody defines: use Uint8Array"
+            "The script uses `Buffer` (line 1, column 41), which is not defined: use Uint8Array"
         )
 
 

@@ -81,7 +81,7 @@ class MemoryClusterAdmin:
             committed = {number: commits[topic, number] for number in range(count) if (topic, number) in commits}
             missing = [number for number in range(count) if number not in committed]
             if missing and self.members[group]:
-                raise BrokerUnavailable(base.group_has_members(group))
+                raise BrokerUnavailable(base.group_has_members_message(group))
             start = "earliest" if committed else start_at
             starts = {number: _offset(self.logs[topic][number], start) for number in missing}
             if starts:
@@ -201,7 +201,7 @@ class MemorySubscriptions:
         if start_at != "latest" and not self.topics[topic]:
             raise DeployFailed(f"The topic {topic} keeps no messages from before a subscription.")
         if self.made.setdefault(name, (topic, start_at))[0] != topic:
-            raise DeployFailed(f"The subscription {self.path(name)} is to another topic.")
+            raise DeployFailed(f"The subscription {self.path(name)} belongs to the topic of another stream.")
 
     def require(self, path: str) -> None:
         """See base.Subscriptions."""

@@ -69,9 +69,6 @@ class MemoryProducer:
     def append(self, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
         self.produce(OutputBatch.of(topic, [value], [key], [partition], [0]))
 
-    def send_lingering(self) -> None:
-        """Do nothing: records do not linger."""
-
     def is_queue_full(self) -> bool:
         if len(self._queue) > self._max_queued:
             self.deliver(len(self._queue) - self._max_queued)

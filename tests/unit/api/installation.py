@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-import httpx
+import httpx2
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from fastapi import FastAPI
 
@@ -21,7 +21,7 @@ from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import Condition, Deployment, Observation, Phase, Progress
 from headwater.model.key import DEFAULT_SCOPES
 from headwater.model.record import Failure, Outcome, RecordBatch
-from headwater.model.transform import CheckedScript, V8Transform
+from headwater.model.transforms.v8 import CheckedScript, V8Transform
 from headwater.native import BytesColumn
 from headwater.sandbox import Sandbox
 from headwater.services.audit import AuditedSets
@@ -33,7 +33,7 @@ from headwater.services.idempotency import IdempotencyService
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
 from headwater.services.metrics import DeploymentMetrics
-from headwater.services.pipeline_checker import PipelineChecker, ValidateScript
+from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaSets, QuotaStores
 from headwater.services.trials import Trials
@@ -42,7 +42,7 @@ from headwater.stores.protocols.sets import SetLookup
 from headwater.stores.sql.database import Database
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
-from headwater.transforms.expression import parse
+from headwater.transforms.transform_type import TransformType, ValidateScript
 from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.prices import MemoryPrices
@@ -193,29 +193,29 @@ class Controller:
 class User:
     """Sends requests with one API key."""
 
-    http: httpx.AsyncClient
+    http: httpx2.AsyncClient
     portal: BlockingPortal
     key: str = ""
 
-    def start(self, method: str, path: str, **options: Any) -> Future[httpx.Response]:
+    def start(self, method: str, path: str, **options: Any) -> Future[httpx2.Response]:
         """Send a request without waiting for its response."""
         headers = {"X-API-Key": self.key} if self.key else {}
         options["headers"] = headers | options.get("headers", {})
         return self.portal.start_task_soon(partial(self.http.request, method, path, **options))
 
-    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+    def request(self, method: str, path: str, **options: Any) -> httpx2.Response:
         return self.start(method, path, **options).result()
 
-    def get(self, path: str, **options: Any) -> httpx.Response:
+    def get(self, path: str, **options: Any) -> httpx2.Response:
         return self.request("GET", path, **options)
 
-    def post(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
+    def post(self, path: str, json: Any = None, **options: Any) -> httpx2.Response:
         return self.request("POST", path, json=json, **options)
 
-    def put(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
+    def put(self, path: str, json: Any = None, **options: Any) -> httpx2.Response:
         return self.request("PUT", path, json=json, **options)
 
-    def delete(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
+    def delete(self, path: str, json: Any = None, **options: Any) -> httpx2.Response:
         return self.request("DELETE", path, json=json, **options)
 
     def create(self, **pipeline: Any) -> dict[str, Any]:
@@ -225,7 +225,7 @@ class User:
         created: dict[str, Any] = response.json()
         return created
 
-    def problem(self, response: httpx.Response, status: int, kind: str) -> dict[str, Any]:
+    def problem(self, response: httpx2.Response, status: int, kind: str) -> dict[str, Any]:
         """Return the body of an error after a check of the members that all errors have."""
         assert response.status_code == status, response.text
         assert response.headers["content-type"] == "application/problem+json"
@@ -239,7 +239,7 @@ class User:
         assert ("retry-after" in response.headers) == (status in (429, 503))
         return body
 
-    def faults(self, response: httpx.Response, kind: str = "invalid-input") -> dict[str, str]:
+    def faults(self, response: httpx2.Response, kind: str = "invalid-input") -> dict[str, str]:
         """Return the faults of a 422 response: detail by pointer."""
         body = self.problem(response, 422, kind)
         return {fault["pointer"]: fault["detail"] for fault in body["errors"]}
@@ -263,7 +263,7 @@ class Installation:
     validate: ValidateScript = validate_script
     open_sandbox: Callable[[], AbstractContextManager[Sandbox]] | None = None
     api: FastAPI = field(init=False)
-    http: httpx.AsyncClient = field(init=False)
+    http: httpx2.AsyncClient = field(init=False)
 
     def __post_init__(self) -> None:
         self.controller = Controller(self.database.deployments)
@@ -276,7 +276,7 @@ class Installation:
         flows, sets = self.database.flows, QuotaSets(quotas)
         audited = AuditedSets(sets, self.database.audit)
         checker = PipelineChecker(
-            bindings=self.bindings, validate_script=self.validate, parse_expression=parse, new_id=new_id
+            bindings=self.bindings, transform_types=TRANSFORMS, validate_script=self.validate, new_id=new_id
         )
         services = Services(
             keys=self.keys,
@@ -289,7 +289,7 @@ class Installation:
             ),
             trials=Trials(
                 checker=checker,
-                builders=TRANSFORMS if self.open_sandbox else TRANSFORMS | {"v8": Script},
+                transform_types=TRANSFORMS if self.open_sandbox else TRANSFORMS | {"v8": TransformType(Script)},
                 open_context=lambda owner: self._open_context(owner, sets),
                 now=self.clock,
                 clock=self.clock.monotonic,
@@ -325,8 +325,8 @@ class Installation:
     def serving(self, **changes: Any) -> Iterator["Installation"]:
         """Serve the API, with `changes` to the services."""
         self.api = api = create_api(self.services(**changes))
-        transport = httpx.ASGITransport(api, raise_app_exceptions=False)
-        self.http = httpx.AsyncClient(transport=transport, base_url="http://headwater.example")
+        transport = httpx2.ASGITransport(api, raise_app_exceptions=False)
+        self.http = httpx2.AsyncClient(transport=transport, base_url="http://headwater.example")
         with self.portal.wrap_async_context_manager(api.router.lifespan_context(api)):
             yield self
 

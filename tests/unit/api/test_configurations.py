@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from headwater.model.sink import MAX_SINKS
-from headwater.model.transform import MAX_SCRIPT_BYTES, MAX_TRANSFORMS
+from headwater.model.transforms import MAX_TRANSFORMS
+from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
 from headwater.model.value_sets import filter_set
 from tests.unit.api.installation import FLOW, TOKEN, Installation, User, flow_body, installation
 

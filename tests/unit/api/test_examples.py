@@ -3,7 +3,7 @@
 import itertools
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from headwater.api import examples
@@ -74,7 +74,7 @@ class World:
         created: dict[str, Any] = self.user.post(path, sent_examples(self._schema["paths"][path]["post"])[0]).json()
         return created
 
-    def send(self, method: str, path: str, operation: dict[str, Any], body: Any) -> httpx.Response:
+    def send(self, method: str, path: str, operation: dict[str, Any], body: Any) -> httpx2.Response:
         if operation["operationId"] in NEED_A_DEPLOYMENT:
             self.user.post(f"{FLOW}/{self.ids['config_id']}/deploy")
             self._write([deployment.id for deployment in self._deployments.unfinished()])
@@ -94,7 +94,7 @@ def shape(value: Any) -> Any:
     return None
 
 
-def answered(operation: dict[str, Any], response: httpx.Response) -> tuple[Any, Any]:
+def answered(operation: dict[str, Any], response: httpx2.Response) -> tuple[Any, Any]:
     """Return the shapes of a response and of its example."""
     example = operation["responses"][str(response.status_code)]["content"]["application/json"]["example"]
     shapes = [shape(response.json()), shape(example)]

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headwater.api import health
 from headwater.api.app import create_api
-from headwater.api.metrics import PrometheusMetrics
+from headwater.api.metrics import OPENMETRICS, PrometheusMetrics
 from headwater.errors import BrokerUnavailable, SetupError
 from tests.unit.api.installation import FLOW, Installation, installation
 
@@ -108,6 +108,15 @@ class TestMetrics:
         assert seen["process_resident_memory_bytes", frozenset()] > 0
         assert not any(value in response.text for value in ("alice", alice.key))
 
+    @pytest.mark.parametrize("version", ["", ";version=1.0.0;escaping=allow-utf-8;q=0.5", ";version=nonsense"])
+    def test_speaks_openmetrics_when_asked(self, headwater: Installation, version: str) -> None:
+        accept = f"application/openmetrics-text{version},text/plain;version=0.0.4;q=0.2"
+        for headers, kind in (({"accept": accept}, "application/openmetrics-text"), ({}, "text/plain")):
+            response = headwater.nobody().get("/metrics", headers=headers)
+            assert response.headers["content-type"].startswith(kind)
+            assert response.text.endswith("# EOF\n") == (kind != "text/plain")
+            assert "process_resident_memory_bytes" in response.text
+
     @pytest.fixture
     def shared(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         """Act like a process that was started with PROMETHEUS_MULTIPROC_DIR."""
@@ -122,9 +131,10 @@ class TestMetrics:
         for file in list(shared.glob("*.db")):
             kind = file.stem.rpartition("_")[0]
             (shared / f"{kind}_999999999.db").write_bytes(file.read_bytes())
-        seen = samples(metrics.exposition().decode())
+        seen = samples(metrics.exposition()[0].decode())
         labels = frozenset({"method": "GET", "route": "/x", "status": "200"}.items())
         assert seen["headwater_http_requests_total", labels] == 2
+        assert metrics.exposition(OPENMETRICS)[0].endswith(b"# EOF\n")
         pids = {dict(labels)["pid"] for name, labels in seen if name == "process_open_fds"}
         assert len(pids) == 1, "the one process that lives"
 

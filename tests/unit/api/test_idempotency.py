@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from headwater.errors import StoreUnavailable
@@ -25,7 +25,7 @@ class Sender:
     user: User
     key: str = "k-1"
 
-    def __call__(self, path: str, body: Any = None, method: str = "POST", **options: Any) -> httpx.Response:
+    def __call__(self, path: str, body: Any = None, method: str = "POST", **options: Any) -> httpx2.Response:
         options["headers"] = {"Idempotency-Key": self.key} | options.get("headers", {})
         return self.user.request(method, path, json=body, **options)
 
@@ -35,7 +35,7 @@ def send(alice: User) -> Sender:
     return Sender(alice)
 
 
-def is_replay(response: httpx.Response) -> bool:
+def is_replay(response: httpx2.Response) -> bool:
     return "true" in response.headers.get_list("idempotency-replayed")
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from headwater.api.app import ROUTERS
-from headwater.api.guard import GuardedRoute
+from headwater.api.guarded_routes import GuardedRoute
+from headwater.api.metrics import OPENMETRICS
 from tests.unit.api.installation import FLOW, Installation, User
 
 
@@ -109,7 +110,7 @@ class TestDescription:
             assert "requestBody" not in operation or sent_examples(operation), (method, path)
             for status, response in operation["responses"].items():
                 for media_type, content in response.get("content", {}).items():
-                    assert media_type == "text/plain" or "example" in content, (method, path, status)
+                    assert media_type in ("text/plain", OPENMETRICS) or "example" in content, (method, path, status)
 
     def test_request_bodies_allow_no_other_members(self, schema: dict[str, Any]) -> None:
         for _, path, operation in operations(schema):

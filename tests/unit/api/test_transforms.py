@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headwater.model.transform import MAX_TRANSFORMS
+from headwater.model.transforms import MAX_TRANSFORMS
 from headwater.model.value_sets import filter_set
 from tests.unit.api.installation import FLOW, TOKEN, Installation, Unread, User, installation
 

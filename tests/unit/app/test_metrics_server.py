@@ -4,7 +4,7 @@ import contextlib
 import socket
 from collections.abc import Iterator
 
-import httpx
+import httpx2
 import pytest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from headwater.app import metrics_server
 from headwater.app.metrics_server import CONNECTIONS, serve_metrics
 from headwater.errors import SetupError
-from tests.acceptance.stack import free_port
+from tests.support.ports import free_port
 
 
 class One(Collector):
@@ -31,8 +31,8 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         yield chosen
 
 
-def scrape(port: int) -> httpx.Response:
-    return httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10)
+def scrape(port: int) -> httpx2.Response:
+    return httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=10)
 
 
 def ends(connection: socket.socket) -> None:

@@ -8,8 +8,8 @@ import pytest
 from headwater.app.up import supervised, wait_until_serving
 from headwater.children import spawn
 from headwater.errors import SetupError
-from headwater.process_manager import SupervisedProcess
 from headwater.settings import Settings
+from headwater.supervisor import SupervisedProcess
 
 
 def test_the_start_fails_if_an_essential_child_exits() -> None:

@@ -11,7 +11,8 @@ from headwater.cli import app
 from headwater.cli.docs import REFERENCE
 from headwater.cli.docs.pages import PAGES
 from headwater.errors import ExpressionRefused
-from headwater.model.transform import MAX_EXPRESSION_CHARS, MAX_OUTPUT_BYTES, MAX_OUTPUTS_BYTES, MAX_OUTPUTS_PER_RECORD
+from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_OUTPUTS_BYTES, MAX_OUTPUTS_PER_RECORD
+from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.model.value_sets import MAX_VALUE_CHARS
 from headwater.sandbox.deno_command import HEAP_MB
 from headwater.sandbox.script_batch import CPU_LIMIT_S

@@ -78,3 +78,27 @@ def test_a_missing_data_directory(data_dir: Path) -> None:
     done = run(data_dir / "missing", "list")
     assert done.exit_code == 2
     assert "or set HEADWATER_DATABASE_URL" in done.stderr
+
+
+class TestRotateSecret:
+    def test_encrypts_with_the_new_key(self, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert run(data_dir, "list").exit_code == 0
+        old = (data_dir / "secret-key").rename(data_dir / "secret-key.old")
+        monkeypatch.setenv("HEADWATER_OLD_SECRET_KEY_FILE", str(old))
+        done = run(data_dir, "rotate-secret")
+        assert (done.exit_code, done.stderr) == (0, "")
+        assert "Encrypted the credentials of 0 deployments" in done.stdout
+        assert "Remove HEADWATER_OLD_SECRET_KEY" in done.stdout
+        assert (data_dir / "secret-key").read_text() != old.read_text()
+
+    def test_needs_the_old_key(self, data_dir: Path) -> None:
+        done = run(data_dir, "rotate-secret")
+        assert done.exit_code == 2
+        assert "Set HEADWATER_OLD_SECRET_KEY to the key until now" in done.stderr
+
+    def test_needs_another_key(self, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert run(data_dir, "list").exit_code == 0
+        monkeypatch.setenv("HEADWATER_OLD_SECRET_KEY_FILE", str(data_dir / "secret-key"))
+        done = run(data_dir, "rotate-secret")
+        assert done.exit_code == 2
+        assert "are the same. Make a new key" in done.stderr

@@ -2,7 +2,7 @@
 
 import socket
 
-import httpx
+import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -30,7 +30,7 @@ def scrape(world: World) -> dict[str, list[tuple[dict[str, str], float]]]:
     port = free_port()
     collector = PipelineCollector(world.orchestrator, lambda _, groups: world.broker.lag(groups))
     with serve_metrics(port, collector, "--metrics-port"):
-        text = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        text = httpx2.get(f"http://127.0.0.1:{port}/metrics").text
     samples: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

@@ -114,6 +114,8 @@ class FaultyProducer(MemoryProducer):
         return len(self._queue) > self._max
 
     def flush(self, timeout_s: float) -> int:
+        if not timeout_s:  # sends lingering records, whose acknowledgements come later
+            return len(self._queue)
         for _ in range(min(len(self._queue), self._faults.acks_per_flush)):
             if self._faults.refuse or self._broken:
                 self._refuse()

@@ -5,7 +5,9 @@ import json
 import time
 from dataclasses import replace
 
-from headwater.engine.delivery import MAX_MESSAGE_BYTES, AtLeastOnce, DeadLetters
+from headwater.engine.at_least_once import AtLeastOnce
+from headwater.engine.dead_letters import MAX_MESSAGE_BYTES, DeadLetters
+from headwater.engine.delivery import UNLIMITED
 from headwater.engine.pipeline import InFlightBatch
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.sinks.kafka import KafkaSink
@@ -138,3 +140,22 @@ class TestDroppedPartitions:
         assert [r.value for r in topics.records["out"]] == [b"A"]
         assert topics.records["dead"] == []
         assert in_flight.next_offsets() == {0: 2}
+
+
+class TestRejections:
+    def test_they_stay_until_the_worker_recovers(self) -> None:
+        topics, producers = MemoryTopics(["dead"]), list[MemoryProducer]()
+
+        def create(one_record_per_batch: bool) -> MemoryProducer:
+            producers.append(MemoryProducer(topics))
+            return producers[-1]
+
+        delivery = AtLeastOnce([KafkaSink("out", "no-such-topic")], DeadLetters("dead", 1), create)
+        delivery.deliver(InFlightBatch(batch((b"a", None, 0, 1, 0)), [], 0.0))
+        assert delivery.backpressure() == (UNLIMITED, False, 1, ())
+        delivery.flush(1)
+        pressure = delivery.backpressure()
+        assert (pressure.outstanding, len(pressure.rejections)) == (0, 1)
+        assert delivery.backpressure() == pressure
+        assert not delivery.recover()
+        assert (delivery.backpressure().rejections, len(producers)) == ((), 2)

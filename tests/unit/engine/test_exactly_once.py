@@ -139,7 +139,7 @@ class TestOwnership:
         first = working(world)
         world.append(0, "pass")
         world.append(2, "pass")
-        first.worker._checkpoint_at = world.faults.clock.now + 10
+        first.worker._committer._due_at = world.faults.clock.now + 10
         steps(first, 5)
         world.group.remove(first.source)
         second = world.member(slot=1)
@@ -157,7 +157,7 @@ class TestOwnership:
     def test_a_fenced_worker_writes_nothing_more(self, world: World) -> None:
         zombie = working(world)
         world.append(0, "pass")
-        zombie.worker._checkpoint_at = world.faults.clock.now + 1
+        zombie.worker._committer._due_at = world.faults.clock.now + 1
         steps(zombie, 5)
         world.group.remove(zombie.source)
         successor = world.member()
@@ -198,7 +198,7 @@ class TestTransactionSize:
         world.faults.transaction_s = 4.0
         world.append(0, *["pass"] * 1000)
         steps(member, 10)
-        assert member.worker._delivery.capacity() < 1000
+        assert member.worker._delivery.backpressure().capacity < 1000
         world.faults.transaction_s = 0.0
         steps(member, 300, until=lambda: world.group.committed[0] == 1000)
         assert [origin(r) for r in world.arrived(OUTPUTS[0])] == [f"stream/0/{n}/0" for n in range(1000)]
@@ -210,7 +210,7 @@ class TestTransactionSize:
         delivery = member.worker._delivery
         columns = [[0] * 70, [0] * 70, [*range(70)], [0] * 70]
         delivery.deliver(InFlightBatch(RecordBatch.of("t", [bytes(1_000_000)] * 70, [None] * 70, *columns), [], 0.0))
-        assert delivery.capacity() == 0
+        assert delivery.backpressure().capacity == 0
 
     @pytest.mark.parametrize(
         ("learn", "limit"),

@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.engine.pipeline import BatchSizer, InFlightBatch
+from headwater.engine.pipeline import BatchSizer, InFlightBatch, output_to_script
 from headwater.model.record import RecordBatch
+from headwater.model.transforms import Transform
+from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
+from headwater.model.transforms.v8 import V8Transform
 from headwater.native import BytesColumn
 
 
@@ -64,3 +67,10 @@ class TestBatchSize:
 
 def test_a_flight_without_transforms_is_finished() -> None:
     assert InFlightBatch(batch(1), [], 0.0).is_finished
+
+
+def test_a_script_feeds_the_next_one_also_through_filters() -> None:
+    script = V8Transform(uid="a", type="v8", script="")
+    filter_ = RedisSetFilterTransform(uid="b", type="redis_set_filter", filter_expr="root = this.a")
+    chain: list[Transform] = [filter_, script, filter_, script, filter_]
+    assert [output_to_script(chain, position) for position in range(5)] == [True, True, True, False, False]

@@ -48,7 +48,7 @@ class WorkerStory(RuleBasedStateMachine):
         arrived = [r for name in (*OUTPUTS, DEAD) for r in self.world.arrived(name)]
         landed = sum(int(origin(r).split("/")[2]) >= committed[r.partition] for r in arrived)
         queued = sum(len(p.queue) for m in self.members for p in m.producers)
-        flying = sum(len(f.input) for m in self.members for f in m.worker._in_flight)
+        flying = sum(len(f.input) for m in self.members for f in m.worker._batches)
         return landed + queued + flying * 2 * len(OUTPUTS)
 
     def fault(self) -> None:

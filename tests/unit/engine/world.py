@@ -7,7 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
+from headwater.engine.at_least_once import AtLeastOnce
+from headwater.engine.dead_letters import DeadLetters
+from headwater.engine.delivery import Delivery
 from headwater.engine.exactly_once import ExactlyOnce
 from headwater.engine.heartbeat import HeartbeatReporter, SupervisorChannel
 from headwater.engine.metrics.metrics_writer import MetricsWriter
@@ -15,10 +17,10 @@ from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
 from headwater.errors import SetStoreUnavailable
 from headwater.model.metric import TIME_RANGES
-from headwater.model.record import Failure, Outcome, RecordBatch, SourceIds
+from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.model.worker_spec import READ_ALL, ReadingPlan
 from headwater.sinks.kafka import KafkaSink
-from headwater.sources.base import Gap
+from headwater.sources.base import Gap, Source
 from headwater.transforms.base import PendingBatch
 from tests.support.memory.message_queue import MemoryQueue, MemoryQueueSource
 from tests.support.memory.sinks import MemoryTopics, Produced
@@ -144,8 +146,10 @@ class World:
             ScriptedTransform("filter", self.faults, needs_store=True),
             ScriptedTransform("script", self.faults, needs_store=False),
         ]
-        delivery = self._delivery(producers, slot, source.source_ids)
-        metrics_writer = MetricsWriter(self.metrics, DEPLOYMENT, "group", f"owner {next(self._owners)}", clock)
+        delivery = self._delivery(producers, slot, source)
+        metrics_writer = MetricsWriter(
+            self.metrics, deployment_id=DEPLOYMENT, group="group", owner=f"owner {next(self._owners)}", clock=clock
+        )
         metrics = PipelineMetrics(metrics_writer, now=clock)
         worker = Worker(
             source,
@@ -166,7 +170,7 @@ class World:
         return FaultySource(self.group, self.faults, self.reported_gaps)
 
     def _delivery(
-        self, producers: list[FaultyProducer | FaultyTransactionalProducer], slot: int, names: SourceIds
+        self, producers: list[FaultyProducer | FaultyTransactionalProducer], slot: int, source: Source
     ) -> Delivery:
         def producer(one_record_per_batch: bool) -> FaultyProducer:
             made = FaultyProducer(self.topics, self.faults, self._max_queued)
@@ -178,16 +182,18 @@ class World:
             producers.append(made)
             return made
 
+        names = source.source_ids
         sinks, dead_letters = [KafkaSink(name, name, names) for name in OUTPUTS], DeadLetters(DEAD, 7, names)
         if self._exactly_once:
             return ExactlyOnce(
                 sinks,
                 dead_letters,
                 transactional_producer,
-                names,
-                self.watching,
-                self.faults.clock,
-                DelayedExecutor(self.faults),
+                group_metadata=source.group_metadata,
+                source_ids=names,
+                watching=self.watching,
+                clock=self.faults.clock,
+                executor=DelayedExecutor(self.faults),
             )
         return AtLeastOnce(sinks, dead_letters, producer, names)
 

@@ -33,9 +33,6 @@ class Recorder:
     def append(self, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
         self.rows.append((value, key, partition))
 
-    def send_lingering(self) -> None:
-        pass
-
     def is_queue_full(self) -> bool:
         return False
 

@@ -73,19 +73,19 @@ def quickly() -> Backoff:
 
 
 def test_steps_are_stored_with_their_position() -> None:
-    kafka, feed, meters = Kafka(), Blocks(3), IngestMetrics()
-    run(feed, kafka.open, threading.Event(), meters)
+    kafka, feed, metrics = Kafka(), Blocks(3), IngestMetrics()
+    run(feed, kafka.open, threading.Event(), metrics)
     assert kafka.values == all_of(3)
     assert kafka.position == b"2"
-    assert (meters.records, meters.errors, meters.time_ms) == ({"log": 6}, 0, 2000)
+    assert (metrics.records, metrics.errors, metrics.time_ms) == ({"log": 6}, 0, 2000)
 
 
 def test_the_summary_has_counts_that_are_not_zero() -> None:
     assert IngestMetrics().summary() == "records: none"
-    meters = IngestMetrics(records=Counter(trade=1, fill=2))
-    assert meters.summary() == "records: 2 fill, 1 trade"
-    meters.counts.update(blocks=3, retries=4)
-    assert meters.summary() == (
+    metrics = IngestMetrics(records=Counter(trade=1, fill=2))
+    assert metrics.summary() == "records: 2 fill, 1 trade"
+    metrics.counts.update(blocks=3, retries=4)
+    assert metrics.summary() == (
         "records: 2 fill, 1 trade; 3 blocks; 0 logs without an ABI that fits; 0 token transfers with invalid data"
     )
 
@@ -99,12 +99,12 @@ def test_the_loop_continues_after_the_position() -> None:
 
 @pytest.mark.parametrize("error", [NodeUnavailable("The node is away."), DeliveryFailed("Kafka did not take it.")])
 def test_failures_are_waited_out(error: Exception) -> None:
-    kafka, meters = Kafka(), IngestMetrics()
+    kafka, metrics = Kafka(), IngestMetrics()
     feed = Blocks(4, {0: (0, error), 1: (2, error)})
-    run(feed, kafka.open, threading.Event(), meters, quickly())
+    run(feed, kafka.open, threading.Event(), metrics, quickly())
     assert kafka.values == all_of(4)
     assert feed.calls == [None, None, b"1"]
-    assert meters.errors == 2
+    assert metrics.errors == 2
 
 
 def test_a_successor_fences_the_first_ingest() -> None:
@@ -131,12 +131,12 @@ def test_the_loop_stops_between_steps() -> None:
 
 
 def test_too_large_records_are_skipped_and_counted() -> None:
-    kafka, meters = Kafka(), IngestMetrics()
+    kafka, metrics = Kafka(), IngestMetrics()
 
     class Large(Blocks):
         def steps(self, position: bytes | None) -> Iterator[Step | None]:
             yield Step([StreamRecord("log", b"k", b"x" * 2_000_000), *block(0).records], b"0", 1)
 
-    run(Large(1), kafka.open, threading.Event(), meters)
+    run(Large(1), kafka.open, threading.Event(), metrics)
     assert kafka.values == all_of(1)
-    assert (meters.left_out, meters.records) == (1, {"log": 2})
+    assert (metrics.left_out, metrics.records) == (1, {"log": 2})

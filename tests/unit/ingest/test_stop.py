@@ -25,6 +25,7 @@ from headwater.ingest.runner import IngestMetrics, run
 from headwater.ingest.solana.feed import SolanaFeed
 from headwater.ingest.solana.options import SolanaOptions
 from tests.support.node import Node, Reply, results
+from tests.support.waiting import until
 
 SOON_S = 7.0
 """This is far more than needed, and less than the shortest wait."""
@@ -121,13 +122,6 @@ def test_a_connection_that_opens_too_late_is_closed(monkeypatch: pytest.MonkeyPa
         calls.close()
         until(lambda: not any(thread.name == "call" for thread in threading.enumerate()))
         assert [one.fileno() for one in connected] == [-1]
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def result_of(method: str, params: list[Any]) -> Any:

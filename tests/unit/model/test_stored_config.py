@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from headwater.model.flow import PipelineConfig
 from headwater.model.stored_config import UnreadableConfig, read_config, write_config
-from headwater.model.transform import MAX_SCRIPT_BYTES, MAX_TRANSFORMS, TransformIdentity
+from headwater.model.transforms import MAX_TRANSFORMS
+from headwater.model.transforms.base import TransformIdentity
+from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
 
 SCRIPT = {"uid": "s", "type": "v8", "script": "x"}
 FILTER = {"uid": "f", "type": "redis_set_filter", "filter_expr": "root = this.a", "name": "n"}

@@ -2,7 +2,7 @@
 
 from headwater.model.flow import PipelineConfig
 from headwater.model.stored_config import read_config, write_config
-from headwater.model.transform import V8Transform
+from headwater.model.transforms.v8 import V8Transform
 
 BEFORE = (
     '{"source":{"type":"kafka","chain":"solana","entity":"transfers","is_zerolag":false,"start_at":"latest"},'
@@ -30,4 +30,4 @@ def test_the_generated_script_is_stored_and_run() -> None:
     stored = read_config(write_config(config.model_copy(update={"transforms": [changed]})))
     assert script_of(stored).runnable_script == "made"
     assert script_of(stored).content == script_of(stored).script == "function process(r) { return r }"
-    assert write_config(stored.without_compiled_scripts()) == BEFORE
+    assert write_config(stored.without_internal_members()) == BEFORE

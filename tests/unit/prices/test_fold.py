@@ -18,7 +18,6 @@ from headwater.prices.worker import PriceDelivery
 from headwater.services.prices import Prices, Token
 from headwater.stores.protocols.prices import PriceWrite
 from tests.support.memory.prices import MemoryPrices
-from tests.support.memory.source import MemoryGroup, MemorySource, MemoryTopic
 from tests.support.prices import brute_force, figures
 
 NOW = 1_767_323_045_678
@@ -238,22 +237,21 @@ def test_many_ticks_are_written_early_unless_the_store_is_unavailable(monkeypatc
     monkeypatch.setattr("headwater.prices.worker.FLUSH_AT_TICKS", 50)
     draw = random.Random(1)
     topic, store = trades(draw, 1, 80), Unreliable(draw, 0)
-    source = MemorySource(MemoryGroup(MemoryTopic(TICKS_TOPIC, [[]])))
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
     fold = PriceFold(store, "one", lambda: NOW / 1000)
     delivery = PriceDelivery(fold)
     fold.acquire_partitions([partition])
     fold.fold(topic.batch(partition, 0, 20))
-    assert delivery.capacity() == 30
+    assert delivery.backpressure().capacity == 30
     fold.fold(topic.batch(partition, 20, 60))
-    assert delivery.capacity() == 0
+    assert delivery.backpressure().capacity == 0
     store.share = 1
     with pytest.raises(SetStoreUnavailable):
-        delivery.commit(source, {partition: 60}, wait=False)
-    assert delivery.capacity() > 50
+        delivery.commit({partition: 60})
+    assert delivery.backpressure().capacity > 50
     store.share = 0
-    delivery.commit(source, {}, wait=False)
-    assert delivery.capacity() == 50
+    delivery.commit({})
+    assert delivery.backpressure().capacity == 50
     fold.fold(topic.batch(partition, 60, 84))
     fold.store({partition: 84})
     check(store, topic)

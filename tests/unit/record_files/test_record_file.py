@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from headwater.cli.replay import replay
 from headwater.errors import SetupError
+from headwater.model.outputs import MAX_OUTPUT_BYTES
 from headwater.model.stream import CATALOG, Entity
-from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.record_files.formats import FORMATS
 from headwater.record_files.formats.base import Dialect
 from headwater.record_files.record_file import STDIN, RecordFile, read_lines
@@ -250,7 +250,7 @@ class TestUnreadable:
     def test_without_the_extra(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
         monkeypatch.setitem(sys.modules, "pyarrow", None)
         (tmp_path / "a.parquet").write_bytes(content)
-        with pytest.raises(SetupError, match=r"pip install -e '\.\[parquet\]'"):
+        with pytest.raises(SetupError, match=r"needs the extra `parquet`"):
             list(RecordFile(tmp_path / "a.parquet"))
 
 

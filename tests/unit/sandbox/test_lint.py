@@ -33,7 +33,7 @@ class TestUndefinedNames:
     )
     def test_name_the_way_out(self, name: str, advice: str) -> None:
         (warning,) = warnings(f"function process(r) {{\n  return {name}(r) ?? {name} }}")
-        assert warning.startswith(f"The script uses `{name}` (line 2, column 10), which nobody defines: ")
+        assert warning.startswith(f"The script uses `{name}` (line 2, column 10), which is not defined: ")
         assert advice in warning
 
     def test_process_may_be_defined_by_the_script(self) -> None:

@@ -8,13 +8,14 @@ import pytest
 from headwater.errors import NotFound, PreconditionFailed, SetStoreUnavailable, StoreUnavailable
 from headwater.model.binding import Bindings
 from headwater.model.flow import Flow, NewFlow
-from headwater.model.transform import CheckedScript, NewV8Transform
+from headwater.model.transforms.v8 import CheckedScript, NewV8Transform
 from headwater.model.value_sets import SetId, filter_set
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.stores import cleanup
 from headwater.stores.sql.database import Database
+from headwater.transforms import TRANSFORMS
 from tests.support.memory.sets import MemorySetStore, MemoryUnsavedSets
 from tests.support.sql import fresh_database
 
@@ -67,9 +68,7 @@ def flows(database: Database, sets: MemorySetStore, drafts: MemoryUnsavedSets, c
         compiled.append(script)
         return CheckedScript([])
 
-    checker = PipelineChecker(
-        bindings=Bindings(), validate_script=compile_, parse_expression=lambda _: None, new_id=new_id
-    )
+    checker = PipelineChecker(bindings=Bindings(), transform_types=TRANSFORMS, validate_script=compile_, new_id=new_id)
     stores = FlowStores(database.flows, database.revisions, sets, drafts)
     return Flows(stores, checker, lambda: NOW, new_id)
 

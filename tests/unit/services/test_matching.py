@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.transform import TransformIdentity
+from headwater.model.transforms.base import TransformIdentity
 from headwater.services.matching import match
 
 

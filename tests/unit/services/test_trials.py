@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from headwater.model.binding import Bindings
 from headwater.model.flow import NewPipelineConfig
-from headwater.model.transform import CheckedScript
+from headwater.model.transforms.v8 import CheckedScript
 from headwater.services.ids import new_id
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.trials import TIME_LIMIT_S, Trials
@@ -30,12 +30,12 @@ def test_records_after_the_time_limit_are_reported() -> None:
     checker = PipelineChecker(
         bindings=Bindings(),
         validate_script=lambda _script, _example: CheckedScript([]),
-        parse_expression=lambda _: None,
+        transform_types=TRANSFORMS,
         new_id=new_id,
     )
     trials = Trials(
         checker=checker,
-        builders=TRANSFORMS,
+        transform_types=TRANSFORMS,
         open_context=lambda _: nullcontext(context),
         now=lambda: datetime(2026, 1, 2, tzinfo=UTC),
         clock=lambda: float(next(seconds)),

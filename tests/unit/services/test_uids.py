@@ -5,7 +5,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from headwater.errors import Fault
-from headwater.model.transform import NewTransform, TransformIdentity
+from headwater.model.transforms import NewTransform
+from headwater.model.transforms.base import TransformIdentity
 from headwater.services.matching import match
 from headwater.services.uids import effective_name, name_faults, uid_faults
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.model.outputs import MAX_OUTPUT_BYTES
 from headwater.model.record import RecordBatch
-from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.native import HeaderColumn, OutputIdColumn
 from headwater.sinks.outputs import (
     MAX_RECORD_BYTES,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import SetupError
-from headwater.stores.sql.encryption import Sealer, load_or_create_secret_key
+from headwater.stores.sql.encryption import NUMBER_BYTES, Sealer, load_or_create_secret_key
 
 KEY = bytes(range(32))
 
@@ -34,6 +34,25 @@ class TestSealer:
     def test_another_key_says_what_to_do(self) -> None:
         with pytest.raises(SetupError, match="HEADWATER_SECRET_KEY"):
             Sealer(bytes(32)).open(Sealer(KEY).seal("password", "d1", "reader"), "d1", "reader")
+
+    def test_an_old_key_opens_and_does_not_seal(self) -> None:
+        old, new = Sealer(KEY), Sealer(bytes(32), KEY)
+        assert new.open(old.seal("password", "d1", "reader"), "d1", "reader") == "password"
+        with pytest.raises(SetupError):
+            old.open(new.seal("password", "d1", "reader"), "d1", "reader")
+
+    def test_a_value_without_the_number_of_its_key_opens_with_any_key(self) -> None:
+        unnumbered = Sealer(KEY).seal("password", "d1", "reader")[NUMBER_BYTES:]
+        for sealer in (Sealer(KEY), Sealer(bytes(32), KEY)):
+            assert sealer.open(unnumbered, "d1", "reader") == "password"
+            assert not sealer.is_current(unnumbered)
+
+    def test_the_number_names_the_key(self) -> None:
+        sealed = Sealer(KEY).seal("password", "d1", "reader")
+        assert Sealer(KEY, bytes(32)).is_current(sealed)
+        assert not Sealer(bytes(32), KEY).is_current(sealed)
+        assert not Sealer(KEY).is_current(None)
+        assert KEY[:2] not in sealed[:NUMBER_BYTES]
 
     @given(st.binary(max_size=64))
     def test_other_bytes_are_rejected(self, sealed: bytes) -> None:

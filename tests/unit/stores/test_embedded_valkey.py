@@ -7,7 +7,6 @@ import signal
 import stat
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,16 +16,9 @@ from structlog.testing import capture_logs
 from headwater.errors import SetupError
 from headwater.stores import embedded_valkey
 from headwater.stores.embedded_valkey import EmbeddedValkey
+from tests.support.waiting import until
 
 READY_WITHIN_S = 30.0
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition. A thread copies the log, so a line may be there a moment later."""
-    deadline = time.monotonic() + READY_WITHIN_S
-    while not condition():
-        assert time.monotonic() < deadline, "not within the time"
-        time.sleep(0.005)
 
 
 def executable(path: Path, text: str) -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.errors import ExpressionRefused
-from headwater.model.transform import MAX_EXPRESSION_CHARS
+from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.transforms.bloblang.parser import MAX_NESTING
 from headwater.transforms.expression import MAX_TEXTS, Expression, InvalidRecord, parse
 from tests.support.expressions import select

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.errors import ExpressionRefused, SetStoreUnavailable
 from headwater.model.record import RecordBatch
-from headwater.model.transform import RedisSetFilterTransform
+from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
 from headwater.model.value_sets import SetId, filter_set
 from headwater.transforms.base import Transform, TransformContext
 from headwater.transforms.redis_set_filter import build

@@ -1,7 +1,7 @@
 import pytest
 
 from headwater.errors import SandboxFailed
-from headwater.model.transform import V8Transform
+from headwater.model.transforms.v8 import V8Transform
 from headwater.model.value_sets import dataset_set
 from headwater.transforms.base import TransformContext
 from headwater.transforms.v8 import DatasetLookup, build

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from headwater.native import Uint8Array, Uint64Array
-from headwater.stores.redis.client import EncodedCommands
+from headwater.stores.redis.connection import EncodedCommands
 from headwater.stores.redis.sets.layout import SetGeneration
 
 BUCKETS_PER_PART = 8_192

@@ -18,7 +18,8 @@ import structlog
 from headwater.errors import SetStoreUnavailable, UploadAborted
 from headwater.native import Uint8Array
 from headwater.stores.protocols.sets import SetWriteResult
-from headwater.stores.redis.client import Client, EncodedCommands, Script, Word, encode_commands
+from headwater.stores.redis.client import Client, Script, Word
+from headwater.stores.redis.connection import EncodedCommands, encode_commands
 from headwater.stores.redis.sets import bucket_filling
 from headwater.stores.redis.sets.encoded_values import EncodedValues, encode
 from headwater.stores.redis.sets.layout import REPLACED, Keys, SetGeneration, chunks, new_stamp

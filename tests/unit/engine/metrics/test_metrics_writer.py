@@ -35,7 +35,7 @@ class Scene:
         self.store = Store(self.faults)
 
     def metrics_writer(self, owner: str) -> MetricsWriter:
-        return MetricsWriter(self.store, DEPLOYMENT, GROUP, owner, self.faults.clock)
+        return MetricsWriter(self.store, deployment_id=DEPLOYMENT, group=GROUP, owner=owner, clock=self.faults.clock)
 
     def received(self) -> int:
         world = World()

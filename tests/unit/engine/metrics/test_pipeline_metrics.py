@@ -50,7 +50,7 @@ class Scene:
         self.clock = Clock()
         self.store = MemoryMetrics()
         self.lookup_times: deque[float] = deque()
-        metrics_writer = MetricsWriter(self.store, "d1", "group", "a")
+        metrics_writer = MetricsWriter(self.store, deployment_id="d1", group="group", owner="a")
         self.metrics = PipelineMetrics(metrics_writer, EventTime("time"), self.lookup_times, self.clock)
         self.metrics.assigned([0, 1])
 

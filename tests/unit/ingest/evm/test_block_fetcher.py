@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from headwater.errors import BlockIncomplete, MethodMissing, NodeBehind, NodeUnavailable
-from headwater.ingest.evm.block_fetcher import METHOD_RETRY_S, RETRY_PAUSE_S, Fetcher
+from headwater.ingest.evm.block_fetcher import METHOD_RETRY_S, RETRY_PAUSE_S, BlockFetcher
 from headwater.ingest.evm.blocks import Block
 from headwater.ingest.evm.completeness import Method
 from tests.support.evm_chain import NOBODY, ChainBlock, FakeChain
@@ -45,9 +45,9 @@ def fetched(
     last: int = 9,
     sprint: int | None = None,
     **options: Any,
-) -> tuple[list[Block], Fetcher, Node]:
+) -> tuple[list[Block], BlockFetcher, Node]:
     with client(behave, **options) as (rpc, node, _):
-        fetcher = Fetcher(rpc, method, sprint, sleep=lambda _: None)
+        fetcher = BlockFetcher(rpc, method, sprint, sleep=lambda _: None)
         return fetcher.blocks(first, last), fetcher, node
 
 
@@ -80,7 +80,7 @@ def test_logs_are_used_while_a_node_lacks_receipts() -> None:
         return results(request, true.answer)
 
     with client(no_receipts) as (rpc, node, _):
-        fetcher = Fetcher(rpc, sleep=lambda _: None, clock=lambda: now[0])
+        fetcher = BlockFetcher(rpc, sleep=lambda _: None, clock=lambda: now[0])
         assert_whole(fetcher.blocks(0, 9), true.blocks[:10])
         node.requests.clear()
         assert_whole(fetcher.blocks(10, 19), true.blocks[10:20])
@@ -124,7 +124,7 @@ def test_a_range_that_fails_is_narrowed_until_it_fits(refusal: Callable[[Any], R
         return refusal(request) if wide else results(request, true.answer)
 
     with client(narrow) as (rpc, node, _):
-        fetcher = Fetcher(rpc, "logs", sleep=lambda _: None)
+        fetcher = BlockFetcher(rpc, "logs", sleep=lambda _: None)
         assert_whole(fetcher.blocks(0, 9), true.blocks[:10])
         assert fetcher.range_size <= 5
         node.requests.clear()
@@ -141,7 +141,7 @@ def test_a_range_that_takes_too_long_is_narrowed() -> None:
             time.sleep(0.6)
         return results(request, true.answer)
 
-    timeout = httpx.Timeout(0.2, connect=5)
+    timeout = httpx2.Timeout(0.2, connect=5)
     blocks, fetcher, _ = fetched(slow, "logs", timeout=timeout)
     assert_whole(blocks, true.blocks[:10])
     assert fetcher.range_size < 10
@@ -158,7 +158,7 @@ def test_a_range_grows_when_the_node_accepts_more(monkeypatch: pytest.MonkeyPatc
         return results(request, true.answer)
 
     with client(capped) as (rpc, _, _):
-        fetcher = Fetcher(rpc, "logs", sleep=lambda _: None)
+        fetcher = BlockFetcher(rpc, "logs", sleep=lambda _: None)
         fetcher.blocks(0, 9)
         assert fetcher.range_size <= 5
         most[0] = 1000
@@ -169,7 +169,7 @@ def test_a_range_grows_when_the_node_accepts_more(monkeypatch: pytest.MonkeyPatc
 
 def test_an_unavailable_node_does_not_narrow_the_range() -> None:
     with client(lambda request: Reply(503)) as (rpc, node, _):
-        fetcher = Fetcher(rpc, "logs", sleep=lambda _: None)
+        fetcher = BlockFetcher(rpc, "logs", sleep=lambda _: None)
         with pytest.raises(NodeUnavailable, match="HTTP 503"):
             fetcher.blocks(0, 9)
         assert fetcher.range_size == 10
@@ -185,7 +185,7 @@ def test_missing_new_blocks_do_not_narrow_the_range() -> None:
         return results(request, true.answer)
 
     with client(behind) as (rpc, _, _):
-        fetcher = Fetcher(rpc, "logs", sleep=lambda _: None)
+        fetcher = BlockFetcher(rpc, "logs", sleep=lambda _: None)
         assert len(fetcher.blocks(0, 9)) == 10  # by receipts
         assert fetcher.range_size == 10
 
@@ -248,7 +248,7 @@ def test_late_logs_are_requested_again(method: Method) -> None:
     answer = lossy(true, ["eth_getLogs", "eth_getBlockReceipts"], times=8)
     with client(lambda request: results(request, answer)) as (rpc, _, _):
         waits: list[float] = []
-        blocks = Fetcher(rpc, method, sleep=waits.append).blocks(5, 8)
+        blocks = BlockFetcher(rpc, method, sleep=waits.append).blocks(5, 8)
     assert_whole(blocks, true.blocks[5:9])
     assert set(waits) <= {RETRY_PAUSE_S}
 
@@ -469,7 +469,7 @@ def test_garbage_in_place_of_a_number_is_a_node_error(quantity: str) -> None:
         return quantity if called == "eth_chainId" else header
 
     with client(lambda request: results(request, answer)) as (rpc, _, _):
-        fetcher = Fetcher(rpc)
+        fetcher = BlockFetcher(rpc)
         with pytest.raises(NodeUnavailable, match="has an unexpected form"):
             fetcher.chain_id()
         with pytest.raises(NodeUnavailable, match="has an unexpected form"):
@@ -535,10 +535,10 @@ def test_blocks_of_two_forks_are_fetched_again() -> None:
         return results(request, true.answer)
 
     with client(changing) as (rpc, _, _):
-        blocks = Fetcher(rpc, "receipts", sleep=lambda _: None).blocks(0, 19)
+        blocks = BlockFetcher(rpc, "receipts", sleep=lambda _: None).blocks(0, 19)
     assert_whole(blocks, true.blocks[:20])
 
 
 def test_an_answer_to_another_question_is_an_error() -> None:
     with client(lambda request: results(request, lambda *_: 5)) as (rpc, _, _), pytest.raises(NodeUnavailable):
-        Fetcher(rpc).chain_id()
+        BlockFetcher(rpc).chain_id()

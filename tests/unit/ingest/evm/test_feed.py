@@ -57,10 +57,10 @@ def ingest(addresses: list[str]) -> tuple[Store, IngestMetrics]:
     options = EvmOptions.model_validate(
         {"name": "n", "chain": "base", "rpc": addresses, "from_block": 0, "to_block": LAST, "parallel": 1}
     )
-    store, meters = Store(), IngestMetrics()
+    store, metrics = Store(), IngestMetrics()
     feed = EvmFeed(options, Decoder(Abis([], {})), {}, [], lambda *_: iter([]), Event())
-    run(feed, store.open, Event(), meters, Backoff(0.001, 0.01))
-    return store, meters
+    run(feed, store.open, Event(), metrics, Backoff(0.001, 0.01))
+    return store, metrics
 
 
 def test_node_capabilities_are_kept_during_an_outage() -> None:
@@ -73,8 +73,8 @@ def test_node_capabilities_are_kept_during_an_outage() -> None:
         return Reply(401) if 30 <= next(turns) < 60 else results(request, true.answer)
 
     with Node(behave) as node:
-        store, meters = ingest([node.address])
-    assert meters.errors > 0
+        store, metrics = ingest([node.address])
+    assert metrics.errors > 0
     assert store.keys == opened_keys(true)
     assert sum(isinstance(request, list) for request in node.requests) <= 6
 
@@ -83,19 +83,19 @@ def test_node_capabilities_are_kept_during_an_outage() -> None:
 def test_an_ingest_starts_with_available_nodes(fault: Behave) -> None:
     true = chain()
     with Node(fault) as bad, Node(lambda request: results(request, true.answer)) as good:
-        store, meters = ingest([bad.address, good.address])
+        store, metrics = ingest([bad.address, good.address])
     assert store.keys == opened_keys(true)
-    assert meters.errors == 0
+    assert metrics.errors == 0
 
 
 def test_subscriptions_that_fail_are_counted() -> None:
-    true, lock, stop, meters = chain(), threading.Lock(), Event(), IngestMetrics()
+    true, lock, stop, metrics = chain(), threading.Lock(), Event(), IngestMetrics()
 
     def behave(request: Any) -> Reply:
         """Grow the chain until a failure is counted."""
         with lock:
             true.mine(1)
-            if meters.counts["subscription_failures"]:
+            if metrics.counts["subscription_failures"]:
                 stop.set()
             return results(request, true.answer)
 
@@ -105,8 +105,8 @@ def test_subscriptions_that_fail_are_counted() -> None:
              "from_block": LAST, "poll_s": 0.01}
         )  # fmt: skip
         feed = EvmFeed(options, Decoder(Abis([], {})), {}, [], lambda *_: iter([]), stop)
-        run(feed, Store().open, stop, meters, Backoff(0.001, 0.01))
-    assert meters.counts["subscription_failures"] >= 1
+        run(feed, Store().open, stop, metrics, Backoff(0.001, 0.01))
+    assert metrics.counts["subscription_failures"] >= 1
 
 
 def test_the_ingest_stops_if_all_nodes_are_of_other_chains() -> None:

@@ -15,6 +15,7 @@ from websockets.sync.server import ServerConnection, serve
 
 from headwater.ingest.evm.head_notifier import HeadNotifier
 from tests.support.ports import free_port
+from tests.support.waiting import until
 
 POLL_S = 0.2
 KEY = "abcdef0123456789"
@@ -40,13 +41,6 @@ def waking(url: str | None, poll_s: float = POLL_S) -> Iterator[HeadNotifier]:
         yield notifier
     finally:
         notifier.close()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def told_by(notifier: HeadNotifier, within_s: float = 20) -> bool:

@@ -83,7 +83,7 @@ class World:
         self.lock = threading.Lock()
         self.liars = [LyingNode(self.chain, random.Random(seed + 2 + n), self.lock) for n in range(nodes)]
         self.name, self.fetch = chain.split()[0], self.rng.choice(["receipts", "logs"])
-        self.store, self.stop, self.meters = Store(), threading.Event(), IngestMetrics()
+        self.store, self.stop, self.metrics = Store(), threading.Event(), IngestMetrics()
         self.failure: BaseException | None = None
         self.reorganisations = 0
 
@@ -94,7 +94,7 @@ class World:
         decoder = Decoder(Abis(well_known(), {}))
         feed = EvmFeed(options, decoder, {}, ENTITIES, self.store.read_back, self.stop)
         try:
-            run(feed, self.store.open, self.stop, self.meters, Backoff(0.001, 0.01))
+            run(feed, self.store.open, self.stop, self.metrics, Backoff(0.001, 0.01))
         except BaseException as error:  # noqa: BLE001  # an ingest that ends by itself fails the test
             self.failure = error
 
@@ -133,7 +133,7 @@ class World:
             header = msgspec.convert(block.header(full=False), Header)
             converted = from_receipts(header, msgspec.convert(block.receipts(), list[Receipt]))
             assert converted is not None
-            for record in converter.convert(converted, self.meters.counts):
+            for record in converter.convert(converted, self.metrics.counts):
                 found[record.entity].append((record.key, comparable(record.value)))
         return found
 
@@ -171,7 +171,7 @@ def streams_equal_those_of_an_honest_node(seed: int, chain: str, nodes: int, blo
     assert world.failure is None, world.failure
     assert world.reorganisations
     faults = sum((liar.faults for liar in world.liars), start=type(world.liars[0].faults)())
-    print(f"{world.fetch} first, reorganisations {world.reorganisations}, waits {world.meters.errors}, {dict(faults)}")
+    print(f"{world.fetch} first, reorganisations {world.reorganisations}, waits {world.metrics.errors}, {dict(faults)}")
     final = world.honest(world.chain.blocks[: world.chain.head - FINAL_BLOCKS + 1])
     assert world.store.first is not None
     fast = world.honest(world.chain.blocks[world.store.first :])

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from headwater.errors import NodeBehind, NodeUnavailable
-from headwater.ingest.evm.block_fetcher import Fetcher
+from headwater.ingest.evm.block_fetcher import BlockFetcher
 from headwater.ingest.evm.node_pool import CHECK_S, CHECKS_TO_RETURN, HEAD_TTL_S, LAG_BLOCKS, NodePool
 from headwater.ingest.evm.rpc_client import RpcClient
 from tests.support.evm_chain import FakeChain
@@ -43,7 +43,7 @@ class Pool:
         clients = [
             RpcClient(f"{server.address}/{KEY}", Event(), attempts=2, sleep=lambda _: None) for server in self.servers
         ]
-        fetchers = [Fetcher(client, sleep=lambda _: None) for client in clients]
+        fetchers = [BlockFetcher(client, sleep=lambda _: None) for client in clients]
         self.pool = NodePool(fetchers, clock=lambda: self.now, sleep=lambda _: None)
         stack.callback(self.pool.close)
 

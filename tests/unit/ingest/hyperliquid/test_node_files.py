@@ -239,7 +239,7 @@ def test_start_after_compressed_files(follower: Follower) -> None:
 def test_packed_files_need_pyarrow(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
     append(follower.folder / "9.lz4", lz4(b"one\n"))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(SetupError, match=r"9\.lz4 can't be read\. LZ4 needs pyarrow"):
+    with pytest.raises(SetupError, match=r"9\.lz4 can't be read\. LZ4 needs the extra `parquet`"):
         follower.read()
 
 

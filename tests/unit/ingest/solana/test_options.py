@@ -1,6 +1,7 @@
 """The options of a Solana ingest, from flags or from a file."""
 
 import json
+import sys
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 
 from headwater.app.ingest_kinds import load_ingests
 from headwater.errors import SetupError
-from headwater.ingest.solana.feed import SolanaFeed
+from headwater.ingest.solana.feed import SolanaFeed, open_solana
 from headwater.ingest.solana.options import SolanaOptions
 from headwater.settings import Settings
 
@@ -50,3 +51,11 @@ def test_a_fault_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "ingests.json").write_text(json.dumps({"main": {"type": "solana", "rpc": NODE, "rate": -1}}))
     with pytest.raises(SetupError, match=r"main\.rate is not valid"):
         load_ingests(tmp_path / "ingests.json")
+
+
+def test_base64_needs_an_extra_and_json_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "solders", None)
+    options = SolanaOptions.model_validate({"name": "n", "rpc": NODE})
+    assert isinstance(open_solana(options, None, Event()), SolanaFeed)
+    with pytest.raises(SetupError, match="The encoding base64 needs the extra `solana`"):
+        open_solana(options.model_copy(update={"encoding": "base64"}), None, Event())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import SetupError
-from headwater.model.transform import MAX_SCRIPT_BYTES
+from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
 from headwater.services.recipes import RECIPES
 from headwater.services.recipes.known_addresses import FACTORIES, QUOTES, STABLECOINS
 from headwater.services.recipes.pools import MAX_POOLS, ListedToken, Pool, learn, read, select_pools

@@ -5,7 +5,7 @@ import sys
 
 from headwater.backoff import Backoff
 from headwater.children import Child, spawn
-from headwater.process_manager import ProcessManager, SupervisedProcess
+from headwater.supervisor import SupervisedProcess, Supervisor
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 REFUSER = [sys.executable, "-c", "raise SystemExit(2)"]
@@ -17,18 +17,18 @@ def pid_of(process: SupervisedProcess) -> int | None:
 
 def test_an_ended_process_is_restarted_after_its_delay() -> None:
     now = 0.0
-    manager = ProcessManager(clock=lambda: now)
+    supervisor = Supervisor(clock=lambda: now)
     process = SupervisedProcess("sleeper", lambda: spawn(SLEEPER), backoff=Backoff(1.0, random=lambda: 1.0))
-    first = manager.add(process)
+    first = supervisor.add(process)
     first.send(signal.SIGKILL)
     first.wait(10)
-    manager.restart_ended()
-    manager.restart_ended()
+    supervisor.restart_ended()
+    supervisor.restart_ended()
     assert pid_of(process) is None
     now = 1.0
-    manager.restart_ended()
+    supervisor.restart_ended()
     assert pid_of(process) not in (None, first.pid)
-    manager.stop()
+    supervisor.stop()
 
 
 def test_a_failed_start_is_retried_after_its_delay() -> None:
@@ -39,33 +39,33 @@ def test_a_failed_start_is_retried_after_its_delay() -> None:
             raise failures.pop()
         return spawn(SLEEPER)
 
-    manager = ProcessManager(clock=lambda: now)
+    supervisor = Supervisor(clock=lambda: now)
     process = SupervisedProcess("sleeper", start, backoff=Backoff(1.0, random=lambda: 1.0))
-    manager.add(process).stop(10)
+    supervisor.add(process).stop(10)
     failures += [BlockingIOError(11, "Resource temporarily unavailable"), OSError(12, "Cannot allocate memory")]
     waited_for = []
-    manager.restart_ended()
+    supervisor.restart_ended()
     while process.child is None:
         waited_for.append(process.restart_at - now)
         now = process.restart_at
-        manager.restart_ended()
+        supervisor.restart_ended()
     assert waited_for == [1.0, 2.0, 4.0]
     assert process.child.poll() is None
-    manager.stop()
+    supervisor.stop()
 
 
 def test_the_essential_processes_that_ended_with_a_status() -> None:
-    manager = ProcessManager()
+    supervisor = Supervisor()
     for name, essential in (("refuses", True), ("refuses too", False)):
-        manager.add(SupervisedProcess(name, lambda: spawn(REFUSER), essential=essential)).wait(10)
-    manager.add(SupervisedProcess("sleeps", lambda: spawn(SLEEPER)))
-    manager.restart_ended()
-    assert manager.essential_ended_with(2) == ["refuses"]
-    manager.stop()
+        supervisor.add(SupervisedProcess(name, lambda: spawn(REFUSER), essential=essential)).wait(10)
+    supervisor.add(SupervisedProcess("sleeps", lambda: spawn(SLEEPER)))
+    supervisor.restart_ended()
+    assert supervisor.essential_ended_with(2) == ["refuses"]
+    supervisor.stop()
 
 
 def test_the_last_process_is_stopped_first() -> None:
-    manager = ProcessManager()
-    children = [manager.add(SupervisedProcess(name, lambda: spawn(SLEEPER))) for name in ("first", "second")]
-    manager.stop()
+    supervisor = Supervisor()
+    children = [supervisor.add(SupervisedProcess(name, lambda: spawn(SLEEPER))) for name in ("first", "second")]
+    supervisor.stop()
     assert [child.poll() for child in children] == [-signal.SIGTERM] * 2

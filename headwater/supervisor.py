@@ -14,7 +14,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class SupervisedProcess:
-    """A child process that `ProcessManager` keeps running.
+    """A child process that `Supervisor` keeps running.
 
     Attributes:
         name: The name in the log.
@@ -22,7 +22,7 @@ class SupervisedProcess:
         grace_s: How long the process may take to stop after SIGTERM.
         healthy_after_s: A process that has run for this long resets the back-off.
         essential: Whether the other processes can't work without it.
-        restart_at: When the ended process may be started again, on the manager's clock.
+        restart_at: When the ended process may be started again, on the supervisor's clock.
         last_status: The exit status of the last process that ended.
     """
 
@@ -37,7 +37,7 @@ class SupervisedProcess:
     last_status: int | None = None
 
 
-class ProcessManager:
+class Supervisor:
     """Starts processes in the order in which they are added, restarts them, and stops them in the reverse order."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

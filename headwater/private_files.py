@@ -1,4 +1,4 @@
-"""Writes small files of the data directory."""
+"""Writes files that only their owner can read."""
 
 import os
 from pathlib import Path

@@ -5,15 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model import transform
-from headwater.model.transform import (
-    MAX_OUTPUTS_PER_RECORD,
-    RedisSetFilterTransform,
-    Transform,
-    V8Transform,
-    output_index,
-    output_to_script,
-)
+from headwater.model import outputs
+from headwater.model.outputs import MAX_OUTPUTS_PER_RECORD, output_index
 
 BELOW = 2**61 - 1
 records, positions = st.integers(0, BELOW - 1), st.integers(0, MAX_OUTPUTS_PER_RECORD - 1)
@@ -36,7 +29,7 @@ class TestOutputIndex:
         assert output_index(7, 10) == 861_825_991_242_322_498
 
     def test_different_numbers_have_different_powers(self) -> None:
-        assert math.gcd(transform._EXPONENT, BELOW - 1) == 1
+        assert math.gcd(outputs._EXPONENT, BELOW - 1) == 1
 
     def test_the_numbers_of_many_records_and_positions_differ(self) -> None:
         first = [output_index(0, position) for position in range(MAX_OUTPUTS_PER_RECORD)]
@@ -47,10 +40,3 @@ class TestOutputIndex:
         assert len({*first}) == len(first)
         assert len({*second}) == len(second)
         assert len({*many}) == len(many)
-
-
-def test_a_script_feeds_the_next_one_also_through_filters() -> None:
-    script = V8Transform(uid="a", type="v8", script="")
-    filter_ = RedisSetFilterTransform(uid="b", type="redis_set_filter", filter_expr="root = this.a")
-    chain: list[Transform] = [filter_, script, filter_, script, filter_]
-    assert [output_to_script(chain, position) for position in range(5)] == [True, True, True, False, False]

@@ -1,0 +1,76 @@
+"""Middleware that checks API keys."""
+
+from ipaddress import ip_address
+
+import anyio
+from anyio import to_thread
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from headwater.api.failed_keys import FailedKeys
+from headwater.api.guarded_routes import GuardedRoute
+from headwater.errors import RateLimited, StoreUnavailable, Unauthenticated
+from headwater.model.audit import Actor, set_actor
+from headwater.model.key import ApiKey, is_well_formed
+from headwater.services.keys import Keys
+
+MAX_CONCURRENT_KEY_CHECKS = 8
+
+
+class Authentication:
+    """Puts the API key into the scope, and makes its owner the actor of the audit log.
+
+    Sends 401 without a valid key, 429 to a client address that has sent too many invalid keys, and 503 when the
+    database is unavailable.
+
+    A check queries the store on a separate pool of threads, so that it never waits behind other requests. The store is
+    not queried for a key with wrong check digits, nor for an unknown key from an address with too many invalid keys.
+    """
+
+    def __init__(self, app: ASGIApp, keys: Keys, failed: FailedKeys) -> None:
+        self._app = app
+        self._keys = keys
+        self._failed = failed
+        self._threads = anyio.CapacityLimiter(MAX_CONCURRENT_KEY_CHECKS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if isinstance(scope.get("route"), GuardedRoute):
+            address = _client_ip(scope)
+            key = await self._authenticate(Headers(scope=scope).getlist("x-api-key"), address)
+            scope["api_key"] = key
+            set_actor(Actor(key.id, key.owner, address, scope["request_id"]))
+        await self._app(scope, receive, send)
+
+    async def _authenticate(self, sent: list[str], address: str) -> ApiKey:
+        """Return the key of a request. sent: The values of all its X-API-Key fields."""
+        if len(sent) != 1:
+            raise Unauthenticated
+        text = sent[0].strip(" \t")  # white space around a field value is not part of it (RFC 9110, section 5.5)
+        if cached := self._keys.authenticate_cached(text):
+            return cached
+        if not is_well_formed(text):
+            raise Unauthenticated
+        if self._keys.was_valid(text):
+            return await self._query(text)
+        if wait_s := self._failed.take(address):
+            reason = "Your address has sent too many invalid keys."
+            raise RateLimited(f"{reason} Send a valid key after {wait_s} s.", wait_s)
+        try:
+            key = await self._query(text)
+        except StoreUnavailable:
+            self._failed.give_back(address)
+            raise
+        self._failed.give_back(address)
+        return key
+
+    async def _query(self, text: str) -> ApiKey:
+        return await to_thread.run_sync(self._keys.authenticate, text, limiter=self._threads)
+
+
+def _client_ip(scope: Scope) -> str:
+    """Return the client's IP address; empty when there is none, as on a unix socket."""
+    host = (scope.get("client") or ("",))[0]
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return ""

@@ -1,0 +1,122 @@
+"""Declares routes that need an API key, and the rule that the guard applies to each of them."""
+
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pydantic_core
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.dependencies.utils import get_flat_params
+from fastapi.params import Query
+from fastapi.routing import APIRoute
+from fastapi.security import APIKeyHeader
+
+from headwater.errors import Fault, Forbidden, InvalidInput, MalformedRequest
+from headwater.model.key import ApiKey
+from headwater.model.sink import NewSink, Sink, has_prices_sink
+
+DEPLOY_SCOPE = "flow:deploy"
+PRICES_SCOPE = "prices:write"
+
+SCOPE, SCOPE_WHEN_DEPLOYED = "x-scope", "x-scope-when-deployed"
+SCOPE_WITH_PRICES = "x-scope-with-prices-sink"
+"""OpenAPI extensions: the scope that an operation needs, and those that it needs too in these cases."""
+STREAMED = "x-streamed"
+"""OpenAPI extension of a route that reads its body as a stream, with a limit of its own."""
+
+KEY_HEADER = APIKeyHeader(
+    name="X-API-Key",
+    scheme_name="ApiKeyAuth",
+    description="An API key, `hw_live_…`. Create one with `headwater keys create`.",
+    auto_error=False,
+)
+"""Declares the header in the OpenAPI description. The middleware Authentication checks the key."""
+
+
+def guarded_router(prefix: str, tag: str) -> APIRouter:
+    """Return a router whose routes need an API key, each with a scope: `openapi_extra=required_scopes(…)`."""
+    return APIRouter(prefix=prefix, route_class=GuardedRoute, tags=[tag], dependencies=[Depends(KEY_HEADER)])
+
+
+def required_scopes(scope: str, *, when_deployed: str = "", when_feeding_prices: bool = False) -> dict[str, Any]:
+    """Return the `openapi_extra` of a route: the scope that the API key must have, and further ones.
+
+    when_deployed: A second scope that is required while `config_id` is deployed.
+    when_feeding_prices: Whether PRICES_SCOPE is also required when `config_id` has a prices sink.
+    """
+    deployed = {SCOPE_WHEN_DEPLOYED: when_deployed} if when_deployed else {}
+    return {SCOPE: scope} | deployed | ({SCOPE_WITH_PRICES: PRICES_SCOPE} if when_feeding_prices else {})
+
+
+def require_prices_scope(key: ApiKey, sinks: Iterable[Sink | NewSink]) -> None:
+    """Raise Forbidden when one of the sinks is a prices sink and the key lacks PRICES_SCOPE."""
+    if has_prices_sink(sinks) and PRICES_SCOPE not in key.scopes:
+        raise Forbidden(PRICES_SCOPE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteRule:
+    """What the guard requires of the requests to one route.
+
+    Attributes:
+        scope: The scope that the API key must have.
+        scope_when_deployed: A further scope while `config_id` is deployed; empty when there is none.
+        scope_with_prices: A further scope when `config_id` has a prices sink; empty when there is none.
+        changes_deployment: Whether a request changes a deployment.
+        takes_body: Whether the route reads a body.
+        is_streamed: Whether the route reads its body as a stream, with a limit of its own.
+        query_names: The query parameters that the route has.
+    """
+
+    scope: str
+    scope_when_deployed: str
+    scope_with_prices: str
+    changes_deployment: bool
+    takes_body: bool
+    is_streamed: bool
+    query_names: frozenset[str]
+
+    @classmethod
+    def of(cls, route: APIRoute) -> Self:
+        """Return the rule of a route, from its `openapi_extra` and its signature."""
+        extra = route.openapi_extra or {}
+        is_streamed: bool = extra.get(STREAMED, False)
+        parameters = get_flat_params(route.dependant)
+        return cls(
+            scope=extra[SCOPE],
+            scope_when_deployed=extra.get(SCOPE_WHEN_DEPLOYED, ""),
+            scope_with_prices=extra.get(SCOPE_WITH_PRICES, ""),
+            changes_deployment=extra[SCOPE] == DEPLOY_SCOPE and "GET" not in (route.methods or ()),
+            takes_body=is_streamed or route.body_field is not None,
+            is_streamed=is_streamed,
+            query_names=frozenset(field.alias for field in parameters if isinstance(field.field_info, Query)),
+        )
+
+
+class GuardedRoute(APIRoute):
+    """A route that needs an API key, and reads JSON strictly."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+        self.rule = RouteRule.of(self)
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            return await handler(JsonRequest(request.scope, request.receive))
+
+        return handle
+
+
+class JsonRequest(Request):
+    """Parses JSON strictly as RFC 8259 defines it; Python's own parser also accepts NaN, lone surrogates and UTF-16."""
+
+    async def json(self) -> Any:
+        try:
+            value = pydantic_core.from_json(await self.body(), allow_inf_nan=False)
+        except ValueError as error:
+            raise MalformedRequest(f"The body is not valid JSON: {error}.") from error
+        if value is None:  # FastAPI would treat null like a missing body
+            raise InvalidInput("The request was refused.", [Fault("", "must not be null")])
+        return value

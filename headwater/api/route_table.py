@@ -1,0 +1,107 @@
+"""Finds the route of a request by its path and method, once, before anything else looks at the request."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from headwater.api.guarded_routes import GuardedRoute
+
+RULE = "headwater.rule"
+"""Key of the ASGI scope: the RouteRule of a request to a guarded route. It is absent when the method is not allowed."""
+
+
+@dataclass(slots=True)
+class _Node:
+    """A path in the tree of all paths: what may follow it, and the routes that end here, by method."""
+
+    segments: dict[str, "_Node"] = field(default_factory=dict)
+    parameter: "_Node | None" = None
+    routes: dict[str, APIRoute] = field(default_factory=dict)
+
+    def child(self, segment: str) -> "_Node":
+        """Return the child for a segment of a path template, and add it when there is none."""
+        if not segment.startswith("{"):
+            return self.segments.setdefault(segment, _Node())
+        self.parameter = self.parameter or _Node()
+        return self.parameter
+
+
+class RouteTable(BaseRoute):
+    """The routes of the API as a tree of path segments, and the one route that FastAPI's router sees.
+
+    A lookup costs one dict access per segment of the path, however many routes there are. Where one route has a fixed
+    segment and another a parameter, the fixed segment wins: `/flow/datasets` never means a configuration of this id.
+    """
+
+    def __init__(self, routes: Iterable[APIRoute]) -> None:
+        self._root = _Node()
+        for route in routes:
+            node = self._root
+            for segment in route.path_format.split("/"):
+                node = node.child(segment)
+            node.routes |= dict.fromkeys(route.methods or (), route)
+
+    def find(self, path: str, method: str) -> tuple[APIRoute, dict[str, str]] | None:
+        """Return the route of a request and its path parameters; None when no route has this path.
+
+        Where no route of the path has the method, the first route of the path is returned.
+        """
+        values: list[str] = []
+        node = self._find(path, values)
+        if node is None or not node.routes:
+            return None
+        route = node.routes.get(method) or next(iter(node.routes.values()))
+        return route, dict(zip(route.param_convertors, values, strict=True))
+
+    def _find(self, path: str, values: list[str]) -> _Node | None:
+        """Return the node of a path, and append the values of the path's parameters to `values`."""
+        node = self._root
+        for segment in path.split("/"):
+            following = node.segments.get(segment)
+            if following is None and segment:
+                following = node.parameter
+                values.append(segment)
+            if following is None:
+                return None
+            node = following
+        return node
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        return (Match.FULL if "route" in scope else Match.NONE), {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Call the route that Routing has found. Raises HTTPException 405 when it does not support the method."""
+        route: APIRoute = scope["route"]
+        if scope["method"] not in (route.methods or ()):
+            raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": self._allowed(scope["path"])})
+        await route.handle(scope, receive, send)
+
+    def _allowed(self, path: str) -> str:
+        node = self._find(path, [])
+        methods = set(node.routes) if node else set()
+        return ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
+
+
+class Routing:
+    """Middleware that puts the route, its path parameters and its rule into the scope. It sends no errors.
+
+    FastAPI's router sends 404 and 405, since a request with another method needs a valid key all the same.
+    """
+
+    def __init__(self, app: ASGIApp, table: RouteTable) -> None:
+        self._app = app
+        self._table = table
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = self._table.find(scope["path"], scope["method"]) if scope["type"] == "http" else None
+        if found is not None:
+            route, scope["path_params"] = found
+            scope["route"] = route
+            if isinstance(route, GuardedRoute) and scope["method"] in (route.methods or ()):
+                scope[RULE] = route.rule
+        await self._app(scope, receive, send)

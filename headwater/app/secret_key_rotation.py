@@ -1,0 +1,29 @@
+"""Implements `headwater keys rotate-secret`."""
+
+from typing import Final
+
+from headwater.app.data_directory import DataDirectory
+from headwater.app.database import opened_database
+from headwater.app.endpoints import Endpoints
+from headwater.errors import SetupError
+from headwater.settings import Settings
+from headwater.stores.sql.credential_rows import RotationResult
+
+_MANUAL: Final = 'docs/operations.md has the steps under "The secret key"'
+
+
+def rotate_secret_key(settings: Settings) -> RotationResult:
+    """Encrypt all stored credentials with the secret key in the settings, in place of the old one.
+
+    Raises StoreUnavailable, and SetupError when there is no old key, or when neither key is that of the database.
+    """
+    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
+    if not endpoints.old_secret_keys():
+        raise SetupError(
+            "There is no old secret key to replace. Set HEADWATER_OLD_SECRET_KEY to the key until now, and "
+            f"HEADWATER_SECRET_KEY to the new one: {_MANUAL}."
+        )
+    with opened_database(settings) as database:
+        if endpoints.secret_key() in endpoints.old_secret_keys():
+            raise SetupError(f"The secret key and the old secret key are the same. Make a new key: {_MANUAL}.")
+        return database.rotate_secret_key()

@@ -1,0 +1,87 @@
+"""At-least-once delivery: records are sent without a transaction, and positions are committed after acknowledgements.
+
+All sinks of a worker share one producer. After Kafka has rejected a record, the worker reads the records since the last
+commit again.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from headwater.engine.dead_letters import DeadLetters
+from headwater.engine.delivery import Backpressure, queue_batch
+from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.rejected_records import RejectedRecords
+from headwater.model.record import Failure, SourceIds, position_ids
+from headwater.sinks.base import Producer, Sink
+from headwater.sources.base import Positions
+
+
+class AtLeastOnce:
+    """Implements engine.delivery.Delivery.
+
+    Args:
+        sinks: All sinks of the pipeline.
+        dead_letters: The writer of dead letters.
+        producer_factory: Creates a producer; its argument is `one_record_per_batch`, see KafkaProducer.
+        source_ids: Returns the ids of source records, see model.record.SourceIds.
+    """
+
+    checkpoint_s = 1.0
+
+    def __init__(
+        self,
+        sinks: Sequence[Sink],
+        dead_letters: DeadLetters,
+        producer_factory: Callable[[bool], Producer],
+        source_ids: SourceIds = position_ids,
+    ) -> None:
+        self._sinks = sinks
+        self._dead_letters = dead_letters
+        self._create_producer = producer_factory
+        self._rejected = RejectedRecords(source_ids)
+        self._rejections: list[str] = []
+        self._one_record_per_batch = False
+        self._producer = producer_factory(False)
+
+    def connect(self, timeout_s: float) -> None:
+        self._producer.connect(timeout_s)
+
+    def start(self, timeout_s: float) -> None:
+        """Do nothing: records of a previous worker that arrive late are repeats."""
+
+    def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
+        return queue_batch(in_flight, self._sinks, self._dead_letters, self._producer, self._rejected)
+
+    def backpressure(self) -> Backpressure:
+        self._rejections += self._rejected.add(self._producer.failures())
+        return Backpressure(
+            is_queue_full=self._producer.is_queue_full(),
+            outstanding=self._producer.outstanding(),
+            rejections=tuple(self._rejections),
+        )
+
+    def flush(self, timeout_s: float) -> int:
+        return self._producer.flush(timeout_s)
+
+    def commit(self, positions: Positions) -> None:
+        """Forget the rejected records before these positions, which the worker commits to the source."""
+        if positions:
+            self._rejected.committed()
+        if self._one_record_per_batch and not self._rejected.one_record_per_batch:
+            self._replace_producer()
+
+    def _replace_producer(self) -> None:
+        self._producer.close()
+        self._one_record_per_batch = self._rejected.one_record_per_batch
+        self._producer = self._create_producer(self._one_record_per_batch)
+
+    def recover(self) -> bool:
+        self._replace_producer()
+        self._rejections.clear()
+        return False
+
+    def forget(self, partitions: Iterable[int]) -> None:  # noqa: ARG002 - the next owner detects rejected records
+        """Leave queued records in the producer: the next owner of the partitions delivers these records again."""
+        self._rejected.clear()
+
+    def close(self) -> None:
+        self._producer.close()

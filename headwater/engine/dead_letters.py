@@ -1,0 +1,100 @@
+"""Writes dead letters: the source records of failed records, with headers that say why and where they failed."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.rejected_records import RejectedRecords
+from headwater.model.outputs import MAX_OUTPUT_BYTES
+from headwater.model.record import Failure, Int64Column, RowIndexes, SourceIds, position_ids
+from headwater.native import BytesColumn, HeaderColumn
+from headwater.sinks.base import OutputWriter
+from headwater.sinks.outputs import (
+    CONFIG_HEADER,
+    SOURCE_HEADER,
+    OutputBatch,
+    output_id_column,
+    output_timestamps,
+    size_error,
+)
+
+MAX_MESSAGE_BYTES = 1024
+"""The maximum size of a header of a dead letter, such as `headwater-message`."""
+_TOO_LARGE = "record too large for the dead-letter topic"
+_REFUSED = "record refused by Kafka for the dead-letter topic"
+
+
+class DeadLetters:
+    """Writes the source records of failed records to the dead-letter topic, unchanged."""
+
+    def __init__(self, topic: str, revision: int, source_ids: SourceIds = position_ids) -> None:
+        self._topic = topic
+        self._source_ids = source_ids
+        self._revision = b"%d" % revision
+
+    def send(self, in_flight: InFlightBatch, producer: OutputWriter, rejected: RejectedRecords) -> None:
+        """Queue one dead letter for each failed record of the batch."""
+        if not in_flight.failed_records:
+            return
+        rows = in_flight.source_rows()
+        letters = replace(
+            in_flight.input.take(
+                RowIndexes("i", [rows[each.partition, each.offset] for each in in_flight.failed_records])
+            ),
+            indexes=Int64Column("q", [each.output_index for each in in_flight.failed_records]),
+        )
+        ids = output_id_column(letters, self._source_ids)
+        headers = [
+            *_headers([each.failure for each in in_flight.failed_records]),
+            HeaderColumn(CONFIG_HEADER, BytesColumn.of([self._revision] * len(letters))),
+            HeaderColumn(SOURCE_HEADER, ids),
+        ]
+        times = output_timestamps(letters.timestamps)
+        outputs = OutputBatch(self._topic, letters.values, letters.keys, letters.partitions, times, headers)
+        producer.produce(self._with_stubs(outputs, rejected))
+
+    def _with_stubs(self, outputs: OutputBatch, rejected: RejectedRecords) -> OutputBatch:
+        """Return the records with a stub in place of each record that the topic can't take."""
+        if not rejected and outputs.values.max_size + outputs.keys.max_size <= MAX_OUTPUT_BYTES:
+            return outputs
+        values, keys = [*outputs.values], [*outputs.keys]
+        for row, (value, key) in enumerate(zip(values, keys, strict=True)):
+            headers = outputs.headers_of(row)
+            is_rejected = rejected.reason(self._topic, dict(headers)[SOURCE_HEADER]) is not None
+            if is_rejected or size_error(value, key, headers) is not None:
+                values[row] = stub = _stub(value or b"", key, _REFUSED if is_rejected else _TOO_LARGE)
+                keys[row] = None if is_rejected or size_error(stub, key, headers) is not None else key
+        return replace(outputs, values=BytesColumn.of(values), keys=BytesColumn.of(keys))
+
+
+def _stub(value: bytes, key: bytes | None, reason: str) -> bytes:
+    """Return the value of a dead letter that replaces a record which the topic can't take."""
+    stub = {
+        "headwater": reason,
+        "sha256": hashlib.sha256(value).hexdigest(),
+        "bytes": len(value),
+        "key_bytes": len(key or b""),
+    }
+    return json.dumps(stub).encode()
+
+
+def _headers(failures: Sequence[Failure]) -> list[HeaderColumn]:
+    columns: dict[str, Sequence[str | int | None]] = {
+        "headwater-error": [failure.error for failure in failures],
+        "headwater-message": [failure.message for failure in failures],
+        "headwater-transform": [failure.transform for failure in failures],
+        "headwater-line": [failure.line for failure in failures],
+        "headwater-column": [failure.column for failure in failures],
+        "headwater-attempts": [failure.attempts for failure in failures],
+    }
+    return [HeaderColumn(name, BytesColumn.of(map(_text, values))) for name, values in columns.items()]
+
+
+def _text(value: str | int | None) -> bytes | None:
+    """Return a header's value in UTF-8, cut between characters to at most MAX_MESSAGE_BYTES."""
+    if value is None:
+        return None
+    data = str(value).encode(errors="replace")
+    return data if len(data) <= MAX_MESSAGE_BYTES else data[:MAX_MESSAGE_BYTES].decode(errors="ignore").encode()

@@ -1,0 +1,107 @@
+"""The batches in flight: passes them through the transforms, and bounds their number and size."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from headwater.engine.pipeline import BatchSizer, InFlightBatch
+from headwater.model.record import RecordBatch
+from headwater.sources.base import Positions
+from headwater.transforms.base import Transform
+
+MAX_IN_FLIGHT = 3
+"""How many batches may be in flight: one is delivered, one is in a script, and one is in a set filter between them."""
+MAX_IN_FLIGHT_DURING_COMMIT = 16
+MAX_BYTES_DURING_COMMIT = 64 << 20
+"""While a commit is running, up to MAX_IN_FLIGHT_DURING_COMMIT batches with up to this many bytes may be in flight.
+
+These limits replace MAX_IN_FLIGHT only when batches have reached their maximum size, that is when transforms are cheap.
+"""
+
+
+class InFlightBatches:
+    """The batches in flight, in the order in which they were read. No batch overtakes an earlier one.
+
+    Attributes:
+        sizer: Adapts the number of records in a batch.
+    """
+
+    def __init__(self, transforms: Sequence[Transform]) -> None:
+        self.sizer = BatchSizer()
+        self._transforms = transforms
+        self._batches: deque[InFlightBatch] = deque()
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[InFlightBatch]:
+        return iter(self._batches)
+
+    def capacity(self, max_records: int, *, is_committing: bool) -> int:
+        """Return how many records the next batch may have; 0 when no further batch may be in flight.
+
+        Args:
+            max_records: How many records may be in flight in total.
+            is_committing: Whether a commit is running, so that finished batches wait for its end.
+        """
+        may_read_ahead = is_committing and self._may_read_ahead()
+        if len(self._batches) >= (MAX_IN_FLIGHT_DURING_COMMIT if may_read_ahead else MAX_IN_FLIGHT):
+            return 0
+        in_flight_records = sum(len(each.input) for each in self._batches)
+        return max(0, min(self.sizer.limit, max_records - in_flight_records))
+
+    def _may_read_ahead(self) -> bool:
+        if self.sizer.limit < BatchSizer.MAX_RECORDS:
+            return False
+        columns = [column for each in self._batches for column in (each.input.values, each.input.keys)]
+        outputs = sum(each.output_bytes() for each in self._batches)
+        return sum(len(column.buffer) for column in columns) + outputs < MAX_BYTES_DURING_COMMIT
+
+    def start(self, batch: RecordBatch, now: float, waited_s: float) -> None:
+        """Start the transforms of a batch that was read at `now`. waited_s: see InFlightBatch."""
+        self._batches.append(InFlightBatch(batch, self._transforms, now, waited_s))
+
+    def advance(self, *, wait: bool) -> None:
+        """Pass the batches on from transform to transform, as far as results are there.
+
+        wait: whether to wait for the next result of the first batch.
+        Raises SetStoreUnavailable: call it again. The batches stay in flight, in their order.
+        """
+        max_finished = len(self._transforms)
+        for batch in self._batches:
+            while batch.finished_transforms < max_finished and batch.step(wait=wait):
+                wait = False
+            wait = False
+            max_finished = batch.finished_transforms
+
+    @property
+    def is_first_finished(self) -> bool:
+        """Whether all transforms have finished with the first batch, so that it can be delivered."""
+        return bool(self._batches) and self._batches[0].is_finished
+
+    def pop_first(self) -> InFlightBatch:
+        """Remove and return the first batch."""
+        return self._batches.popleft()
+
+    def is_slower_than(self, seconds: float, now: float) -> bool:
+        """Return whether the transforms have worked on the first batch for this long and have not finished it."""
+        return bool(self._batches) and not self.is_first_finished and now - self._batches[0].read_at >= seconds
+
+    def set_end_offsets(self, positions: Positions) -> bool:
+        """Commit positions after a gap or control records together with the last batch.
+
+        Returns False when no batch is in flight.
+        """
+        if not self._batches:
+            return False
+        self._batches[-1].set_end_offsets(positions)
+        return True
+
+    def drop(self, partitions: Sequence[int]) -> None:
+        """Drop the records of partitions from all batches."""
+        for batch in self._batches:
+            batch.drop(partitions)
+
+    def drop_all(self) -> None:
+        """Drop all records. The batches stay in flight, because their transforms have started."""
+        for batch in self._batches:
+            batch.drop(batch.next_offsets())

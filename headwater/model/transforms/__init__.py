@@ -1,0 +1,23 @@
+"""The configurations of transforms: a stored model and a request model per `type`, each type in a file of its own.
+
+They are in this room, and not beside the code in transforms/, because stores and orchestrators read and write them.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from headwater.model.members import models_by_type
+from headwater.model.transforms.redis_set_filter import NewRedisSetFilterTransform, RedisSetFilterTransform
+from headwater.model.transforms.v8 import NewV8Transform, V8Transform
+
+MAX_TRANSFORMS = 50
+
+Transform = Annotated[V8Transform | RedisSetFilterTransform, Field(discriminator="type")]
+NewTransform = Annotated[NewV8Transform | NewRedisSetFilterTransform, Field(discriminator="type")]
+NewTransforms = Annotated[list[NewTransform], Field(min_length=1, max_length=MAX_TRANSFORMS)]
+"""The request body that replaces a configuration's transforms."""
+
+TRANSFORM_MODELS: dict[str, type[Transform]] = models_by_type(Transform)
+SCRIPT_TYPES = frozenset(name for name, model in TRANSFORM_MODELS.items() if model.is_script)
+SET_TYPES = frozenset(name for name, model in TRANSFORM_MODELS.items() if model.owns_set)

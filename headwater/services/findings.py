@@ -1,0 +1,39 @@
+"""What the checks of a request find."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from headwater.errors import Fault, InvalidInput
+
+
+@dataclass(slots=True)
+class Findings:
+    """What the checks of a pipeline have found so far. All JSON pointers refer to the request body.
+
+    Attributes:
+        values: The initial values of new sets, by the uid of the transform.
+        new_filters: The pointers of the transforms that get a new set.
+    """
+
+    faults: list[Fault] = field(default_factory=list)
+    warnings: list[Fault] = field(default_factory=list)
+    values: dict[str, list[str]] = field(default_factory=dict)
+    new_filters: list[str] = field(default_factory=list)
+
+    def refuse(self, pointer: str, detail: str) -> None:
+        """Add a fault."""
+        self.faults.append(Fault(pointer, detail))
+
+    def warn(self, pointer: str, detail: str) -> None:
+        """Add a warning."""
+        self.warnings.append(Fault(pointer, detail))
+
+    def raise_if_any(self) -> None:
+        """Raise InvalidInput with all faults, if there are any."""
+        if self.faults:
+            raise InvalidInput("The configuration was not saved.", self.faults)
+
+
+def below(pointer: str, faults: Sequence[Fault]) -> list[Fault]:
+    """Return the faults of a part of the request as faults of the request. pointer: the JSON pointer of the part."""
+    return [Fault(pointer + fault.pointer, fault.detail) for fault in faults]

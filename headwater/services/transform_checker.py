@@ -1,0 +1,110 @@
+"""Checks the transforms in a request by what their types declare, and makes them ready to be stored."""
+
+import functools
+from collections.abc import Mapping, Sequence
+
+from headwater.errors import InvalidInput
+from headwater.model.transforms import TRANSFORM_MODELS, NewTransform, Transform
+from headwater.model.transforms.base import TransformIdentity
+from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, normalise_all
+from headwater.services import uids
+from headwater.services.findings import Findings, below
+from headwater.services.ids import NewId
+from headwater.services.uids import PointerOf
+from headwater.transforms.transform_type import CompileContext, TransformType, ValidateScript
+
+
+class TransformChecker:
+    """Checks and compiles transforms.
+
+    types: The code of each type of transforms.
+    """
+
+    def __init__(self, types: Mapping[str, TransformType], validate_script: ValidateScript, new_id: NewId) -> None:
+        self._types = types
+        self._validate_script = validate_script
+        self._new_id = new_id
+
+    def with_compile_cache(self) -> "TransformChecker":
+        """Return a checker that compiles each script only once, also when a request is checked again."""
+        return TransformChecker(self._types, functools.cache(self._validate_script), self._new_id)
+
+    def check(
+        self,
+        sent: Sequence[NewTransform],
+        before: Sequence[TransformIdentity | None],
+        at: PointerOf,
+        findings: Findings,
+        other_names: Sequence[str | None] = (),
+    ) -> list[Transform]:
+        """Return the transforms to compile.
+
+        before: For each sent transform, the stored transform that it updates, or None.
+        other_names: The names of stored transforms that are not in the request.
+        """
+        pairs = list(zip(sent, before, strict=True))
+        names = [uids.effective_name(*pair) for pair in pairs]
+        findings.faults.extend(uids.uid_faults(sent, before, at))
+        findings.faults.extend(uids.name_faults(names, other_names, at))
+        return [self._transform(at(i), *pair, names[i], findings) for i, pair in enumerate(pairs)]
+
+    def compile(
+        self,
+        transforms: Sequence[Transform],
+        example: str,
+        stored: Sequence[Transform],
+        at: PointerOf,
+        findings: Findings,
+    ) -> list[Transform]:
+        """Return the transforms to store. Raises InvalidInput.
+
+        example: An example record of the stream, as JSON text.
+        stored: The transforms of the stored configuration, if they were compiled with this example.
+        """
+        context = CompileContext(self._validate_script, example, stored)
+        compiled = [self._types[transform.type].compile(transform, context) for transform in transforms]
+        for i, result in enumerate(compiled):
+            findings.faults.extend(below(at(i), result.faults))
+            findings.warnings.extend(below(at(i), result.warnings))
+        findings.raise_if_any()
+        return [result.config for result in compiled]
+
+    def _transform(
+        self, pointer: str, sent: NewTransform, before: TransformIdentity | None, name: str | None, findings: Findings
+    ) -> Transform:
+        uid = before.uid if before else self._new_id()
+        findings.faults.extend(below(pointer, [*self._types[sent.type].check(sent)]))
+        if sent.owns_set:
+            _check_values(pointer, uid, sent, before, findings)
+        model = TRANSFORM_MODELS[sent.type]
+        members = sent.model_dump(include=model.model_fields.keys() - {"uid", "name"})
+        return model(uid=uid, name=name, **members)
+
+
+def _check_values(
+    pointer: str, uid: str, sent: NewTransform, before: TransformIdentity | None, findings: Findings
+) -> None:
+    """Check the initial values of a new transform's set. The set of a stored transform keeps its values."""
+    values, at = sent.initial_values, f"{pointer}/set_values"
+    if before is None:
+        findings.new_filters.append(pointer)
+        _add_values(at, uid, values or [], findings)
+    elif values is not None:
+        findings.warn(
+            at,
+            "were ignored: the filter exists and keeps its values; change them with …/transforms/{uid}/filter-values",
+        )
+
+
+def _add_values(pointer: str, uid: str, values: list[str], findings: Findings) -> None:
+    if len(values) > MAX_VALUES_PER_REQUEST:
+        detail = f"has {len(values)} values; send at most {MAX_VALUES_PER_REQUEST} and add the rest later"
+        findings.refuse(pointer, detail)
+        return
+    if not values:
+        return
+    try:
+        findings.values[uid] = normalise_all(values)
+    except InvalidInput as error:
+        for fault in error.faults:
+            findings.refuse(pointer + fault.pointer.removeprefix("/values"), fault.detail)

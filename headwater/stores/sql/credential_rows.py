@@ -1,0 +1,126 @@
+"""The encrypted passwords in the rows of deployments, and the rotation of the secret key that encrypts them."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from headwater.errors import DecryptionFailed
+from headwater.model.deployment import Deployment
+from headwater.stores.sql import store_errors
+from headwater.stores.sql.connections import Connections
+from headwater.stores.sql.encryption import Sealer
+from headwater.stores.sql.tables import ACTIVE, deployments, secret_key_proof
+
+FIELDS: Final = ("reader_password", "worker_password")
+DEPLOYMENTS_PER_TRANSACTION: Final = 200
+_PROOF: Final = ("headwater", "secret_key_proof", "sealed")
+"""The text that is encrypted to prove a key, and the deployment id and field name that are its associated data."""
+
+
+class RotationResult(NamedTuple):
+    """The result of a rotation of the secret key, in numbers of deployments.
+
+    Attributes:
+        encrypted: Their passwords were encrypted with the new key.
+        unreadable: Neither key decrypts their passwords, which were left as they are.
+    """
+
+    encrypted: int
+    unreadable: int
+
+
+class CredentialRows:
+    """Encrypts and decrypts the passwords of deployments. Only this class does."""
+
+    COLUMNS: Final = (deployments.c.id.label("deployment_id"), *(deployments.c[name] for name in FIELDS))
+    """The columns that `error` reads."""
+
+    def __init__(self, sealer: Sealer) -> None:
+        self._sealer = sealer
+
+    def encrypt(self, deployment: Deployment) -> dict[str, bytes]:
+        """Return the encrypted passwords of a deployment by column."""
+        return self._encrypt({name: getattr(deployment, name) for name in FIELDS}, deployment.id)
+
+    def decrypt(self, row: Row[Any], deployment_id: str) -> dict[str, str]:
+        """Return the passwords in a row by column. Raises DecryptionFailed."""
+        return {name: self._sealer.open(getattr(row, name), deployment_id, name) for name in FIELDS}
+
+    def error(self, row: Row[Any]) -> str:
+        """Return why the passwords of the deployment in a row can't be decrypted; empty if they can, or for no row."""
+        if row.deployment_id is None:
+            return ""
+        try:
+            self.decrypt(row, row.deployment_id)
+        except DecryptionFailed:
+            return store_errors.UNREADABLE_SECRETS
+        return ""
+
+    def check_key(self, connection: Connection) -> None:
+        """Check that the secret key decrypts the stored secrets, and store a proof of the key.
+
+        Raises DecryptionFailed, a SetupError, when the key decrypts none of them. Single passwords that were encrypted
+        with another key are ignored: their deployments are reported as unreadable.
+        """
+        proof = connection.scalar(select(secret_key_proof.c.sealed))
+        if proof is not None and self._opens(proof):
+            return
+        sealed = connection.execute(select(*self.COLUMNS).where(ACTIVE)).all()
+        faults = [self.error(row) for row in sealed]
+        if sealed and all(faults):
+            raise DecryptionFailed
+        self._write_proof(connection)
+
+    def rotate_key(self, connections: Connections) -> RotationResult:
+        """Encrypt all passwords with the new key of the sealer.
+
+        Each DEPLOYMENTS_PER_TRANSACTION are one transaction. Passwords with the number of the new key are skipped, so
+        a rotation that was killed is continued by another call. The proof of the key is written last.
+        """
+        encrypted = unreadable = 0
+        last = ""
+        while True:
+            with connections.writing() as connection:
+                batch = connection.execute(_SELECT_BATCH.where(deployments.c.id > last)).all()
+                old = [row for row in batch if not all(self._sealer.is_current(getattr(row, name)) for name in FIELDS)]
+                done = sum(self._encrypt_row(connection, row) for row in old)
+            encrypted, unreadable = encrypted + done, unreadable + len(old) - done
+            if not batch:
+                break
+            last = batch[-1].deployment_id
+        with connections.writing() as connection:
+            self._write_proof(connection)
+        return RotationResult(encrypted, unreadable)
+
+    def _encrypt_row(self, connection: Connection, row: Row[Any]) -> bool:
+        """Encrypt the passwords of a row with the new key. Return False when they can't be decrypted."""
+        try:
+            passwords = self.decrypt(row, row.deployment_id)
+        except DecryptionFailed:
+            return False
+        values = self._encrypt(passwords, row.deployment_id)
+        connection.execute(update(deployments).where(deployments.c.id == row.deployment_id).values(**values))
+        return True
+
+    def _encrypt(self, passwords: Mapping[str, str], deployment_id: str) -> dict[str, bytes]:
+        return {name: self._sealer.seal(password, deployment_id, name) for name, password in passwords.items()}
+
+    def _opens(self, proof: bytes) -> bool:
+        try:
+            return self._sealer.open(proof, *_PROOF[1:]) == _PROOF[0]
+        except DecryptionFailed:
+            return False
+
+    def _write_proof(self, connection: Connection) -> None:
+        connection.execute(delete(secret_key_proof))
+        connection.execute(insert(secret_key_proof).values(id=1, sealed=self._sealer.seal(*_PROOF)))
+
+
+_SELECT_BATCH: Final = (
+    select(*CredentialRows.COLUMNS)
+    .where(ACTIVE)
+    .order_by(deployments.c.id)
+    .limit(DEPLOYMENTS_PER_TRANSACTION)
+    .with_for_update()
+)
