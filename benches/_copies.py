@@ -1,8 +1,9 @@
-"""Copies by librdkafka alone, from Python: what the pipelines are compared with. `python -m benches._copies …`
+"""Copy a topic with confluent-kafka alone, as a baseline for the pipelines: `python -m benches._copies …`
 
-Two processes share the partitions, wait for all reports every second, then commit. "bare" writes values alone, and
-reads as programs usually do: librdkafka as it comes, but for larger fetches. "tuned" is the same with a worker's
-settings for reading. "headers" is that, and writes what a worker writes: key, time, partition and one header.
+Two processes share the partitions. Once a second each process waits for all delivery reports and commits its offsets.
+The kind "bare" writes only values and reads with librdkafka's default settings and larger fetches. The kind "tuned"
+reads with a worker's consumer settings instead. The kind "headers" is "tuned", and also writes what a worker writes:
+key, timestamp, partition and one header.
 """
 
 import sys
@@ -32,37 +33,37 @@ CONSUMER: dict[str, Any] = {
     "queued.max.messages.kbytes": 65_536,
     "fetch.message.max.bytes": 4 << 20,
 }
-"""What programs usually set."""
-ASSIGNED = {"enable.auto.commit": False, "auto.offset.reset": "error"}
+"""Settings that programs commonly use."""
+MANUAL_COMMIT = {"enable.auto.commit": False, "auto.offset.reset": "error"}
 
 
 def copy(access: KafkaAccess, source: str, target: str, partitions: list[int], kind: str) -> None:
-    """Until it is killed."""
+    """Copy records from source to target until the process is killed."""
     errors = ClientErrors(access)
     group = f"copies-{target}"
-    bare = admin_settings(access, errors) | CONSUMER | ASSIGNED | {"group.id": group}
+    bare = admin_settings(access, errors) | CONSUMER | MANUAL_COMMIT | {"group.id": group}
     consumer = Consumer(bare if kind == "bare" else consumer_settings(access, errors, group))
     producer = Producer(admin_settings(access, errors) | PRODUCER)
     consumer.assign([TopicPartition(source, partition, 0) for partition in partitions])
-    due = time.monotonic() + FLUSH_EVERY_S
+    next_flush = time.monotonic() + FLUSH_EVERY_S
     while True:
         for message in consumer.consume(BATCH, 0.1):
-            row = everything(message, source) if kind == "headers" else {"value": message.value()}
+            fields = fields_of_worker_record(message, source) if kind == "headers" else {"value": message.value()}
             while True:
                 try:
-                    producer.produce(target, **row)
+                    producer.produce(target, **fields)
                     break
                 except BufferError:
                     producer.poll(0.05)
         producer.poll(0)
-        if time.monotonic() >= due:
+        if time.monotonic() >= next_flush:
             producer.flush()
             consumer.commit(asynchronous=True)
-            due = time.monotonic() + FLUSH_EVERY_S
+            next_flush = time.monotonic() + FLUSH_EVERY_S
 
 
-def everything(message: Message, source: str) -> dict[str, Any]:
-    """A record as a worker writes it."""
+def fields_of_worker_record(message: Message, source: str) -> dict[str, Any]:
+    """Return the arguments of `produce` for a record that carries all that a worker writes."""
     origin = f"{source}/{message.partition()}/{message.offset()}/0".encode()
     return {
         "value": message.value(),
@@ -74,7 +75,7 @@ def everything(message: Message, source: str) -> dict[str, Any]:
 
 
 def command(access: KafkaAccess, source: str, target: str, partitions: list[int], kind: str) -> list[str]:
-    """The command line of one process."""
+    """Return the command line of one copying process."""
     numbers = ",".join(map(str, partitions))
     return [sys.executable, "-m", "benches._copies", access.model_dump_json(), source, target, numbers, kind]
 

@@ -1,20 +1,20 @@
-"""A whole installation, for the benchmarks of what a user notices."""
+"""Starts a complete installation for the end-to-end benchmarks."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.acceptance.stack import Stack
+from tests.acceptance.stack import Installation
 
 
 @contextmanager
-def installation(flags: Sequence[str] = ()) -> Iterator[Stack]:
-    """It runs during the block, in a directory of its own. flags: those of `headwater up`."""
+def running_installation(flags: Sequence[str] = ()) -> Iterator[Installation]:
+    """Run `headwater up` with these flags in a temporary directory, for as long as the block lasts."""
     with tempfile.TemporaryDirectory() as folder:
-        stack = Stack(Path(folder) / "data", flags=tuple(flags))
-        stack.start()
+        installation = Installation(Path(folder) / "data", flags=tuple(flags))
+        installation.start()
         try:
-            yield stack
+            yield installation
         finally:
-            stack.stop()
+            installation.stop()

@@ -1,6 +1,7 @@
-"""Maps receipts with ethereum-etl, as its export does: FILE TURNS; prints seconds, logs and transfers as JSON.
+"""Maps receipts with ethereum-etl, as its own export does: `python _peer_ethereum_etl.py FILE ROUNDS`.
 
-Runs in an environment of its own, where nothing of Headwater is.
+The program prints CPU seconds, the number of logs and the transfers as JSON. It runs in a virtual environment of its
+own, in which Headwater is not installed.
 """
 
 import json
@@ -15,24 +16,24 @@ from ethereumetl.service.token_transfer_extractor import EthTokenTransferExtract
 
 
 def main() -> None:
-    """See above."""
-    texts = [json.dumps(receipts) for receipts in json.loads(Path(sys.argv[1]).read_text())]
+    """Map all receipts once per round and print the result of the fastest round."""
+    encoded_blocks = [json.dumps(receipts) for receipts in json.loads(Path(sys.argv[1]).read_text())]
     receipt_mapper, log_mapper = EthReceiptMapper(), EthReceiptLogMapper()
     extractor, transfer_mapper = EthTokenTransferExtractor(), EthTokenTransferMapper()
     times: list[float] = []
     for _ in range(int(sys.argv[2])):
         logs, transfers = 0, []
-        begun = time.process_time()
-        for text in texts:
-            for found in json.loads(text):
-                for log in receipt_mapper.json_dict_to_receipt(found).logs:
+        started = time.process_time()
+        for encoded_block in encoded_blocks:
+            for receipt in json.loads(encoded_block):
+                for log in receipt_mapper.json_dict_to_receipt(receipt).logs:
                     json.dumps(log_mapper.receipt_log_to_dict(log))
                     logs += 1
                     transfer = extractor.extract_transfer_from_log(log)
                     if transfer is not None:
                         json.dumps(transfer_mapper.token_transfer_to_dict(transfer))
                         transfers.append(transfer)
-        times.append(time.process_time() - begun)
+        times.append(time.process_time() - started)
     names = ("token_address", "from_address", "to_address", "value", "transaction_hash", "log_index")
     rows = [[getattr(transfer, name) for name in names] for transfer in transfers]
     print(json.dumps({"seconds": min(times), "logs": logs, "transfers": rows}))

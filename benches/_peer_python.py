@@ -1,8 +1,8 @@
-"""A filter and a script as one would write them by hand with confluent-kafka: `python _peer_python.py JOB`.
+"""A filter and a script, written by hand with confluent-kafka: `python _peer_python.py JOB`.
 
-Needs nothing of Headwater: it runs in an environment of its own. JOB is JSON with consumer and producer (librdkafka's
-settings), source, target, partitions, work, and parser ("orjson", which rounds integers beyond 64 bits, or "json"),
-redis_url and set (its values are what to_address must be).
+The program runs in a virtual environment of its own, in which Headwater is not installed. JOB is a JSON object with
+the members consumer and producer (librdkafka's settings), source, target, partitions, work, parser ("orjson", which
+rounds integers beyond 64 bits, or "json"), redis_url, and set (the key of the set that must contain to_address).
 """
 
 import importlib
@@ -19,14 +19,14 @@ COMMIT_EVERY_S = 1.0
 
 
 def process(record: dict[str, Any]) -> dict[str, Any]:
-    """The script, in Python."""
+    """Does in Python what the benchmark's script does in JavaScript."""
     record["value"] = float(record["raw_amount_str"]) / 10 ** record["token"]["decimals"]
     del record["_created_at"], record["_updated_at"]
     return record
 
 
 class Work:
-    """What becomes of a batch of values."""
+    """Filters and transforms batches of values."""
 
     def __init__(self, job: dict[str, Any]) -> None:
         parser: Any = importlib.import_module(job["parser"])
@@ -37,7 +37,7 @@ class Work:
         self.redis: Any = redis.Redis.from_url(job["redis_url"])
 
     def outputs(self, values: list[bytes]) -> list[bytes]:
-        """The values to write. One lookup for all."""
+        """Return the values to write. One command looks up the whole batch."""
         records = list(map(self.loads, values))
         if self.filters and records:
             hits = self.redis.smismember(self.set, [record["to_address"] for record in records])
@@ -51,22 +51,22 @@ def _compact(record: dict[str, Any]) -> bytes:
 
 
 def run(job: dict[str, Any]) -> None:
-    """Until it is killed."""
+    """Process records until the process is killed."""
     consumer, producer, work = Consumer(job["consumer"]), Producer(job["producer"]), Work(job)
     consumer.assign([TopicPartition(job["source"], partition, 0) for partition in job["partitions"]])
-    due = time.monotonic() + COMMIT_EVERY_S
+    next_commit = time.monotonic() + COMMIT_EVERY_S
     while True:
         for value in work.outputs([message.value() or b"" for message in consumer.consume(BATCH, 0.1)]):
             send(producer, job["target"], value)
         producer.poll(0)
-        if time.monotonic() >= due:
+        if time.monotonic() >= next_commit:
             producer.flush()
             consumer.commit(asynchronous=True)
-            due = time.monotonic() + COMMIT_EVERY_S
+            next_commit = time.monotonic() + COMMIT_EVERY_S
 
 
 def send(producer: Producer, target: str, value: bytes) -> None:
-    """Waits while the queue is full."""
+    """Produce one value; wait while the producer's queue is full."""
     while True:
         try:
             producer.produce(target, value)

@@ -1,7 +1,8 @@
-"""A script as a Quix Streams application: `python _peer_quix.py JOB`.
+"""The script as a Quix Streams application: `python _peer_quix.py JOB`.
 
-Needs nothing of Headwater: it runs in an environment of its own. JOB is JSON with connection, consumer and producer
-(librdkafka's settings), group, source, target and state (a folder of this process).
+The program runs in a virtual environment of its own, in which Headwater is not installed. JOB is a JSON object with
+the members connection, consumer and producer (librdkafka's settings), group, source, target, and state (a directory
+of this process).
 """
 
 import json
@@ -13,14 +14,14 @@ from quixstreams.kafka import ConnectionConfig
 
 
 def process(record: dict[str, Any]) -> dict[str, Any]:
-    """The script, in Python."""
+    """Does in Python what the benchmark's script does in JavaScript."""
     record["value"] = float(record["raw_amount_str"]) / 10 ** record["token"]["decimals"]
     del record["_created_at"], record["_updated_at"]
     return record
 
 
 def run(job: dict[str, Any]) -> None:
-    """Until it is told to end."""
+    """Run the application until a signal ends it."""
     app = Application(
         broker_address=ConnectionConfig(**job["connection"]),
         consumer_group=job["group"],

@@ -1,11 +1,12 @@
-"""Other programs that do a pipeline's work: Python by hand, Kafka Streams, Quix Streams and Bento.
+"""Other programs (peers) that do a pipeline's work: hand-written Python, Kafka Streams, Quix Streams and Bento.
 
-Each is as well off as a worker: lz4, acks from all, batches, 20 ms of linger, commits behind deliveries, and two
-processes or threads. What they need is fetched on first use, into the cache folder. A peer that can't run on this
-machine is left out with a sentence.
+Each peer gets the settings of a worker: lz4, acks=all, batches, 20 ms of linger, commits after delivery, and two
+processes or threads. The first use downloads what a peer needs into the cache directory. A peer that cannot run on
+this machine is skipped, and a message says why.
 
-Kafka Streams looks values up in a HashSet of its own, the others in a plain SET. Its scripts run in GraalJS without
-Graal's compiler, which is no part of an OpenJDK: in its interpreter, as Headwater's scripts do unless told `--jit`.
+Kafka Streams looks values up in a Java HashSet, the other peers in a plain Redis set. The scripts of Kafka Streams run
+in GraalJS's interpreter, since an OpenJDK has no Graal compiler; Headwater's scripts are interpreted too, unless
+`--jit` is given.
 """
 
 import hashlib
@@ -27,7 +28,7 @@ from typing import Any
 import redis
 import typer
 
-from benches._copies import ASSIGNED, CONSUMER, PRODUCER
+from benches._copies import CONSUMER, MANUAL_COMMIT, PRODUCER
 from benches._stream import CACHE_DIR, PARTITIONS
 from benches._workload import SCRIPT, members
 from headwater.brokers.embedded import cache
@@ -49,12 +50,16 @@ root.value = this.raw_amount_str.number() / ("1e" + this.token.decimals.string()
 
 
 class MissingError(Exception):
-    """A peer can't run here. The sentence says why."""
+    """A peer cannot run on this machine. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run. folder has MEMBERS_FILE and SCRIPT_FILE, and room for the peer's own files."""
+    """One run of a peer.
+
+    Attributes:
+        folder: A directory with MEMBERS_FILE and SCRIPT_FILE, to which the peer may write its own files.
+    """
 
     access: KafkaAccess
     source: str
@@ -65,7 +70,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """commands: the processes of a run. exact: integers beyond 2^53 keep their digits, and copies their bytes."""
+    """A program that does one kind of a pipeline's work.
+
+    Attributes:
+        work: The name of the pipeline whose work the peer does.
+        exact: Whether integers beyond 2^53 keep their digits, and copies their bytes.
+        commands: Returns the command line of each process of a run.
+    """
 
     work: str
     exact: bool
@@ -73,7 +84,7 @@ class Peer:
 
 
 def available(works: Sequence[str]) -> dict[str, Peer]:
-    """The peers of these works that run on this machine, by name. The others are told on the terminal."""
+    """Return the peers for these works that run on this machine, by name. Print which others are missing."""
     found: dict[str, Peer] = {}
     for name, family in {"python": _python, "streams": _streams, "quix": _quix, "bento": _bento}.items():
         try:
@@ -84,7 +95,7 @@ def available(works: Sequence[str]) -> dict[str, Peer]:
 
 
 def prepare(folder: Path, redis_url: str) -> None:
-    """What the peers look values up in, and the script."""
+    """Write the members and the script to files, and the members to a plain Redis set."""
     values = members()
     (folder / MEMBERS_FILE).write_text("\n".join(values))
     (folder / SCRIPT_FILE).write_text(SCRIPT)
@@ -106,8 +117,8 @@ def _python() -> Family:
 
 
 def _python_commands(python: Path, work: str, parser: str, job: Job) -> list[list[str]]:
-    group = ASSIGNED | {"group.id": f"peer-{job.target}"}
-    plan: dict[str, Any] = {
+    group = MANUAL_COMMIT | {"group.id": f"peer-{job.target}"}
+    fields: dict[str, Any] = {
         "consumer": _librdkafka(job.access) | CONSUMER | group,
         "producer": _librdkafka(job.access) | PRODUCER,
         "source": job.source,
@@ -118,7 +129,7 @@ def _python_commands(python: Path, work: str, parser: str, job: Job) -> list[lis
         "set": PLAIN_SET,
     }
     halves = [list(range(half, PARTITIONS, 2)) for half in range(2)]
-    return [[str(python), str(HERE / "_peer_python.py"), json.dumps(plan | {"partitions": half})] for half in halves]
+    return [[str(python), str(HERE / "_peer_python.py"), json.dumps(fields | {"partitions": half})] for half in halves]
 
 
 def _librdkafka(access: KafkaAccess) -> dict[str, Any]:
@@ -138,7 +149,7 @@ def _quix() -> Family:
 
 
 def _quix_commands(python: Path, job: Job) -> list[list[str]]:
-    plan = {
+    fields = {
         "connection": {name.replace(".", "_"): value for name, value in _librdkafka(job.access).items()},
         "consumer": CONSUMER,
         "producer": PRODUCER,
@@ -147,11 +158,11 @@ def _quix_commands(python: Path, job: Job) -> list[list[str]]:
         "target": job.target,
     }
     states = [str(job.folder / f"quix-{job.target}-{number}") for number in range(2)]
-    return [[str(python), str(HERE / "_peer_quix.py"), json.dumps(plan | {"state": state})] for state in states]
+    return [[str(python), str(HERE / "_peer_quix.py"), json.dumps(fields | {"state": state})] for state in states]
 
 
 def environment(name: str, requirements: Sequence[str]) -> Path:
-    """The Python of a virtual environment with these packages."""
+    """Return the Python interpreter of a cached virtual environment with these packages."""
     tag = hashlib.sha256(" ".join([sys.version, *requirements]).encode()).hexdigest()[:12]
     folder = CACHE_DIR.expanduser() / f"peer-{name}-{tag}"
     return cache.ensure(folder, partial(_install, requirements)) / "bin" / "python"
@@ -239,7 +250,7 @@ def _bento() -> Family:
 
 
 def _lint(binary: str) -> None:
-    """Whether this version knows the settings."""
+    """Raise MissingError if this version of Bento does not know the settings."""
     with tempfile.TemporaryDirectory() as name:
         job = Job(KafkaAccess(bootstrap_servers="127.0.0.1:9"), "in", "out", "redis://127.0.0.1:9", Path(name))
         for work in BENTO_WORKS:
@@ -275,7 +286,7 @@ def _bento_config(work: str, job: Job) -> dict[str, Any]:
 
 
 def _bento_processors(work: str, redis_url: str) -> list[dict[str, Any]]:
-    """Values are looked up for a batch at once: its first message asks for all."""
+    """Return Bento's processors. The first message of a batch looks up the values of the whole batch."""
     processors: list[dict[str, Any]] = []
     if "filter" in work:
         arguments = f'root = ["{PLAIN_SET}"].concat(this)'
@@ -290,9 +301,9 @@ def _bento_processors(work: str, redis_url: str) -> list[dict[str, Any]]:
 
 
 def _fetch(command: Sequence[str]) -> None:
-    """Run a command that prepares a peer. Raises MissingError with what it said at last."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
-    if done.returncode != 0:
-        said = done.stdout + done.stderr
-        error = re.search(r"(?i)\berror\]?:? (\S.*)", said)
-        raise MissingError(f"{Path(command[0]).name} failed: {error[1] if error else said.strip()[-300:]}")
+    """Run a command that prepares a peer. Raise MissingError with the end of the output if the command fails."""
+    result = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
+    if result.returncode != 0:
+        output = result.stdout + result.stderr
+        error = re.search(r"(?i)\berror\]?:? (\S.*)", output)
+        raise MissingError(f"{Path(command[0]).name} failed: {error[1] if error else output.strip()[-300:]}")

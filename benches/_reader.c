@@ -1,5 +1,6 @@
-// Reads records and drops them, for `small_batches`: what librdkafka alone takes.
-// reader TOPIC PARTITIONS RECORDS [SETTING VALUE] …; prints the records behind the first ones, and their CPU seconds.
+// Reads records and drops them: the CPU time of librdkafka alone, for the benchmark `small_batches`.
+// Usage: reader TOPIC PARTITIONS RECORDS [SETTING VALUE] …
+// Prints how many records received after the first batch, and the CPU seconds that reading them took.
 
 #include <stdint.h>
 #include <stdio.h>
@@ -41,12 +42,12 @@ static void assign(rd_kafka_t *client, const char *topic, int partitions) {
     rd_kafka_topic_partition_list_destroy(assigned);
 }
 
-// Take what is there, waiting for a first message only; how many of the messages are records.
+// Takes the messages that are queued, and waits only if there are none. Returns how many of them are records.
 static int64_t read_some(rd_kafka_queue_t *queue) {
     static rd_kafka_message_t *messages[CHUNK];
-    int64_t came = rd_kafka_consume_batch_queue(queue, 0, messages, CHUNK), records = 0;
-    if (!came) came = rd_kafka_consume_batch_queue(queue, WAIT_MS, messages, 1);
-    for (int64_t i = 0; i < came; i++) {
+    int64_t received = rd_kafka_consume_batch_queue(queue, 0, messages, CHUNK), records = 0;
+    if (!received) received = rd_kafka_consume_batch_queue(queue, WAIT_MS, messages, 1);
+    for (int64_t i = 0; i < received; i++) {
         const int code = messages[i]->err;
         if (code && code != PARTITION_EOF) fail(rd_kafka_err2str(code));
         records += !code;
@@ -57,16 +58,16 @@ static int64_t read_some(rd_kafka_queue_t *queue) {
 
 int main(int count, char **arguments) {
     if (count < 4) fail("reader TOPIC PARTITIONS RECORDS [SETTING VALUE] …");
-    const int64_t wanted = atoll(arguments[3]);
+    const int64_t expected = atoll(arguments[3]);
     rd_kafka_t *client = consumer(arguments + 4, count - 4);
     rd_kafka_queue_t *queue = rd_kafka_queue_get_consumer(client);
     assign(client, arguments[1], atoi(arguments[2]));
     int64_t first = 0;
     while (!first) first = read_some(queue);
-    const double began = cpu_seconds();
-    for (int64_t left = wanted - first; left > 0; left -= read_some(queue))
+    const double started = cpu_seconds();
+    for (int64_t left = expected - first; left > 0; left -= read_some(queue))
         ;
-    printf("%lld %.6f\n", (long long)(wanted - first), cpu_seconds() - began);
+    printf("%lld %.6f\n", (long long)(expected - first), cpu_seconds() - started);
     rd_kafka_queue_destroy(queue);
     rd_kafka_consumer_close(client);
     rd_kafka_destroy_flags(client, 0);

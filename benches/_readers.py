@@ -1,6 +1,6 @@
 """Programs that only read a topic, for `small_batches`: `python -m benches._readers KIND ACCESS TOPIC RECORDS GROUP`.
 
-Each prints how many records it read behind the first ones, and the CPU seconds of all its threads for them.
+Each program prints how many records it read after the first batch, and the CPU seconds of all threads for them.
 """
 
 import resource
@@ -21,7 +21,7 @@ from headwater.native.librdkafka import librdkafka_path
 from headwater.sources.kafka import KafkaSource
 
 MAX_RECORDS = 2_000
-"""As many as a worker asks for."""
+"""The number of records that a worker polls at most."""
 CHUNK = 1000
 WAIT_S = 1.0
 _PYTHON_ONLY = ("error_cb", "logger")
@@ -33,16 +33,16 @@ class Listener:
     """Ignores rebalances."""
 
     def assigned(self, partitions: list[int]) -> None:
-        """The partitions are read."""
+        """Does nothing when partitions are assigned."""
 
     def revoked(self, partitions: list[int]) -> None:
-        """The partitions are read no more."""
+        """Does nothing when partitions are revoked."""
 
     lost = revoked
 
 
 def worker(access: KafkaAccess, topic: str, group: str) -> Callable[[], int]:
-    """The reader of a worker, whose memory is set up as a worker's."""
+    """Return a function that polls a worker's source, in a process whose memory is tuned like a worker's."""
     source = KafkaSource(access, topic, group)
     source.join(Listener())
     tune_worker_memory()
@@ -50,7 +50,7 @@ def worker(access: KafkaAccess, topic: str, group: str) -> Callable[[], int]:
 
 
 def loop(access: KafkaAccess, topic: str, group: str) -> Callable[[], int]:
-    """A loop over confluent-kafka's messages that looks at each of them."""
+    """Return a function that reads every field of a batch of confluent-kafka's messages."""
     consumer = Consumer(settings(access, group))
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
 
@@ -69,7 +69,7 @@ def loop(access: KafkaAccess, topic: str, group: str) -> Callable[[], int]:
 
 
 def settings(access: KafkaAccess, group: str) -> dict[str, Any]:
-    """What a worker sets."""
+    """Return the consumer settings of a worker."""
     return consumer_settings(access, ClientErrors(access), group) | {"enable.partition.eof": True}
 
 
@@ -77,29 +77,29 @@ KINDS: Mapping[str, Callable[[KafkaAccess, str, str], Callable[[], int]]] = {"wo
 
 
 def cpu_seconds() -> float:
-    """User and system time of all threads of this process."""
+    """Return the user and system time of all threads of this process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def measure(read: Callable[[], int], count: int) -> tuple[int, float]:
-    """Read `count` records. How many came behind the first ones, and the CPU seconds for them."""
+    """Read `count` records. Return how many came after the first batch, and the CPU seconds for these."""
     first = 0
     while not first:
         first = read()
-    began, left = cpu_seconds(), count - first
+    started, left = cpu_seconds(), count - first
     while left > 0:
         left -= read()
-    return count - first, cpu_seconds() - began
+    return count - first, cpu_seconds() - started
 
 
 def command(kind: str, access: KafkaAccess, topic: str, count: int, group: str) -> list[str]:
-    """The command line of a process that reads a topic in Python."""
+    """Return the command line of a process that reads a topic in Python."""
     return [sys.executable, "-m", "benches._readers", kind, access.model_dump_json(), topic, str(count), group]
 
 
-def compiled(folder: Path) -> Path:
-    """The program in C, compiled into a folder and linked to the librdkafka that workers use."""
+def compile_reader(folder: Path) -> Path:
+    """Compile the C program into a directory, linked to the librdkafka that workers use. Return its path."""
     library, program = Path(librdkafka_path()), folder / "reader"
     compiler = [sys.executable, "-m", "ziglang", "cc", "-O3", "-Wall", "-Wextra", "-Werror", "-target"]
     linked = [str(library), f"-Wl,-rpath,{library.parent}", "-Wl,--allow-shlib-undefined"]
@@ -109,18 +109,24 @@ def compiled(folder: Path) -> Path:
 
 
 def compiled_command(program: Path, access: KafkaAccess, topic: str, count: int, group: str) -> list[str]:
-    """The command line of the program in C."""
-    texts = {
+    """Return the command line of the C program."""
+    strings = {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in settings(access, group).items()
         if name not in _PYTHON_ONLY
     }
-    return [str(program), topic, str(PARTITIONS), str(count), *(text for pair in texts.items() for text in pair)]
+    return [
+        str(program),
+        topic,
+        str(PARTITIONS),
+        str(count),
+        *(part for setting in strings.items() for part in setting),
+    ]
 
 
-def main(kind: str, told_access: str, topic: str, count: int, group: str) -> None:
-    """Read all records once."""
-    access = KafkaAccess.model_validate_json(told_access)
+def main(kind: str, access_json: str, topic: str, count: int, group: str) -> None:
+    """Read all records once and print the figures."""
+    access = KafkaAccess.model_validate_json(access_json)
     start_at_the_beginning(access, group, topic)
     records, cpu_s = measure(KINDS[kind](access, topic, group), count)
     print(records, cpu_s, flush=True)

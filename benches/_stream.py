@@ -1,4 +1,4 @@
-"""A broker with a stream of records, for the benchmarks of the data plane."""
+"""A Kafka broker and a stream of records for the data-plane benchmarks."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ PARTITIONS = 4
 CACHE_DIR = Path("~/.cache/headwater")
 WAIT_S = 240.0
 POLL_S = 0.2
-_NOT_LED = {
+_NO_LEADER_ERRORS = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -27,7 +27,7 @@ _NOT_LED = {
 
 @contextmanager
 def broker(folder: Path) -> Iterator[KafkaAccess]:
-    """A broker of its own; its administrator's access."""
+    """Run an embedded broker for the block. Yield the administrator's access."""
     embedded = EmbeddedKafka(folder, CACHE_DIR)
     embedded.prepare()
     child = embedded.start()
@@ -39,13 +39,13 @@ def broker(folder: Path) -> Iterator[KafkaAccess]:
 
 
 def admin_of(access: KafkaAccess) -> AdminClient:
-    """For topics."""
+    """Return an admin client with the administrator's credentials."""
     return AdminClient(admin_settings(access, ClientErrors(access)))
 
 
 @contextmanager
 def topic(access: KafkaAccess, name: str) -> Iterator[str]:
-    """A topic that stamps the time of the append; removed afterwards."""
+    """Create a topic with log append time; delete the topic after the block."""
     admin = admin_of(access)
     config = {"message.timestamp.type": "LogAppendTime"}
     admin.create_topics([NewTopic(name, PARTITIONS, 1, config=config)])[name].result(WAIT_S)
@@ -56,7 +56,7 @@ def topic(access: KafkaAccess, name: str) -> Iterator[str]:
 
 
 def _has_leaders(admin: AdminClient, name: str) -> bool:
-    """A topic that is just made has no partitions yet for some."""
+    """Return whether every partition has a leader. A new topic may have no partitions in the metadata yet."""
     partitions = admin.list_topics(name, timeout=WAIT_S).topics[name].partitions.values()
     return len(partitions) == PARTITIONS and all(partition.leader >= 0 for partition in partitions)
 
@@ -67,9 +67,9 @@ LARGE_BATCHES: dict[str, Any] = {"queue.buffering.max.messages": 200_000, "batch
 def fill(
     access: KafkaAccess, name: str, values: Sequence[bytes], count: int, settings: Mapping[str, Any] = LARGE_BATCHES
 ) -> None:
-    """Record i of the stream, i % len(values) of `values`, is record i // PARTITIONS of partition i % PARTITIONS.
+    """Write `count` records: record i has the value `values[i % len(values)]` and goes to partition i % PARTITIONS.
 
-    settings: the producer's, beside those of all producers.
+    Its offset in that partition is i // PARTITIONS. `settings` are added to the settings of every producer.
     """
     producer = Producer(producer_settings(access, ClientErrors(access), 50) | dict(settings))
     for number in range(count):
@@ -83,30 +83,33 @@ def fill(
 
 
 def start_at_the_beginning(access: KafkaAccess, group: str, source: str) -> None:
-    """A worker never chooses where it starts."""
+    """Commit offset 0 for all partitions: a worker starts only from committed offsets."""
     consumer = Consumer(consumer_settings(access, ClientErrors(access), group))
     consumer.commit(offsets=[TopicPartition(source, p, 0) for p in range(PARTITIONS)], asynchronous=False)
     consumer.close()
 
 
-def wait_until_there(access: KafkaAccess, name: str, count: int) -> None:
-    """Look at the end offsets now and then: a reader would take the pipeline's CPU. Fails when no more come."""
+def wait_for_records(access: KafkaAccess, name: str, count: int) -> None:
+    """Wait until a topic has `count` records. Fail if none arrive for WAIT_S.
+
+    The function polls the end offsets only: reading the records would take CPU from the pipeline.
+    """
     consumer = Consumer(consumer_settings(access, ClientErrors(access), "ends"))
     before, deadline = 0, time.monotonic() + WAIT_S
-    while (there := records_in(consumer, name)) < count:
-        if there > before:
-            before, deadline = there, time.monotonic() + WAIT_S
-        assert time.monotonic() < deadline, f"{there:,} of {count:,} records came"
+    while (present := records_in(consumer, name)) < count:
+        if present > before:
+            before, deadline = present, time.monotonic() + WAIT_S
+        assert time.monotonic() < deadline, f"{present:,} of {count:,} records arrived"
         time.sleep(POLL_S)
     consumer.close()
 
 
 def records_in(consumer: Consumer, name: str) -> int:
-    """How many records a topic holds. None yet, as long as a new partition is not led."""
+    """Return how many records a topic has: 0 while a new partition has no leader."""
     try:
         marks = [consumer.get_watermark_offsets(TopicPartition(name, p), WAIT_S) for p in range(PARTITIONS)]
     except KafkaException as error:
-        if error.args[0].code() not in _NOT_LED:
+        if error.args[0].code() not in _NO_LEADER_ERRORS:
             raise
         return 0
     return sum(high - low for low, high in filter(None, marks))

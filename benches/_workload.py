@@ -1,4 +1,4 @@
-"""Records for the benchmarks of the data plane, and what each pipeline must make of them."""
+"""Records for the data-plane benchmarks, and the output that each pipeline must produce from them."""
 
 import json
 import random
@@ -42,17 +42,17 @@ TRANSFORMS: dict[str, list[Transform]] = {
 
 
 def address(number: int) -> str:
-    """An address that stands for a number, and looks random. Those of 0 … MEMBERS − 1 are in the sets."""
+    """Return a random-looking address for a number. The addresses of 0 … MEMBERS − 1 are in the sets."""
     return f"0x{number * _SCATTER % (1 << 160):040x}"
 
 
 def members() -> list[str]:
-    """The values of the filter and of the dataset."""
+    """Return the values of the filter and of the dataset."""
     return [address(number) for number in range(MEMBERS)]
 
 
 class Workload:
-    """ERC-20 transfers of about 850 bytes. The record at position i of the stream is `values[i % DISTINCT]`."""
+    """ERC-20 transfers of about 850 bytes. Record i of the stream has the value `values[i % DISTINCT]`."""
 
     def __init__(self) -> None:
         draw = random.Random(7)
@@ -61,26 +61,26 @@ class Workload:
 
     @cached_property
     def values(self) -> list[bytes]:
-        """The records as bytes."""
+        """Return the records as JSON."""
         return [json.dumps(record, separators=(",", ":")).encode() for record in self.records]
 
     def passes(self, work: str) -> Callable[[int], bool]:
-        """Whether the pipeline of this name sends the record of a number on."""
+        """Return a predicate: whether the pipeline of this name passes the record with a given number."""
         return self.is_member.__getitem__ if work.startswith("filter") else lambda _: True
 
-    def is_right(self, work: str, number: int, output: bytes, *, exact: bool = True) -> bool:
-        """Whether this is what the pipeline makes of the record of a number.
+    def is_correct(self, work: str, number: int, output: bytes, *, exact: bool = True) -> bool:
+        """Return whether `output` is the pipeline's correct output for the record with this number.
 
-        exact: digits of integers count, and a copy keeps its bytes. Otherwise integers beyond 2^53 may be rounded to
-        doubles, and a copy may be written anew.
+        If `exact`, integers keep all digits and a copy keeps its bytes. Otherwise integers beyond 2^53 may be rounded
+        to doubles, and a copy may be formatted differently.
         """
         if exact and (work in ("copy", "filter") or work not in TRANSFORMS):
             return output == self.values[number]
-        made: dict[str, Any] = json.loads(output)
-        if "value" in made:
-            made["value"] = float(made["value"])  # JavaScript prints a large double as an integer
+        actual: dict[str, Any] = json.loads(output)
+        if "value" in actual:
+            actual["value"] = float(actual["value"])  # JavaScript prints a large double as an integer
         expected = self._expected(work, number)
-        return made == expected if exact else _rounded(made) == _rounded(expected)
+        return actual == expected if exact else _rounded(actual) == _rounded(expected)
 
     def _expected(self, work: str, number: int) -> dict[str, Any]:
         record = self.records[number]
@@ -94,7 +94,7 @@ class Workload:
 
 
 class Tally:
-    """Outputs of one run that don't say which record they are made of: each is checked, then counted, in any order."""
+    """Checks and counts outputs that do not carry the position of their source record. Their order does not matter."""
 
     def __init__(self, workload: Workload, work: str, *, exact: bool = True) -> None:
         self._workload, self._work, self._exact = workload, work, exact
@@ -103,7 +103,7 @@ class Tally:
         self._counts = [0] * DISTINCT
 
     def add(self, output: bytes) -> None:
-        """One output."""
+        """Check and count one output."""
         number = self._numbers.get(output)
         if number is None:
             number = self._numbers[output] = self._checked(output)
@@ -111,17 +111,17 @@ class Tally:
 
     def _checked(self, output: bytes) -> int:
         number = self._by_id[json.loads(output)["unique_id"]]
-        assert self._workload.is_right(self._work, number, output, exact=self._exact), output
+        assert self._workload.is_correct(self._work, number, output, exact=self._exact), output
         return number
 
     def is_complete(self, times: int) -> bool:
-        """Whether there is an output for each record that came so many times, and no other."""
+        """Return whether every record that passes was output exactly `times` times, and no other record was."""
         passes = self._workload.passes(self._work)
         return self._counts == [times if passes(number) else 0 for number in range(DISTINCT)]
 
 
 def _rounded(record: dict[str, Any]) -> dict[str, Any]:
-    """With doubles for integers that a double can't hold."""
+    """Return the record with integers beyond 2^53 converted to doubles."""
     return {
         name: float(field) if isinstance(field, int) and abs(field) > 1 << 53 else field
         for name, field in record.items()

@@ -1,9 +1,9 @@
-"""What the controller's round costs when nothing has changed: `python -m benches.controller`.
+"""The CPU time of the controller's resync when nothing has changed: `python -m benches.controller`.
 
-A thousand deployed configurations of 30 kB in SQLite, workers in memory, no Kafka. A round is the tick that compares
-the database's markers, plans for every deployment and compares the workers' states; there is one every five seconds.
-What all fifty ticks of these five seconds take is shown beside it. CPU time of the whole process. Reference of the same
-run: reading all deployments with their configurations.
+A thousand deployed configurations of 30 kB are in SQLite; workers are simulated in memory, and there is no Kafka. Every
+five seconds one tick is a resync, which reads the database's versions, plans every deployment and compares the states
+of the workers. The benchmark prints the CPU time of the process for that tick, and for all ticks of the five seconds.
+The reference is reading all deployments with their configurations in the same run.
 """
 
 import statistics
@@ -40,11 +40,11 @@ from tests.unit.controller.world import NOW, deployment, flow
 
 TICKS = round(RESYNC_EVERY_S / TICK_S)
 SETTLE_S = 75.0
-"""Longer than the probation of a revision, and until its partitions were compared."""
+"""This is longer than a revision's probation and than the first comparison of its partitions."""
 
 
 class Clock:
-    """Seconds that pass when the bench says so."""
+    """A clock, in seconds, that only the benchmark advances."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -54,7 +54,7 @@ class Clock:
 
 
 def controller_of(database: Database, clock: Clock) -> Controller:
-    """A controller whose broker, sets and workers are in memory."""
+    """Return a controller whose broker, sets and workers are in memory."""
     broker, orchestrator, locks = MemoryClusterAdmin(), MemoryOrchestrator(), FlowLocks()
     broker.ensure(DeploymentResources((TopicSpec("stream.base.log", 4),), (), (), ()))
     sources = Sources(bindings=Bindings(), broker=broker, unfinished=database.deployments.unfinished)
@@ -95,21 +95,21 @@ def controller_of(database: Database, clock: Clock) -> Controller:
 
 
 def fill(database: Database, count: int, script_bytes: int) -> None:
-    """Deployed configurations."""
+    """Create `count` configurations and request their deployment."""
     script = f"function process(record) {{ return record }} // {'x' * script_bytes}"
     body = flow().pipeline_config.model_dump(mode="json") | {
         "transforms": [{"uid": "t1", "type": "v8", "script": script}]
     }
     config = PipelineConfig.model_validate(body)
     for number in range(count):
-        made: Flow = replace(flow(), id=f"01jz0000000000000000{number:06}", pipeline_config=config)
-        database.flows.create(made)
-        asked: Deployment = deployment(f"01jy0000000000000000{number:06}")
-        database.deployments.request_deploy(made.owner, made.id, replace(asked, flow_id=made.id))
+        created: Flow = replace(flow(), id=f"01jz0000000000000000{number:06}", pipeline_config=config)
+        database.flows.create(created)
+        requested: Deployment = deployment(f"01jy0000000000000000{number:06}")
+        database.deployments.request_deploy(created.owner, created.id, replace(requested, flow_id=created.id))
 
 
 def pass_time(controller: Controller, clock: Clock, seconds: float) -> None:
-    """Let ticks happen, and wait for what they started."""
+    """Run the ticks of so many seconds, and wait for the work that each tick starts."""
     for _ in range(round(seconds / TICK_S)):
         controller.tick()
         for work in controller._managed.values():
@@ -119,14 +119,14 @@ def pass_time(controller: Controller, clock: Clock, seconds: float) -> None:
 
 
 def cpu_ms(work: Callable[[], object]) -> float:
-    """CPU time of this process, all threads."""
-    began = time.process_time()
+    """Return the CPU time of `work` over all threads of this process, in ms."""
+    started = time.process_time()
     work()
-    return 1000 * (time.process_time() - began)
+    return 1000 * (time.process_time() - started)
 
 
 def measure(controller: Controller, clock: Clock) -> tuple[float, float]:
-    """CPU time, in ms, of the dearest tick between two looks at the database, and of all of them."""
+    """Return the CPU time, in ms, of the most expensive tick of one resync period, and of all its ticks."""
     ticks = []
     for _ in range(TICKS):
         ticks.append(cpu_ms(controller.tick))
@@ -135,7 +135,7 @@ def measure(controller: Controller, clock: Clock) -> tuple[float, float]:
 
 
 def main(deployments: int = 1000, script_bytes: int = 30_000, rounds: int = 10) -> None:
-    """Fill a database, let everything become stable, and measure rounds."""
+    """Fill a database, wait until all deployments are stable, and measure resync periods."""
     with tempfile.TemporaryDirectory() as folder:
         database = open_database(f"sqlite:///{Path(folder) / 'headwater.db'}", Sealer(bytes(32)))
         fill(database, deployments, script_bytes)
@@ -152,7 +152,7 @@ def main(deployments: int = 1000, script_bytes: int = 30_000, rounds: int = 10) 
     median = statistics.median(costs)
     typer.echo(
         f"idle round over {deployments} deployments of {script_bytes / 1000:.0f} kB: {median:.1f} ms of CPU "
-        f"(most {max(costs):.1f}); all ticks of {RESYNC_EVERY_S:.0f} s: {statistics.median(all_ticks):.1f} ms"
+        f"(max {max(costs):.1f}); all ticks of {RESYNC_EVERY_S:.0f} s: {statistics.median(all_ticks):.1f} ms"
     )
     typer.echo(f"  reference: reading all of them {reference:.1f} ms; ratio {median / reference:.2f}")
 

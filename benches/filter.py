@@ -1,6 +1,6 @@
-"""What selecting a field costs, with its ratio to parsing the whole record: `python -m benches.filter`.
+"""The time of selecting a field, and its ratio to parsing the whole record: `python -m benches.filter`.
 
-Results are checked.
+Every result is checked.
 """
 
 import json
@@ -54,13 +54,13 @@ EXPRESSIONS: dict[str, Callable[[int], list[str]]] = {
 
 
 def address(number: int) -> str:
-    """An address that stands for a number."""
+    """Return an address that is unique to a number."""
     return f"0x{number:040x}"
 
 
 def records(count: int) -> list[bytes]:
-    """Transfers of 850 bytes."""
-    made = []
+    """Return `count` transfers of 850 bytes each."""
+    encoded = []
     for number in range(count):
         token = address(number)
         record = {
@@ -79,30 +79,30 @@ def records(count: int) -> list[bytes]:
             "token_address": token,
         }
         missing = RECORD_BYTES - len(json.dumps({**record, "pad": ""}))
-        made.append(json.dumps({**record, "pad": "x" * missing}).encode())
-    return made
+        encoded.append(json.dumps({**record, "pad": "x" * missing}).encode())
+    return encoded
 
 
 def select_all(select: Callable[[bytes], list[str]], values: list[bytes]) -> list[list[str]]:
-    """What is timed."""
+    """Select the values of every record."""
     return [select(value) for value in values]
 
 
 def measure(name: str, work: Callable[[], object], count: int, reference_us: float | None = None) -> float:
-    """Print the median time per record in µs, and its ratio to a reference."""
-    took: list[float] = []
+    """Print and return the median time per record in µs, and print its ratio to a reference."""
+    durations: list[float] = []
     for _ in range(ROUNDS):
         before = time.perf_counter()
         work()
-        took.append(time.perf_counter() - before)
-    median_us = statistics.median(took) / count * 1e6
+        durations.append(time.perf_counter() - before)
+    median_us = statistics.median(durations) / count * 1e6
     ratio = f"{median_us / reference_us:6.2f} of json.loads" if reference_us else ""
     typer.echo(f"{name:56} {median_us:6.2f} µs per record {ratio}")
     return median_us
 
 
 def main(count: int = 5_000) -> None:
-    """Run all."""
+    """Measure every expression, then the whole transform."""
     values = records(count)
     assert {len(value) for value in values} == {RECORD_BYTES}
     reference_us = measure("json.loads", lambda: [json.loads(value) for value in values], count)

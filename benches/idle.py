@@ -1,8 +1,8 @@
-"""What pipelines cost that have nothing to do: `python -m benches.idle`.
+"""The memory and CPU of idle pipelines: `python -m benches.idle`.
 
-Thirty pipelines with a script, deployed, warmed up with one record each, then left alone. Memory is resident memory of
-the worker and its V8 processes, what they share counted for each; CPU is that of all workers and children together.
-Reference of the same run: the bare Python interpreter's memory, and what Kafka's process takes meanwhile.
+Thirty pipelines with a script are deployed, process one record each, and are then idle. Memory is the resident memory
+of a worker and its V8 processes; shared pages count for each process. CPU is the sum over all workers and their child
+processes. The references of the same run are the memory of a bare Python interpreter and the CPU of Kafka's process.
 """
 
 import statistics
@@ -14,56 +14,62 @@ from collections.abc import Sequence
 import httpx2
 import typer
 
-from benches._installation import installation
-from tests.acceptance.stack import Deployed, Stack, deploy, pipeline, reading
+from benches._installation import running_installation
+from tests.acceptance.stack import Deployed, Installation, deploy, pipeline, reading
 from tests.support.processes import cpu_seconds, descendants, rss_bytes
 
 ENTITY = "log"
 SCRIPT = {"type": "v8", "script": "function process(r) { r.seen = true; return r; }"}
 SETTLE_S = 30.0
-"""Longer than workers keep memory that was needed for a while."""
+"""This is longer than workers keep freed memory before they return it."""
 
 
-def deploy_all(client: httpx2.Client, stack: Stack, count: int) -> list[Deployed]:
-    """Pipelines that have processed a record."""
-    made = [deploy(client, pipeline(ENTITY, name=f"idle {number}", transforms=[SCRIPT])) for number in range(count)]
-    stack.feed("base", ENTITY, [{"n": 1, "log_index": 1}])
-    for one in made:
-        with reading(one.sink) as reader:
+def deploy_all(client: httpx2.Client, installation: Installation, count: int) -> list[Deployed]:
+    """Deploy `count` pipelines, and return when each has processed one record."""
+    deployments = [
+        deploy(client, pipeline(ENTITY, name=f"idle {number}", transforms=[SCRIPT])) for number in range(count)
+    ]
+    installation.feed("base", ENTITY, [{"n": 1, "log_index": 1}])
+    for deployment in deployments:
+        with reading(deployment.sink) as reader:
             reader.read(1)
-    return made
+    return deployments
 
 
 def bare_interpreter_mb() -> float:
-    """Resident memory of Python alone."""
+    """Return the resident memory of a Python interpreter that has imported nothing."""
     with subprocess.Popen([sys.executable, "-c", "print(1, flush=True); input()"], stdin=-1, stdout=-1) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        found = rss_bytes(process.pid) / 1e6
+        memory_mb = rss_bytes(process.pid) / 1e6
         process.terminate()
-    return found
+    return memory_mb
 
 
 def share_of_a_core(pids: Sequence[int], seconds: float) -> float:
-    """CPU time per second."""
-    before, began = sum(map(cpu_seconds, pids)), time.monotonic()
+    """Return the CPU seconds per second that these processes use."""
+    before, started = sum(map(cpu_seconds, pids)), time.monotonic()
     time.sleep(seconds)
-    return (sum(map(cpu_seconds, pids)) - before) / (time.monotonic() - began)
+    return (sum(map(cpu_seconds, pids)) - before) / (time.monotonic() - started)
 
 
-def measure(stack: Stack, count: int, seconds: float) -> None:
-    """Deploy, wait, measure, tell."""
-    with stack.client() as client:
-        made = deploy_all(client, stack, count)
+def measure(installation: Installation, count: int, seconds: float) -> None:
+    """Deploy the pipelines, wait until they are idle, and print their memory and CPU."""
+    with installation.client() as client:
+        deployments = deploy_all(client, installation, count)
     time.sleep(SETTLE_S)
-    families = [[pid, *(child.pid for child in descendants(pid))] for one in made for pid in stack.workers_of(one)]
+    families = [
+        [pid, *(child.pid for child in descendants(pid))]
+        for deployment in deployments
+        for pid in installation.workers_of(deployment)
+    ]
     assert len(families) == count
     memory = [sum(map(rss_bytes, family)) / 1e6 for family in families]
     parts = [statistics.median(rss_bytes(family[at]) / 1e6 for family in families) for at in (0, 1)]
     share = share_of_a_core([pid for family in families for pid in family], seconds)
-    kafka = share_of_a_core(stack.below("kafka.Kafka"), seconds)
+    kafka = share_of_a_core(installation.processes("kafka.Kafka"), seconds)
     typer.echo(
-        f"{count} idle pipelines: {statistics.median(memory):.0f} MB each (most {max(memory):.0f}), worker and child "
+        f"{count} idle pipelines: {statistics.median(memory):.0f} MB each (max {max(memory):.0f}), worker and child "
         f"{parts[0]:.0f} + {parts[1]:.0f}; {100 * share:.1f} % of a core together; "
         f"{statistics.median(map(len, families)):.0f} processes each"
     )
@@ -71,9 +77,9 @@ def measure(stack: Stack, count: int, seconds: float) -> None:
 
 
 def main(pipelines: int = 30, seconds: float = 30) -> None:
-    """Run on an installation of its own."""
-    with installation() as stack:
-        measure(stack, pipelines, seconds)
+    """Run the benchmark on a new installation."""
+    with running_installation() as installation:
+        measure(installation, pipelines, seconds)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Logs of EVM blocks to records, on one core, without and with decoding: `python -m benches.ingest_evm`.
+"""Convert the logs of EVM blocks to records on one core, with and without decoding: `python -m benches.ingest_evm`.
 
-The logs are generated: shaped like the recorded blocks of Base, mostly token transfers and swaps, with addresses of a
-few thousand contracts. Every figure is from the JSON text of receipts to the records' bytes, the best of several turns.
+The logs are generated with the proportions of recorded blocks of Base: mostly token transfers and swaps, from a few
+thousand contracts. Each figure covers the way from the JSON of the receipts to the bytes of the records, and is the
+best of several rounds.
 
---peers: ethereum-etl (PyPI) maps the same receipts to its logs and extracts its ERC-20 and ERC-721 transfers, in an
-environment of its own. Each side's output is checked: as many logs, and the same transfers.
+With --peers, ethereum-etl (from PyPI) maps the same receipts to logs and extracts the ERC-20 and ERC-721 transfers, in
+a virtual environment of its own. Both outputs are checked: they have equally many logs, and the same transfers.
 """
 
 import json
@@ -31,7 +32,7 @@ from headwater.ingest.evm.well_known import well_known
 
 BLOCKS, TRANSACTIONS, LOGS = 20, 150, 6
 PEER = "ethereum-etl==2.4.2"
-TURNS = 5
+ROUNDS = 5
 REFERENCE = "json.loads"
 SWAP_V3 = "0xc42079f94a6350d7e6235f29174924f928cc2ac818eb64fed8004e115fbcca67"
 SWAP_V2 = "0xd78ad95fa46c994b6551d0da85fc275fe613ce37657fb8d5e3d130840159d822"
@@ -46,35 +47,36 @@ SHAPES = [
     (12, SYNC, 0, 2),
     (12, UNKNOWN, 1, 3),
 ]
-"""Weight, topic0, indexed words, words of data. Shares as in the recorded blocks of Base, of which 12 % have no ABI."""
+"""Weight, topic0, number of indexed words, number of data words. The weights are those of recorded blocks of Base, in
+which 12 % of the logs have no known ABI."""
 
 Blocks = list[tuple[bytes, bytes]]
-"""The JSON of each block's header and receipts."""
+"""The JSON of each block's header and of its receipts."""
 
 
-def generated(run_number: int) -> Blocks:
-    """Blocks of one run number."""
-    dice = random.Random(run_number)
-    contracts = [f"0x{dice.getrandbits(160):040x}" for _ in range(3000)]
-    return [_block(dice, number, contracts) for number in range(BLOCKS)]
+def generate_blocks(run_number: int) -> Blocks:
+    """Return BLOCKS blocks that are generated from a seed."""
+    rng = random.Random(run_number)
+    contracts = [f"0x{rng.getrandbits(160):040x}" for _ in range(3000)]
+    return [_block(rng, number, contracts) for number in range(BLOCKS)]
 
 
-def _word(dice: random.Random, bits: int) -> str:
-    return f"{dice.getrandbits(bits):064x}"
+def _word(rng: random.Random, bits: int) -> str:
+    return f"{rng.getrandbits(bits):064x}"
 
 
-def _block(dice: random.Random, number: int, contracts: list[str]) -> tuple[bytes, bytes]:
+def _block(rng: random.Random, number: int, contracts: list[str]) -> tuple[bytes, bytes]:
     hash_, index, receipts = f"0x{number:064x}", 0, []
     for place in range(TRANSACTIONS):
-        transaction = f"0x{dice.getrandbits(256):064x}"
+        transaction = f"0x{rng.getrandbits(256):064x}"
         common = {"blockHash": hash_, "blockNumber": hex(number), "transactionHash": transaction,
                   "transactionIndex": hex(place)}  # fmt: skip
         logs = []
         for _ in range(LOGS):
-            _, topic0, indexed, words = dice.choices(SHAPES, [shape[0] for shape in SHAPES])[0]
-            topics = [topic0, *(f"0x{_word(dice, 160)}" for _ in range(indexed))]
-            data = "0x" + "".join(_word(dice, 22) for _ in range(words))
-            address = contracts[int(dice.random() ** 3 * len(contracts))]
+            _, topic0, indexed, words = rng.choices(SHAPES, [shape[0] for shape in SHAPES])[0]
+            topics = [topic0, *(f"0x{_word(rng, 160)}" for _ in range(indexed))]
+            data = "0x" + "".join(_word(rng, 22) for _ in range(words))
+            address = contracts[int(rng.random() ** 3 * len(contracts))]
             logs.append(
                 {"address": address, "topics": topics, "data": data, "logIndex": hex(index), "removed": False, **common}
             )
@@ -85,14 +87,14 @@ def _block(dice: random.Random, number: int, contracts: list[str]) -> tuple[byte
     return json.dumps(header).encode(), json.dumps(receipts).encode()
 
 
-def converted(blocks: Blocks, converter: Converter, counts: Counter[str]) -> list[EncodedRecord]:
-    """All records."""
-    made: list[EncodedRecord] = []
+def convert_all(blocks: Blocks, converter: Converter, counts: Counter[str]) -> list[EncodedRecord]:
+    """Return the records of all blocks, and count logs that cannot be decoded in `counts`."""
+    records: list[EncodedRecord] = []
     for header, receipts in blocks:
         block = from_receipts(_HEADER.decode(header), _RECEIPTS.decode(receipts))
         assert isinstance(block, Block)
-        made += converter.convert(block, counts)
-    return made
+        records += converter.convert(block, counts)
+    return records
 
 
 _HEADER = msgspec.json.Decoder(Header)
@@ -100,30 +102,30 @@ _RECEIPTS = msgspec.json.Decoder(list[Receipt])
 
 
 def best_s(work: Callable[[], Any]) -> float:
-    """CPU seconds of the fastest turn."""
+    """Return the CPU seconds of the fastest round."""
     times = []
-    for _ in range(TURNS):
-        begun = time.process_time()
+    for _ in range(ROUNDS):
+        started = time.process_time()
         work()
-        times.append(time.process_time() - begun)
+        times.append(time.process_time() - started)
     return min(times)
 
 
-def transfers_of(made: list[EncodedRecord]) -> list[list[Any]]:
-    """What ethereum-etl tells of them too: token, parties, amount or id, place."""
-    found = []
-    for each in made:
+def transfers_of(records: list[EncodedRecord]) -> list[list[Any]]:
+    """Return of each ERC-20 and ERC-721 transfer what ethereum-etl returns: token, parties, amount, log index."""
+    transfers = []
+    for each in records:
         if each.entity in ("erc20_token_transfer", "erc721_token_transfer"):
             record = json.loads(each.value)
             value = int(record.get("token_id", record["raw_amount_str"]))
             parties = [record["token_address"], record["from_address"], record["to_address"]]
-            found.append([*parties, value, record["transaction_hash"], record["log_index"]])
-    return found
+            transfers.append([*parties, value, record["transaction_hash"], record["log_index"]])
+    return transfers
 
 
-def check(made: list[EncodedRecord], counts: Counter[str], expected: Counter[str], *, decoded: bool) -> None:
-    """Each log is a record, each transfer one more, and what has an ABI is decoded."""
-    entities = Counter(each.entity for each in made)
+def check(records: list[EncodedRecord], counts: Counter[str], expected: Counter[str], *, decoded: bool) -> None:
+    """Assert that each log and each transfer has a record, and if `decoded` each log with a known ABI another one."""
+    entities = Counter(each.entity for each in records)
     total = BLOCKS * TRANSACTIONS * LOGS
     assert entities["log"] == total
     assert entities["erc20_token_transfer"] == expected[f"{TRANSFER}-3"]
@@ -134,27 +136,27 @@ def check(made: list[EncodedRecord], counts: Counter[str], expected: Counter[str
 
 
 def peer_s(blocks: Blocks, expected: list[list[Any]]) -> float:
-    """CPU seconds of ethereum-etl's best turn. Raises MissingError."""
+    """Return the CPU seconds of ethereum-etl's fastest round. Raise MissingError if it cannot run here."""
     python = environment("ethereum-etl", [PEER])
     with TemporaryDirectory() as name:
         path = Path(name) / "receipts.json"
         path.write_text(json.dumps([json.loads(receipts) for _, receipts in blocks]))
         script = Path(__file__).parent / "_peer_ethereum_etl.py"
-        done = subprocess.run([str(python), str(script), str(path), str(TURNS)], capture_output=True, check=False)
-    if done.returncode != 0:
-        raise MissingError(f"ethereum-etl failed: {done.stderr.decode().strip()[-300:]}")
-    answer = json.loads(done.stdout)
-    assert answer["logs"] == BLOCKS * TRANSACTIONS * LOGS
-    assert answer["transfers"] == expected
-    return float(answer["seconds"])
+        result = subprocess.run([str(python), str(script), str(path), str(ROUNDS)], capture_output=True, check=False)
+    if result.returncode != 0:
+        raise MissingError(f"ethereum-etl failed: {result.stderr.decode().strip()[-300:]}")
+    output = json.loads(result.stdout)
+    assert output["logs"] == BLOCKS * TRANSACTIONS * LOGS
+    assert output["transfers"] == expected
+    return float(output["seconds"])
 
 
 def main(
-    run_number: Annotated[int, typer.Option(help="Run number of the logs.")] = 1,
+    run_number: Annotated[int, typer.Option(help="Seed of the generated logs.")] = 1,
     peers: Annotated[bool, typer.Option(help="Run ethereum-etl too.")] = False,
 ) -> None:
-    """Print logs a second, and each figure's ratio to Python's own parser on the same receipts."""
-    blocks = generated(run_number)
+    """Print logs per second, and each figure's ratio to Python's own JSON parser on the same receipts."""
+    blocks = generate_blocks(run_number)
     total = BLOCKS * TRANSACTIONS * LOGS
     expected = Counter(
         f"{log['topics'][0]}-{len(log['topics'])}"
@@ -166,10 +168,10 @@ def main(
     transfers: list[list[Any]] = []
     for name, decoder in (("converted", None), ("converted and decoded", Decoder(Abis(well_known(), {})))):
         converter, counts = Converter("base", decoder, {}), Counter[str]()
-        made = converted(blocks, converter, counts)
-        check(made, counts, expected, decoded=decoder is not None)
-        transfers = transfers_of(made)
-        times[name] = best_s(partial(converted, blocks, converter, Counter()))
+        records = convert_all(blocks, converter, counts)
+        check(records, counts, expected, decoded=decoder is not None)
+        transfers = transfers_of(records)
+        times[name] = best_s(partial(convert_all, blocks, converter, Counter()))
     if peers:
         try:
             times["ethereum-etl: logs and transfers"] = peer_s(blocks, transfers)

@@ -1,8 +1,8 @@
-"""What it costs to make records of a Hyperliquid node's lines: `python -m benches.ingest_hyperliquid`.
+"""Convert the lines of a Hyperliquid node to records on one core: `python -m benches.ingest_hyperliquid`.
 
-The lines are like recorded ones: blocks of fills, of order statuses and of misc events, read from files, on one core.
-The reference is what any converter pays in Python's own JSON: `json.loads` of the line and `json.dumps` of each event
-with its block. The records are checked against those of the reference.
+The lines resemble recorded ones: blocks of fills, of order statuses and of misc events, read from files. The reference
+is a minimal converter with Python's own JSON: `json.loads` of the line and `json.dumps` of each event with its block
+number. The records are checked against the output of the reference.
 """
 
 import json
@@ -25,12 +25,12 @@ TIME_MS = 1_777_582_003_304
 
 
 def user(number: int) -> str:
-    """An address that stands for a number."""
+    """Return an address that is unique to a number."""
     return f"0x{number:040x}"
 
 
 def fill(block: int, number: int) -> list[Any]:
-    """One half of a trade; the next number is the other one."""
+    """Return one of the two fills of a trade: numbers 2n and 2n + 1 are the same trade."""
     trade, side = divmod(number, 2)
     return [user(number), {
         "coin": "km:USTECH", "px": "589.32", "sz": "3.5", "side": "AB"[side], "time": TIME_MS + block,
@@ -41,7 +41,7 @@ def fill(block: int, number: int) -> list[Any]:
 
 
 def order(block: int, number: int) -> dict[str, Any]:
-    """An order that was rejected, as most are."""
+    """Return an order status. The order was rejected, like most recorded orders."""
     return {
         "time": TIME, "user": user(number), "hash": None, "builder": None, "status": "badAloPxRejected",
         "order": {
@@ -54,22 +54,22 @@ def order(block: int, number: int) -> dict[str, Any]:
 
 
 def misc(block: int, number: int) -> dict[str, Any]:
-    """A transfer."""
+    """Return a misc event: a transfer between two users."""
     delta = {"type": "send", "user": user(number), "destination": user(block), "token": "USDC", "amount": "500.008953"}
     return {"time": TIME, "hash": f"0x{number:064x}", "inner": {"LedgerUpdate": {"users": [], "delta": delta}}}
 
 
-Make = Callable[[int, int], Any]
-CASES: dict[str, tuple[str, tuple[Entity, ...], Make]] = {
+EventFactory = Callable[[int, int], Any]
+CASES: dict[str, tuple[str, tuple[Entity, ...], EventFactory]] = {
     "fills": ("node_fills_by_block", ("fill",), fill),
-    "fills and the trades of them": ("node_fills_by_block", ("fill", "trade"), fill),
+    "fills and their trades": ("node_fills_by_block", ("fill", "trade"), fill),
     "order statuses": ("node_order_statuses_by_block", ("order",), order),
     "misc events": ("misc_events_by_block", ("misc_event",), misc),
 }
 
 
-def write(folder: Path, make: Make, events: int) -> Path:
-    """A file as the node writes it."""
+def write(folder: Path, make: EventFactory, events: int) -> Path:
+    """Write a file of blocks in the node's format, and return its path."""
     folder.mkdir(parents=True)
     with (folder / "20").open("w") as file:
         for number in range(events // EVENTS_PER_BLOCK):
@@ -80,7 +80,7 @@ def write(folder: Path, make: Make, events: int) -> Path:
 
 
 def reference(path: Path) -> Iterator[str]:
-    """Each event with its block, by Python's own JSON."""
+    """Yield each event with its block number, converted by Python's own JSON."""
     with path.open("rb") as file:
         for line in file:
             block = json.loads(line)
@@ -90,38 +90,38 @@ def reference(path: Path) -> Iterator[str]:
 
 
 def ingest(root: Path, entities: tuple[Entity, ...]) -> list[bytes]:
-    """The records of a node's folder, of the first entity."""
+    """Return the records that the feed reads for the first entity in a node's directory."""
     options = HyperliquidOptions(name="bench", node_data=root, entities=entities, from_start=True)
-    found: list[bytes] = []
+    values: list[bytes] = []
     for step in NodeFeed(options, idle_yield_s=0.0).steps(None):
         if step is None:
             break
-        found += [record.value for record in step.records if record.stream == entities[0]]
-    return found
+        values += [record.value for record in step.records if record.stream == entities[0]]
+    return values
 
 
-def check(path: Path, found: list[bytes]) -> None:
-    """The same events; misc events have an id besides."""
+def check(path: Path, actual: list[bytes]) -> None:
+    """Assert that the feed gives the reference's events. The feed adds an id to misc events."""
     expected = list(reference(path))
-    assert len(found) == len(expected)
-    for value, told in zip(found, expected, strict=True):
+    assert len(actual) == len(expected)
+    for value, expected_value in zip(actual, expected, strict=True):
         record = json.loads(value)
         record.pop("unique_id", None)
-        assert record == json.loads(told)
+        assert record == json.loads(expected_value)
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """The median time."""
-    took = []
+    """Return the median CPU time over ROUNDS runs, in seconds."""
+    durations = []
     for _ in range(ROUNDS):
         before = time.process_time()
         work()
-        took.append(time.process_time() - before)
-    return statistics.median(took)
+        durations.append(time.process_time() - before)
+    return statistics.median(durations)
 
 
 def main(events: int = 100_000) -> None:
-    """Run all."""
+    """Measure every case."""
     for name, (folder, entities, make) in CASES.items():
         with tempfile.TemporaryDirectory() as directory:
             path = write(Path(directory) / folder / "hourly/20260430", make, events)

@@ -1,8 +1,9 @@
-"""Four workers look up 50,000 records a second together while their set grows: `python -m benches.live_lookups`
+"""Four workers together look up 50,000 records per second while their set grows: `python -m benches.live_lookups`
 
-A whole installation: records come by Kafka, values by HTTP in requests of 250,000, five at once. Every answer is
-checked: a record whose value was in an answered request when the record was written passes, one whose value is never
-sent does not. Reference of the same run: the same lookups while nothing is written, before and after.
+In a complete installation, records come from Kafka, and values are added over HTTP by five concurrent requests of
+250,000 values each. Every output is checked: a record passes if a completed request had added its value before the
+record was written; a record whose value is never added does not pass. The references of the same run are the same
+lookups while nothing is added, before and after.
 """
 
 import json
@@ -20,10 +21,10 @@ import typer
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
-from benches._installation import installation
+from benches._installation import running_installation
 from benches._workload import address
 from headwater.model.value_sets import MAX_VALUES_PER_REQUEST
-from tests.acceptance.stack import Deployed, Reader, Stack, deployed, pipeline, reading
+from tests.acceptance.stack import Deployed, Installation, Reader, deployed, pipeline, reading
 from tests.support.ports import free_port
 from tests.support.waiting import until
 
@@ -38,20 +39,23 @@ HISTOGRAM = "headwater_pipeline_lookup_latency_seconds"
 
 
 def feed(config: dict[str, Any], sent: "Synchronized[int]", fed: "Synchronized[int]", stop: Event) -> None:
-    """Write records at a steady rate; each MEMBER_EVERY-th is of a value that an answered request has brought."""
+    """Write records at a steady rate. Every MEMBER_EVERY-th record has a value that a completed request has added.
+
+    `sent` is the number of values that are known to be in the set; `fed` counts the records with such a value.
+    """
     producer = Producer({**config, "linger.ms": 5, "compression.type": "lz4", "log_level": 0})
     due, number = time.monotonic(), 0
     while not stop.is_set():
-        sure = sent.value
+        added = sent.value
         for _ in range(int(RATE * SLICE_S)):
-            is_member = number % MEMBER_EVERY == 0 and sure > 0
-            who = address(number * 7919 % sure) if is_member else address(10**12 + number)
-            record = b'{"n":%d,"member":%d,"to_address":"%s"}' % (number, is_member, who.encode())
+            is_member = number % MEMBER_EVERY == 0 and added > 0
+            to_address = address(number * 7919 % added) if is_member else address(10**12 + number)
+            record = b'{"n":%d,"member":%d,"to_address":"%s"}' % (number, is_member, to_address.encode())
             while True:
                 try:
                     producer.produce(f"stream.base.{ENTITY}", record, b"%d" % number)
                     break
-                except BufferError:  # the machine does less than RATE: the rate that is printed shows it
+                except BufferError:  # the machine is slower than RATE; the printed rate shows it
                     producer.poll(0.05)
             number += 1
             fed.value += is_member
@@ -62,13 +66,13 @@ def feed(config: dict[str, Any], sent: "Synchronized[int]", fed: "Synchronized[i
 
 
 def upload(client: httpx2.Client, url: str, values: int, sent: "Synchronized[int]") -> None:
-    """Send all values; `sent` says how many of the first ones are in answered requests."""
+    """Add all values. `sent` is set to the number of leading values whose requests have completed."""
     done: set[int] = set()
 
     def post(first: int) -> None:
         body = json.dumps({"values": [address(number) for number in range(first, first + MAX_VALUES_PER_REQUEST)]})
-        answer = client.post(url, content=body, headers={"Content-Type": "application/json"}, timeout=300)
-        assert answer.json()["added"] == MAX_VALUES_PER_REQUEST, answer.text
+        response = client.post(url, content=body, headers={"Content-Type": "application/json"}, timeout=300)
+        assert response.json()["added"] == MAX_VALUES_PER_REQUEST, response.text
         done.add(first)
         while sent.value in done:
             sent.value += MAX_VALUES_PER_REQUEST
@@ -79,7 +83,7 @@ def upload(client: httpx2.Client, url: str, values: int, sent: "Synchronized[int
 
 
 class Latencies:
-    """The workers' histogram of lookup batches, from the port of metrics."""
+    """Reads the workers' histogram of lookup batches from the metrics port."""
 
     def __init__(self, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}/metrics"
@@ -95,7 +99,7 @@ class Latencies:
         return buckets
 
     def since(self) -> str:
-        """Median and p99 of the batches since the last call."""
+        """Return a line with the median and the p99 of the batches since the last call."""
         now = self._buckets()
         counts = {bound: value - self._before.get(bound, 0) for bound, value in sorted(now.items())}
         self._before = now
@@ -103,21 +107,24 @@ class Latencies:
 
 
 def quantile(counts: dict[float, float], share: float) -> str:
-    """As Prometheus has it: linear within the bucket, whose bounds are told too. counts: up to each bound in s."""
-    wanted, lower, below = share * max(counts.values()), 0.0, 0.0
+    """Format a quantile as Prometheus computes it, linearly within its bucket, and the bucket's bounds.
+
+    `counts` has the cumulative count for each upper bound, in seconds.
+    """
+    rank, lower, below = share * max(counts.values()), 0.0, 0.0
     for bound, count in counts.items():
-        if count >= wanted:
-            within = (wanted - below) / (count - below)
+        if count >= rank:
+            within = (rank - below) / (count - below)
             return f"{1e3 * (lower + within * (bound - lower)):.1f} ms ({1e3 * lower:.1f} to {1e3 * bound:.1f})"
         lower, below = bound, count
     raise AssertionError("no batches")
 
 
 @contextmanager
-def feeding(stack: Stack, sent: "Synchronized[int]", fed: "Synchronized[int]") -> Iterator[None]:
+def feeding(installation: Installation, sent: "Synchronized[int]", fed: "Synchronized[int]") -> Iterator[None]:
     context = get_context("spawn")
     stop = context.Event()
-    feeder = context.Process(target=feed, args=(stack.admin_config(), sent, fed, stop))
+    feeder = context.Process(target=feed, args=(installation.admin_config(), sent, fed, stop))
     feeder.start()
     yield
     stop.set()
@@ -125,48 +132,50 @@ def feeding(stack: Stack, sent: "Synchronized[int]", fed: "Synchronized[int]") -
     assert feeder.exitcode == 0
 
 
-def received(client: httpx2.Client, made: Deployed) -> int:
-    """Records that the workers have read in the last hour, as the API tells."""
-    answer = client.get(f"/api/v1/flow/{made.id}/deploy/metrics", params={"metrics": "messages_received"}).json()
-    return int(sum(point["value"] for point in answer["metrics"][0]["points"]))
+def received(client: httpx2.Client, deployment: Deployed) -> int:
+    """Return how many records the workers have read in the last hour, from the API's metrics."""
+    response = client.get(
+        f"/api/v1/flow/{deployment.id}/deploy/metrics", params={"metrics": "messages_received"}
+    ).json()
+    return int(sum(point["value"] for point in response["metrics"][0]["points"]))
 
 
 def check(reader: Reader, members: int) -> None:
-    """All members came, each once, and nobody else."""
+    """Assert that exactly the records with a member's value were output, each once."""
     found = [record.json() for record in reader.read(members, 120)]
     assert all(record["member"] for record in found)
     assert len({record["n"] for record in found}) == len(found) == members
 
 
-def stretch(name: str, client: httpx2.Client, made: Deployed, latencies: Latencies, work: Any) -> None:
-    """Print what the workers did while `work` ran."""
-    before, began = received(client, made), time.monotonic()
+def measure_while(name: str, client: httpx2.Client, deployment: Deployed, latencies: Latencies, work: Any) -> None:
+    """Print the workers' rate and latencies while `work` runs."""
+    before, started = received(client, deployment), time.monotonic()
     work()
-    rate = (received(client, made) - before) / (time.monotonic() - began)
+    rate = (received(client, deployment) - before) / (time.monotonic() - started)
     typer.echo(f"{name}: {rate:,.0f} records/s looked up; {latencies.since()}")
 
 
 def main(values: int = 10_000_000) -> None:
-    """Run all."""
+    """Run the benchmark on a new installation."""
     context = get_context("spawn")
     sent, fed = context.Value("q", 0), context.Value("q", 0)
     transforms = [{"type": "redis_set_filter", "filter_expr": "root = this.to_address"}]
     port = free_port()
     with (
-        installation(("--metrics-port", str(port))) as stack,
-        stack.client() as client,
-        deployed(client, pipeline(ENTITY, transforms=transforms, parallelism=WORKERS)) as made,
-        reading(made.sink) as reader,
+        running_installation(("--metrics-port", str(port))) as installation,
+        installation.client() as client,
+        deployed(client, pipeline(ENTITY, transforms=transforms, parallelism=WORKERS)) as deployment,
+        reading(deployment.sink) as reader,
     ):
-        with feeding(stack, sent, fed):
-            until(lambda: received(client, made) > 0)
+        with feeding(installation, sent, fed):
+            until(lambda: received(client, deployment) > 0)
             latencies = Latencies(port)
-            stretch("nothing written", client, made, latencies, lambda: time.sleep(QUIET_S))
-            began = time.monotonic()
-            write = lambda: upload(client, made.filter_url(), values, sent)  # noqa: E731
-            stretch("values added", client, made, latencies, write)
-            typer.echo(f"  {values / (time.monotonic() - began):,.0f} values/s added")
-            stretch("nothing written", client, made, latencies, lambda: time.sleep(QUIET_S))
+            measure_while("nothing written", client, deployment, latencies, lambda: time.sleep(QUIET_S))
+            started = time.monotonic()
+            write = lambda: upload(client, deployment.filter_url(), values, sent)  # noqa: E731
+            measure_while("values added", client, deployment, latencies, write)
+            typer.echo(f"  {values / (time.monotonic() - started):,.0f} values/s added")
+            measure_while("nothing written", client, deployment, latencies, lambda: time.sleep(QUIET_S))
         check(reader, fed.value)
         typer.echo(f"{fed.value:,} records of members passed, and no other")
 

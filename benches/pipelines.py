@@ -1,11 +1,13 @@
-"""What one worker does per second, beside copies by librdkafka alone: `python -m benches.pipelines`.
+"""The throughput of one worker, compared with plain copies by librdkafka: `python -m benches.pipelines`.
 
-Every pipeline reads the same stream of a real broker, turn about with two processes that only copy. Rates are input
-records per second between the broker's first and last append of the outputs, CPU seconds those of the worker with its
-V8 child in the same time; the first part of the stream warms both up. Every output is checked: that it is right, there
-once, and in order where outputs tell what they are made of. `--delivery exactly_once`, `--jit` and `--workers 2` run
-the pipelines so; `--only` chooses works, separated by semicolons; `--peers` runs other programs that do these works in
-turn with them (_peers.py). At the end: how often the broker fenced a member, a producer or itself.
+Every pipeline, and the two processes of every plain copy, read the same stream of a real broker, one after another.
+Rates are input records per second between the broker's first and last append of the outputs; CPU seconds are those of
+the worker and its V8 child in the same time. The first half of the stream is a warm-up. Every output is checked: it is
+correct, it comes once, and it is in order if it carries its source record's position.
+
+`--delivery exactly_once`, `--jit` and `--workers 2` change how the pipelines run; `--only` selects pipelines, separated
+by semicolons; `--peers` also runs other programs that do the same work (_peers.py). The last line says how often the
+broker fenced a group member, a producer or a broker.
 """
 
 import contextlib
@@ -30,7 +32,7 @@ import typer
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from benches import _copies, _peers
-from benches._stream import PARTITIONS, WAIT_S, broker, fill, start_at_the_beginning, topic, wait_until_there
+from benches._stream import PARTITIONS, WAIT_S, broker, fill, start_at_the_beginning, topic, wait_for_records
 from benches._workload import DATASET, DISTINCT, TRANSFORMS, Tally, Workload, members
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings
@@ -42,16 +44,17 @@ from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.sets.set_store import RedisSetStore
-from tests.support.fencing import fencings, telling_broker
+from tests.support.fencing import count_fencings, logged_fencing
 from tests.support.processes import cpu_seconds, rss_bytes
 
 SOURCE, DEAD, OWNER, CONFIG = "stream", "dlq", "bench", "config"
 COPIES = ("bare", "tuned", "headers")
-"""See _copies.py. Those without headers leave no trace of where a record came from."""
-TRACELESS = ("bare", "tuned")
+"""The kinds of plain copies; _copies.py describes them."""
+WITHOUT_SOURCE_HEADER = ("bare", "tuned")
+"""The copies whose outputs do not carry their source record's position."""
 SAMPLE_S = 0.02
 WARM_UP = 2
-"""A pipeline is measured behind the first 1 / WARM_UP of the stream: till then it builds what it looks values up in."""
+"""The first 1 / WARM_UP of the stream is not measured: in that time, workers build their lookup filters."""
 
 REFERENCES: dict[str, tuple[float, float]] = {
     "copy": (1.3, 1.05),
@@ -60,15 +63,23 @@ REFERENCES: dict[str, tuple[float, float]] = {
     "filter, script": (1.6, 1.0),
     "contains": (0.55, 3.4),
 }
-"""What is aimed at: the least rate and the most CPU, as a multiple of the bare copy's."""
+"""The goals per pipeline: the lowest rate and the highest CPU time, as multiples of the bare copy's."""
 HEADERS_CPU = 0.95
-"""The most CPU that the pipeline "copy" is to take, as a multiple of the copy with headers, which writes the same."""
+"""The goal for the pipeline "copy": its highest CPU time, as a multiple of the copy with headers, which writes the
+same records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One run. cpu_s: per million input records; main_s, threads_s, children_s: what of it main threads, other threads
-    and children took. peak_mb: resident memory, worker and child.
+    """The figures of one run.
+
+    Attributes:
+        per_s: Input records per second.
+        cpu_s: CPU seconds per million input records; the sum of the three following attributes.
+        main_s: The part of the processes' main threads.
+        threads_s: The part of their other threads.
+        children_s: The part of their child processes.
+        peak_mb: The highest resident memory of the worker and its child.
     """
 
     per_s: float
@@ -79,34 +90,34 @@ class Result:
     peak_mb: float
 
 
-Shares = npt.NDArray[np.float64]
+CpuShares = npt.NDArray[np.float64]
 """CPU seconds of main threads, of other threads, of children."""
 
 
 @dataclass(slots=True)
 class Usage:
-    """CPU and memory of processes and their children, also of those that are gone by now, sampled on a thread."""
+    """Samples the CPU and memory of processes and their children in a thread. CPU of ended processes is kept."""
 
     pids: list[int]
-    samples: list[tuple[float, Shares]] = field(default_factory=list)
+    samples: list[tuple[float, CpuShares]] = field(default_factory=list)
     peak_mb: float = 0.0
-    _used: dict[int, Shares] = field(default_factory=dict)
+    _used: dict[int, CpuShares] = field(default_factory=dict)
 
-    def watch(self, stop: threading.Event) -> None:
+    def sample(self, stop: threading.Event) -> None:
         while not stop.wait(SAMPLE_S):
             pids = list(itertools.chain.from_iterable(map(tree, self.pids)))
             self._used |= {pid: used for pid in pids if (used := self._shares(pid)).any()}
             self.samples.append((time.time(), sum(self._used.values(), start=np.zeros(3))))
             self.peak_mb = max(self.peak_mb, sum(map(rss_bytes, pids)) / 1e6)
 
-    def _shares(self, pid: int) -> Shares:
+    def _shares(self, pid: int) -> CpuShares:
         whole = cpu_seconds(pid)
         if pid not in self.pids:
             return np.array([0, 0, whole])
         main_thread = min(whole, main_thread_seconds(pid))
         return np.array([main_thread, whole - main_thread, 0])
 
-    def cpu_at(self, moment: float) -> Shares:
+    def cpu_at(self, moment: float) -> CpuShares:
         return next((used for at, used in self.samples if at >= moment), self.samples[-1][1])
 
 
@@ -118,7 +129,7 @@ def main_thread_seconds(pid: int) -> float:
 
 
 def tree(pid: int) -> list[int]:
-    """A process and what it started. psutil walks all processes of the machine, too long for every sample."""
+    """Return the ids of a process and of all its descendants. psutil walks all processes of the machine, too long for every sample."""
     try:
         children = [p for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
     except OSError:
@@ -128,15 +139,20 @@ def tree(pid: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """When the outputs were appended, in seconds: the first one behind the warm-up, and the last."""
+    """When the broker appended the outputs, in seconds since the epoch.
 
-    began: float
+    Attributes:
+        started: The first append after the warm-up.
+        ended: The last append.
+    """
+
+    started: float
     ended: float
 
 
 @dataclass(slots=True)
 class Bench:
-    """What all runs share. count: records in the stream."""
+    """The settings and services that all runs share. The stream has `count` records."""
 
     access: KafkaAccess
     folder: Path
@@ -150,18 +166,18 @@ class Bench:
     _number: Iterator[int] = field(default_factory=itertools.count)
 
     def run(self, work: str) -> Result:
-        """One run from start to end, checked."""
+        """Run a pipeline, a copy or a peer over the whole stream, check its outputs, and return its figures."""
         task = self.peers[work].work if work in self.peers else work
         expected = sum(map(self.workload.passes(task), (n % DISTINCT for n in range(self.count))))
         with topic(self.access, f"out-{next(self._number)}") as target:
             with running(self._commands(work, target)) as usage:
-                wait_until_there(self.access, target, expected)
+                wait_for_records(self.access, target, expected)
                 time.sleep(5 * SAMPLE_S)
             outputs = self._check(work, target, expected)
         measured = self.count * (WARM_UP - 1) / WARM_UP
-        shares = (usage.cpu_at(outputs.ended) - usage.cpu_at(outputs.began)) * 1e6 / measured
+        shares = (usage.cpu_at(outputs.ended) - usage.cpu_at(outputs.started)) * 1e6 / measured
         main_s, threads_s, children_s = shares.tolist()
-        per_s = measured / (outputs.ended - outputs.began)
+        per_s = measured / (outputs.ended - outputs.started)
         return Result(per_s, main_s + threads_s + children_s, main_s, threads_s, children_s, usage.peak_mb)
 
     def _commands(self, work: str, target: str) -> list[list[str]]:
@@ -196,10 +212,10 @@ class Bench:
         outputs = self._outputs(target, expected)
         if work in self.peers:
             peer = self.peers[work]
-            return self._check_tally(Tally(self.workload, peer.work, exact=peer.exact), outputs)
-        if work in TRACELESS:
-            return self._check_tally(Tally(self.workload, work), outputs)
-        return self._check_traces(work, outputs)
+            return self._check_values(Tally(self.workload, peer.work, exact=peer.exact), outputs)
+        if work in WITHOUT_SOURCE_HEADER:
+            return self._check_values(Tally(self.workload, work), outputs)
+        return self._check_positions(work, outputs)
 
     def _outputs(self, target: str, left: int) -> Iterator[Message]:
         consumer = Consumer(consumer_settings(self.access, ClientErrors(self.access), "check"))
@@ -210,54 +226,54 @@ class Bench:
             yield from messages
         consumer.close()
 
-    def _check_tally(self, tally: Tally, outputs: Iterator[Message]) -> Outputs:
+    def _check_values(self, tally: Tally, outputs: Iterator[Message]) -> Outputs:
         appended = array("q")
         for message in outputs:
             tally.add(message.value() or b"")
             appended.append(message.timestamp()[1])
-        assert tally.is_complete(self.count // DISTINCT), "lost or repeated"
+        assert tally.is_complete(self.count // DISTINCT), "lost or duplicated"
         moments = sorted(appended)
         return Outputs(moments[len(moments) // WARM_UP] / 1000, moments[-1] / 1000)
 
-    def _check_traces(self, work: str, outputs: Iterator[Message]) -> Outputs:
-        began, ended = float("inf"), 0.0
-        known: dict[int, bytes] = {}
+    def _check_positions(self, work: str, outputs: Iterator[Message]) -> Outputs:
+        started, ended = float("inf"), 0.0
+        checked: dict[int, bytes] = {}
         last = [-1] * PARTITIONS
         for message in outputs:
             value, partition, appended = message.value() or b"", message.partition() or 0, message.timestamp()[1]
             came_from, offset = origin(message)
             assert came_from == partition
-            assert offset > last[partition], "repeated, or out of order"
+            assert offset > last[partition], "duplicated, or out of order"
             last[partition] = offset
             number = (offset * PARTITIONS + partition) % DISTINCT
-            if known.get(number) != value:
-                assert self.workload.is_right(work, number, value), value
-                known[number] = value
+            if checked.get(number) != value:
+                assert self.workload.is_correct(work, number, value), value
+                checked[number] = value
             ended = max(ended, appended)
             if offset * PARTITIONS >= self.count // WARM_UP:
-                began = min(began, appended)
-        return Outputs(began / 1000, ended / 1000)
+                started = min(started, appended)
+        return Outputs(started / 1000, ended / 1000)
 
 
 def origin(message: Message) -> tuple[int, int]:
-    """Partition and offset of the record that this one was made of."""
-    told: Any = dict(message.headers() or [])["headwater-src"]
-    _, partition, offset, _ = told.split(b"/")
+    """Return the partition and offset of an output's source record."""
+    header: Any = dict(message.headers() or [])["headwater-src"]
+    _, partition, offset, _ = header.split(b"/")
     return int(partition), int(offset)
 
 
 @contextmanager
 def running(commands: Sequence[list[str]]) -> Iterator[Usage]:
-    """Processes that are watched, and ended with the block."""
+    """Run processes for the block and sample their CPU and memory."""
     processes = [subprocess.Popen(command) for command in commands]
     usage, stop = Usage([process.pid for process in processes]), threading.Event()
-    watcher = threading.Thread(target=usage.watch, args=(stop,))
-    watcher.start()
+    sampler = threading.Thread(target=usage.sample, args=(stop,))
+    sampler.start()
     try:
         yield usage
     finally:
         stop.set()
-        watcher.join()
+        sampler.join()
         for process in processes:
             process.terminate()
         for process in processes:
@@ -266,7 +282,7 @@ def running(commands: Sequence[list[str]]) -> Iterator[Usage]:
 
 @contextmanager
 def sets(folder: Path) -> Iterator[str]:
-    """A set store with the filter and the dataset; its URL."""
+    """Run a set store with the filter's and the dataset's values for the block. Yield its URL."""
     embedded = EmbeddedValkey(folder)
     child = embedded.start()
     embedded.wait_ready(child, timeout_s=30.0)
@@ -283,7 +299,7 @@ def sets(folder: Path) -> Iterator[str]:
 
 
 def in_turns(works: Sequence[str], rounds: int, run: Callable[[str], Result]) -> dict[str, list[Result]]:
-    """Every work once per round."""
+    """Run everything once per round, and print every result."""
     results: dict[str, list[Result]] = {work: [] for work in works}
     for _ in range(rounds):
         for work in works:
@@ -301,7 +317,7 @@ def line(work: str, result: Result) -> str:
 
 
 def median(results: Sequence[Result]) -> Result:
-    return Result(*(statistics.median(getattr(one, each.name) for one in results) for each in fields(Result)))
+    return Result(*(statistics.median(getattr(result, each.name) for result in results) for each in fields(Result)))
 
 
 def main(
@@ -313,14 +329,14 @@ def main(
     workers: int = 1,
     peers: bool = False,
 ) -> None:
-    """Run all in turns and print the medians and their ratios."""
-    found = _peers.available(only.split(";")) if peers else {}
-    works = [*COPIES, *only.split(";"), *found]
+    """Run everything in turn and print the medians and their ratios."""
+    available_peers = _peers.available(only.split(";")) if peers else {}
+    works = [*COPIES, *only.split(";"), *available_peers]
     assert count % DISTINCT == 0
     mode: DeliveryMode = "exactly_once" if delivery == "exactly_once" else "at_least_once"
     with (
         tempfile.TemporaryDirectory() as name,
-        telling_broker(),
+        logged_fencing(),
         broker(Path(name) / "kafka") as access,
         sets(Path(name) / "valkey") as url,
         topic(access, SOURCE),
@@ -328,27 +344,31 @@ def main(
     ):
         workload = Workload()
         fill(access, SOURCE, workload.values, count)
-        if found:
+        if available_peers:
             _peers.prepare(Path(name), url)
-        bench = Bench(access, Path(name), url, workload, count, mode, jit, workers, found)
+        bench = Bench(access, Path(name), url, workload, count, mode, jit, workers, available_peers)
         medians = {work: median(results) for work, results in in_turns(works, rounds, bench.run).items()}
-        fenced = fencings(Path(name) / "kafka" / "logs")
+        fenced = count_fencings(Path(name) / "kafka" / "logs")
     for work, result in medians.items():
-        ratios = (f"{beside(result, medians[copy])} the {copy} copy" for copy in COPIES)
-        rounds_off = "; integers beyond 2^53 may be rounded" if work in found and not found[work].exact else ""
-        typer.echo(f"{line(work, result)};  {'; '.join(ratios)}{aim(work)}{rounds_off}")
+        ratios = (f"{compared(result, medians[copy])} the {copy} copy" for copy in COPIES)
+        rounds_off = (
+            "; integers beyond 2^53 may be rounded"
+            if work in available_peers and not available_peers[work].exact
+            else ""
+        )
+        typer.echo(f"{line(work, result)};  {'; '.join(ratios)}{goal(work)}{rounds_off}")
     typer.echo(f"fenced by the broker: {fenced} times")
 
 
-def aim(work: str) -> str:
-    """What is aimed at, behind the figures of a work."""
+def goal(work: str) -> str:
+    """Return the goal of a pipeline as the end of its line."""
     if work not in REFERENCES:
         return ""
     headers = f", CPU {HEADERS_CPU} x the headers copy" if work == "copy" else ""
-    return "; aim: {} x, {} x the bare copy{}".format(*REFERENCES[work], headers)
+    return "; goal: {} x, {} x the bare copy{}".format(*REFERENCES[work], headers)
 
 
-def beside(result: Result, reference: Result) -> str:
+def compared(result: Result, reference: Result) -> str:
     return f"rate {result.per_s / reference.per_s:.2f} x, CPU {result.cpu_s / reference.cpu_s:.2f} x"
 
 

@@ -1,7 +1,8 @@
-"""What a reader notices of a redeploy: how long its records pause. `python -m benches.redeploy [--rate 20000]`
+"""How long a consumer's records pause during a redeploy: `python -m benches.redeploy [--rate 20000]`
 
-A stream of so many records a second goes through one script, which is changed again and again by PATCH. Every record is
-checked to come once. Reference of the same run: the longest pause in as many equal stretches without a change.
+A stream with the given rate per second goes through one script, which is changed repeatedly by PATCH. The benchmark
+checks that every record is output once. The reference of the same run is the longest pause in equally many intervals
+of the same length without a change.
 """
 
 import statistics
@@ -11,8 +12,8 @@ from itertools import pairwise
 
 import typer
 
-from benches._installation import installation
-from tests.acceptance.stack import Reader, Stack, deploy, pipeline, reading
+from benches._installation import running_installation
+from tests.acceptance.stack import Installation, Reader, deploy, pipeline, reading
 from tests.support.waiting import until
 
 ENTITY = "log"
@@ -26,17 +27,17 @@ def script(mark: int) -> dict[str, str]:
     return {"type": "v8", "script": f"function process(r) {{ return {{n: r.n, mark: {mark}}}; }}"}
 
 
-def feed(stack: Stack, rate: int, stop: threading.Event, fed: list[int]) -> None:
-    """Feed by the clock; fed: how many there were after each turn."""
-    began, number = time.monotonic(), 0
+def feed(installation: Installation, rate: int, stop: threading.Event, fed: list[int]) -> None:
+    """Feed records at the given rate. `fed` gets the total number of records after each write."""
+    started, number = time.monotonic(), 0
     while not stop.wait(EVERY_S):
-        due = int(rate * (time.monotonic() - began))
-        stack.feed("base", ENTITY, ({"n": n, "log_index": n} for n in range(number, due)))
+        due = int(rate * (time.monotonic() - started))
+        installation.feed("base", ENTITY, ({"n": n, "log_index": n} for n in range(number, due)))
         fed.append(number := due)
 
 
 class Arrivals(threading.Thread):
-    """Reads, notes when records came, and counts them."""
+    """Consumes records in a thread, counts them and notes their arrival times."""
 
     def __init__(self, reader: Reader) -> None:
         super().__init__()
@@ -57,37 +58,38 @@ class Arrivals(threading.Thread):
         self.join()
 
     def longest_pause(self, began: float, ended: float) -> float:
-        """In seconds, among the records that came in this stretch."""
+        """Return the longest time without a record in this interval, in seconds."""
         inside = [began, *(t for t in self.times if began <= t <= ended), ended]
         return max(after - before for before, after in pairwise(inside))
 
 
 def main(rate: int = 1_000) -> None:
-    """Run all."""
-    with installation() as stack:
-        measure(stack, rate)
+    """Run the benchmark on a new installation."""
+    with running_installation() as installation:
+        measure(installation, rate)
 
 
-def measure(stack: Stack, rate: int) -> None:
+def measure(installation: Installation, rate: int) -> None:
     stop, fed = threading.Event(), list[int]()
-    with stack.client() as client:
-        made = deploy(client, pipeline(ENTITY, transforms=[script(0)]))
-        with reading(made.sink) as reader:
-            feeder = threading.Thread(target=feed, args=(stack, rate, stop, fed))
+    with installation.client() as client:
+        deployment = deploy(client, pipeline(ENTITY, transforms=[script(0)]))
+        with reading(deployment.sink) as reader:
+            feeder = threading.Thread(target=feed, args=(installation, rate, stop, fed))
             arrivals = Arrivals(reader)
             began_at = time.monotonic()
             feeder.start()
             arrivals.start()
-            stretches, calls = [], []
+            url = f"/api/v1/flow/{deployment.id}/transforms/{deployment.uid()}"
+            intervals, calls = [], []
             for mark in range(1, CHANGES + 1):
                 time.sleep(SETTLE_S)
                 began = time.monotonic()
-                answer = client.patch(f"/api/v1/flow/{made.id}/transforms/{made.uid()}", json=script(mark))
+                response = client.patch(url, json=script(mark))
                 calls.append(time.monotonic() - began)
-                assert answer.status_code == 200, answer.text
+                assert response.status_code == 200, response.text
                 time.sleep(SETTLE_S)
-                stretches.append((began, time.monotonic()))
-            length = statistics.median(ended - began for began, ended in stretches)
+                intervals.append((began, time.monotonic()))
+            length = statistics.median(ended - began for began, ended in intervals)
             quiet_from = time.monotonic()
             time.sleep(length * CHANGES)
             stop.set()
@@ -96,7 +98,7 @@ def measure(stack: Stack, rate: int) -> None:
             until(lambda: arrivals.count >= total, ALL_READ_WITHIN_S, "all records")
             arrivals.finish()
             assert len(reader.sources) == arrivals.count == total, "each record once"
-    pauses = [arrivals.longest_pause(*stretch) for stretch in stretches]
+    pauses = [arrivals.longest_pause(*interval) for interval in intervals]
     quiet = [arrivals.longest_pause(quiet_from + length * i, quiet_from + length * (i + 1)) for i in range(CHANGES)]
     reference = statistics.median(quiet)
     print(

@@ -1,7 +1,7 @@
-"""Files into a stream, as `headwater replay` does, beside a plain producer of the lines: `python -m benches.replay`
+"""The rate of `headwater replay` from files to a topic, by file format: `python -m benches.replay`
 
-The topic's records are counted after each run. Reference of the same run: librdkafka with the same settings, given the
-file's lines without a look at them.
+The topic's records are counted after each run. The reference of the same run is a librdkafka producer with the same
+settings that sends the file's lines without parsing them.
 """
 
 import csv
@@ -37,7 +37,7 @@ PLAIN = "plain producer of the lines"
 
 
 def entity() -> Entity:
-    """The records' kind."""
+    """Return the entity of the records."""
     chain = find_chain(CHAIN)
     found = chain.entity(ENTITY) if chain else None
     assert found is not None
@@ -45,7 +45,7 @@ def entity() -> Entity:
 
 
 def write_files(folder: Path, count: int) -> list[Path]:
-    """The same transfers in each format."""
+    """Write the same transfers in each format, and return the files."""
     lines = list(itertools.islice(TransferStream(wallets=1000).lines(), count))
     plain, packed = folder / "transfers.jsonl", folder / "transfers.jsonl.gz"
     plain.write_bytes(b"\n".join(lines) + b"\n")
@@ -62,7 +62,7 @@ def write_files(folder: Path, count: int) -> list[Path]:
 
 
 def replay(access: KafkaAccess, name: str, path: Path) -> int:
-    """What is measured."""
+    """Replay a file into a topic; return the number of records. This is what is measured."""
     producer = KafkaProducer(access, [name])
     producer.connect(WAIT_S)
     try:
@@ -73,7 +73,7 @@ def replay(access: KafkaAccess, name: str, path: Path) -> int:
 
 
 def plain(access: KafkaAccess, name: str, path: Path) -> int:
-    """The reference."""
+    """Send the file's lines with a plain producer; return their number. This is the reference."""
     more = {"batch.num.messages": 10_000, "queue.buffering.max.messages": 100_000}
     producer = Producer(producer_settings(access, ClientErrors(access), 50) | more)
     sent = 0
@@ -90,7 +90,7 @@ def plain(access: KafkaAccess, name: str, path: Path) -> int:
 
 
 def rate(access: KafkaAccess, count: int, work: Callable[[str], int]) -> float:
-    """Records a second, of one run into a topic of its own."""
+    """Return the records per second of one run into a new topic."""
     with topic(access, f"replay-{time.monotonic_ns()}") as name:
         before = time.perf_counter()
         assert work(name) == count
@@ -102,7 +102,7 @@ def rate(access: KafkaAccess, count: int, work: Callable[[str], int]) -> float:
 
 
 def main(count: int = 200_000, rounds: int = 5) -> None:
-    """Run all in turns."""
+    """Run the reference and all formats in turn, and print the medians."""
     configure_logging("error")
     rates: defaultdict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
@@ -115,9 +115,11 @@ def main(count: int = 200_000, rounds: int = 5) -> None:
                     rates[path.name].append(rate(access, count, lambda name: replay(access, name, path)))  # noqa: B023
     reference = statistics.median(rates[PLAIN])
     for name, measured in rates.items():
-        middle = statistics.median(measured)
+        rate_per_s = statistics.median(measured)
         spread = f"{min(measured) / 1000:,.0f}–{max(measured) / 1000:,.0f}"
-        typer.echo(f"{name:30} {middle / 1000:6,.0f} k records/s ({spread}); {middle / reference:.2f} of the plain one")
+        typer.echo(
+            f"{name:30} {rate_per_s / 1000:6,.0f} k records/s ({spread}); {rate_per_s / reference:.2f} x the plain one"
+        )
 
 
 if __name__ == "__main__":

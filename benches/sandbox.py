@@ -1,8 +1,8 @@
-"""Scripts in the locked child: records per second, and µs of CPU per record. Run: `python -m benches.sandbox [--jit]`.
+"""Records per second and CPU time per record of scripts in the sandbox: `python -m benches.sandbox [--jit]`.
 
-Batches of 500 transfers of some 800 bytes, two in the sandbox; lookups in a Python set; every output byte is
-compared with what the script should make of it. `two` and `two big` are chains of two scripts: what one makes is the
-next one's batch, as in a pipeline.
+Batches have 500 transfers of about 800 bytes, and two batches are in flight. Lookups are answered from a Python set.
+Every output byte is compared with the expected output. The cases `two` and `two big` are chains of two scripts: the
+second script gets the outputs of the first one, as in a pipeline.
 """
 
 import argparse
@@ -30,8 +30,8 @@ WARM_BATCHES = 10
 HIT_RATE = 0.1
 
 
-class Load(NamedTuple):
-    """A script, the values that are in its dataset, and what it makes of each record."""
+class Case(NamedTuple):
+    """A script, the values in its dataset, and the expected output for each record."""
 
     name: str
     script: str
@@ -40,7 +40,7 @@ class Load(NamedTuple):
 
 
 def transfers(rng: random.Random) -> list[dict[str, object]]:
-    """One batch of records like those of an EVM stream."""
+    """Return one batch of records that resemble an EVM chain's transfers."""
 
     def hexadecimal(digits: int) -> str:
         return f"0x{rng.getrandbits(4 * digits):0{digits}x}"
@@ -64,42 +64,42 @@ def transfers(rng: random.Random) -> list[dict[str, object]]:
     ]
 
 
-def text(record: dict[str, object]) -> bytes:
+def encode(record: dict[str, object]) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode()
 
 
-def loads(rng: random.Random, records: list[dict[str, object]]) -> list[Load]:
+def cases(rng: random.Random, records: list[dict[str, object]]) -> list[Case]:
     members = frozenset(str(r["to_address"]) for r in records if rng.random() < HIT_RATE)
     big = [{**r, "value": 2**255 + i} for i, r in enumerate(records)]
     lookup_script = "function process(d) { d.seen = flow.contains('w', [d.from_address, d.to_address]); return d }"
-    seen = [text({**r, "seen": r["to_address"] in members}) for r in records]
+    seen = [encode({**r, "seen": r["to_address"] in members}) for r in records]
     return [
-        Load(
+        Case(
             "plain",
             "function process(d) { d.seen = 1; return d }",
             frozenset(),
-            [text({**r, "seen": 1}) for r in records],
+            [encode({**r, "seen": 1}) for r in records],
         ),
-        Load("lookup", lookup_script, members, seen),
-        Load(
+        Case("lookup", lookup_script, members, seen),
+        Case(
             "state", f"let last = null; {lookup_script.replace('return d', 'last = d.seen; return d')}", members, seen
         ),
-        Load(
+        Case(
             "uint256",
             "function process(d) { d.value = 2n ** 255n + BigInt(d.log_index); return d }",
             frozenset(),
-            [*map(text, big)],
+            [*map(encode, big)],
         ),
     ]
 
 
 def chains(records: list[dict[str, object]]) -> list[tuple[str, list[str], list[bytes]]]:
-    """Names, scripts that follow each other, and what they make of each record."""
+    """Return the name of each chain, its scripts in order, and the expected output for each record."""
     return [
         (
             "two",
             ["function process(d) { d.seen = 1; return d }", "function process(d) { d.again = 2; return d }"],
-            [text({**r, "seen": 1, "again": 2}) for r in records],
+            [encode({**r, "seen": 1, "again": 2}) for r in records],
         ),
         (
             "two big",
@@ -107,7 +107,7 @@ def chains(records: list[dict[str, object]]) -> list[tuple[str, list[str], list[
                 "function process(d) { d.value = 2n ** 255n + BigInt(d.log_index); return d }",
                 "function process(d) { d.value += 1n; return d }",
             ],
-            [text({**r, "value": 2**255 + i + 1}) for i, r in enumerate(records)],
+            [encode({**r, "value": 2**255 + i + 1}) for i, r in enumerate(records)],
         ),
     ]
 
@@ -115,25 +115,25 @@ def chains(records: list[dict[str, object]]) -> list[tuple[str, list[str], list[
 def measure_chain(
     name: str, scripts: list[str], expected: list[bytes], batch: RecordBatch, batches: int, *, jit: bool
 ) -> str:
-    """A chain as a worker runs it, with two batches in flight. Per record of the source."""
+    """Run a chain as a worker does, with two batches in flight. Return a line with figures per source record."""
     configs = [V8Transform(uid=f"u{number}", type="v8", script=script) for number, script in enumerate(scripts)]
     with Sandbox(jit=jit) as sandbox:
         sets, names = MemorySetStore(), MemoryDatasetNames()
         resources = TransformContext("c1", "ann", sets, names, jit=jit, log=print, sandbox=sandbox)
         transforms = build_transforms(configs, TRANSFORMS, resources)
-        for kept in through(transforms, batch, WARM_BATCHES):
-            assert kept.values == expected
+        for output in run_batches(transforms, batch, WARM_BATCHES):
+            assert output.values == expected
         child = sandbox._child
         assert child is not None
         child_s, parent_s, wall_s = child.cpu_s(), time.process_time(), time.perf_counter()
-        for kept in through(transforms, batch, batches):
-            assert len(kept) == len(expected)
+        for output in run_batches(transforms, batch, batches):
+            assert len(output) == len(expected)
         used_s = (child.cpu_s() - child_s, time.process_time() - parent_s, time.perf_counter() - wall_s)
         return line(name, child, used_s, batches * len(batch))
 
 
-def through(transforms: list[Transform], batch: RecordBatch, batches: int) -> Iterator[RecordBatch]:
-    """What the transforms make of a batch that comes again and again, two at a time."""
+def run_batches(transforms: list[Transform], batch: RecordBatch, batches: int) -> Iterator[RecordBatch]:
+    """Run the same batch through the transforms `batches` times, two at a time. Yield the outputs."""
     in_flight_batches = deque[pipeline.InFlightBatch]()
     for number in range(batches):
         in_flight_batches.append(pipeline.InFlightBatch(batch, transforms, 0.0))
@@ -144,27 +144,27 @@ def through(transforms: list[Transform], batch: RecordBatch, batches: int) -> It
                 yield in_flight_batches.popleft().output
 
 
-def answer(members: frozenset[str], question: MembershipQuery) -> MembershipResult:
-    return [[value in members for value in values] for _, values in question]
+def look_up(members: frozenset[str], query: MembershipQuery) -> MembershipResult:
+    return [[value in members for value in values] for _, values in query]
 
 
-def measure(load: Load, batch: RecordBatch, batches: int, *, jit: bool) -> str:
+def measure(case: Case, batch: RecordBatch, batches: int, *, jit: bool) -> str:
     with Sandbox(jit=jit) as sandbox:
-        number = sandbox.add(load.script, lambda question: answer(load.members, question))
+        number = sandbox.add(case.script, lambda query: look_up(case.members, query))
         for _ in range(WARM_BATCHES):
             sandbox.wait(sandbox.submit(number, batch))
         child = sandbox._child
         assert child is not None
         child_s, parent_s, wall_s = child.cpu_s(), time.process_time(), time.perf_counter()
         for job in in_flight(sandbox, number, batch, batches):
-            assert job.outputs == load.expected
+            assert job.outputs == case.expected
             assert not job.errors
         used_s = (child.cpu_s() - child_s, time.process_time() - parent_s, time.perf_counter() - wall_s)
-        return line(load.name, child, used_s, batches * len(batch))
+        return line(case.name, child, used_s, batches * len(batch))
 
 
 def in_flight(sandbox: Sandbox, number: int, batch: RecordBatch, batches: int) -> Iterator[ScriptBatch]:
-    """The finished jobs, with one more in work behind each."""
+    """Yield the finished script batches; the next batch is always submitted before the previous one is awaited."""
     job = sandbox.submit(number, batch)
     for _ in range(batches - 1):
         following = sandbox.submit(number, batch)
@@ -190,10 +190,10 @@ def main() -> None:
     records = transfers(rng)
     rows = range(BATCH_RECORDS)
     batch = RecordBatch.of(
-        "t", [*map(text, records)], [None] * len(rows), [*rows], [0] * len(rows), [*rows], [0] * len(rows)
+        "t", [*map(encode, records)], [None] * len(rows), [*rows], [0] * len(rows), [*rows], [0] * len(rows)
     )
-    for load in loads(rng, records):
-        print(measure(load, batch, options.batches, jit=options.jit))
+    for case in cases(rng, records):
+        print(measure(case, batch, options.batches, jit=options.jit))
     for name, scripts, expected in chains(records):
         print(measure_chain(name, scripts, expected, batch, options.batches, jit=options.jit))
 

@@ -1,6 +1,6 @@
-"""How fast the set store is on this machine, beside plain commands in the same run: `python -m benches.sets`.
+"""The speed of the set store, compared with plain Redis commands in the same run: `python -m benches.sets`.
 
-Every answer is checked. Reference: one plain SET with the same values as text, asked by SMISMEMBER.
+Every result is checked. The reference is a plain Redis set of the same values as strings, queried by SMISMEMBER.
 """
 
 import random
@@ -27,14 +27,14 @@ ROUNDS = 100
 
 
 def addresses(count: int, seed: int) -> list[str]:
-    """Random addresses."""
+    """Return random addresses."""
     rng = random.Random(seed)
     return [f"0x{rng.getrandbits(160):040x}" for _ in range(count)]
 
 
 @contextmanager
 def valkey() -> Iterator[Client]:
-    """An embedded Valkey that ends with the block."""
+    """Run an embedded Valkey for the block."""
     with tempfile.TemporaryDirectory() as directory:
         embedded = EmbeddedValkey(Path(directory))
         child = embedded.start()
@@ -48,9 +48,9 @@ def valkey() -> Iterator[Client]:
 
 
 def cpu_s(client: Client) -> float:
-    """CPU time that the server has used."""
-    told = client.call("INFO", "cpu")
-    return float(told["used_cpu_user"]) + float(told["used_cpu_sys"])
+    """Return the CPU seconds that the server has used."""
+    info = client.call("INFO", "cpu")
+    return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
 
 
 def measure(
@@ -61,14 +61,14 @@ def measure(
     rounds: int = 1,
     before: Callable[[], object] = lambda: None,
 ) -> float:
-    """Print and return the median time of `work` per call, and the server's CPU, over `per` values."""
+    """Run `work` on `per` values several times. Print and return its median time, and print the server's CPU."""
     took: list[float] = []
     cpu_before = cpu_s(client)
     for _ in range(rounds):
         before()
-        began = time.perf_counter()
+        started = time.perf_counter()
         work()
-        took.append(time.perf_counter() - began)
+        took.append(time.perf_counter() - started)
     median, server = statistics.median(took), (cpu_s(client) - cpu_before) / rounds
     typer.echo(
         f"{name:32} {median * 1e3:9.2f} ms  {per / median:12,.0f} values/s  server {server / per * 1e6:5.2f} µs/value"
@@ -77,7 +77,7 @@ def measure(
 
 
 def fill(client: Client, store: RedisSetStore, values: list[str]) -> None:
-    """Add and replace."""
+    """Measure adding and replacing values."""
 
     def add() -> None:
         for at in range(0, len(values), MAX_VALUES_PER_REQUEST):
@@ -96,12 +96,12 @@ def fill(client: Client, store: RedisSetStore, values: list[str]) -> None:
 
 
 def look_up(client: Client, values: Sequence[str]) -> None:
-    """Batches of 1,000 as workers ask, with a part of them members, each beside the reference."""
+    """Measure lookups of 1,000 values, with several shares of members, each followed by the reference."""
     others = addresses(LOOKUP * ROUNDS, seed=2)
     for at in range(0, len(values), 10_000):
         client.call("SADD", PLAIN, *values[at : at + 10_000])
     with closing(RedisSetLookup(client)) as lookup:
-        measure(client, "build of the filter", lambda: warm(lookup, len(values), others), len(values))
+        measure(client, "build of the filter", lambda: wait_for_filter(lookup, len(values), others), len(values))
         for hits in (0, LOOKUP // 100, LOOKUP // 10, LOOKUP // 2, LOOKUP):
             batches = [mixed(values, others, hits, number) for number in range(ROUNDS)]
             expected = [True] * hits + [False] * (LOOKUP - hits)
@@ -114,66 +114,66 @@ def look_up(client: Client, values: Sequence[str]) -> None:
 
 
 def in_plain_set(client: Client, values: list[str]) -> list[bool]:
-    """The reference."""
-    answers: list[bool] = client.call("SMISMEMBER", PLAIN, *values)
-    return answers
+    """Look the values up in the plain set; this is the reference."""
+    hits: list[bool] = client.call("SMISMEMBER", PLAIN, *values)
+    return hits
 
 
 def look_up_all(
     client: Client,
     name: str,
-    ask: Callable[[list[str]], list[bool]],
+    contains_many: Callable[[list[str]], list[bool]],
     batches: list[list[str]],
     expected: list[bool],
 ) -> float:
-    """Ask about each batch. Its values were made just before, as a worker has just decoded them."""
+    """Look up every batch. Its strings are new objects each time, like the values that a worker has just decoded."""
     rest = iter(batches)
     batch: list[str] = []
 
     def decode() -> None:
         batch[:] = [value[:2] + value[2:] for value in next(rest)]
 
-    def one() -> None:
-        assert ask(batch) == expected
+    def look_up_batch() -> None:
+        assert contains_many(batch) == expected
 
-    return measure(client, name, one, LOOKUP, ROUNDS, before=decode)
+    return measure(client, name, look_up_batch, LOOKUP, ROUNDS, before=decode)
 
 
 def mixed(values: Sequence[str], others: Sequence[str], hits: int, number: int) -> list[str]:
-    """A batch that was not asked before: members first."""
+    """Return batch `number`, whose first `hits` values are members. No two batches share a value."""
     return [*values[number * LOOKUP :][:hits], *others[number * LOOKUP : (number + 1) * LOOKUP - hits]]
 
 
-def warm(lookup: RedisSetLookup, count: int, others: Sequence[str]) -> None:
-    """Ask until a filter was worth its while, and wait for it."""
+def wait_for_filter(lookup: RedisSetLookup, count: int, others: Sequence[str]) -> None:
+    """Look values up until the lookup builds its filter, and wait until the filter is ready."""
     for _ in range(int(count * LOOKUPS_PER_VALUE_BEFORE_BUILD) // len(others) + 2):
         lookup.contains_many(TARGET, others)
         lookup.wait()
 
 
 def list_pages(client: Client, store: RedisSetStore, values: Sequence[str]) -> None:
-    """Pages of 100 from the start, then a whole listing."""
+    """Measure the first page of 100 values, and a listing of all pages."""
 
     def page() -> None:
         assert len(store.page(TARGET, None, 100).values) == min(100, len(values))
 
     def listing() -> None:
-        found: list[str] = []
+        listed: list[str] = []
         cursor = None
         while True:
-            one = store.page(TARGET, cursor, MAX_PAGE)
-            found += one.values
-            cursor = one.cursor
+            result = store.page(TARGET, cursor, MAX_PAGE)
+            listed += result.values
+            cursor = result.cursor
             if cursor is None:
                 break
-        assert sorted(found) == sorted(values)
+        assert sorted(listed) == sorted(values)
 
     measure(client, "page of 100", page, 100, ROUNDS)
     measure(client, f"listing, {MAX_PAGE:,} per page", listing, len(values))
 
 
 def main(values: int = 500_000, lookups_only: bool = False) -> None:
-    """Run all; with --lookups-only a replace and the lookups."""
+    """Measure everything, or with --lookups-only just the lookups."""
     chosen = addresses(values, seed=1)
     with valkey() as client:
         store = RedisSetStore(client)

@@ -1,8 +1,8 @@
-"""What reading alone costs where record batches are small, as at a chain's head: `python -m benches.small_batches`.
+"""The CPU time of reading small record batches, as a source has at a chain's head: `python -m benches.small_batches`.
 
-The reader of a worker, a program in C that only takes librdkafka's messages and drops them, and a Python loop over
-confluent-kafka's messages take turns, each in a process of its own with the same settings. Figures are µs of CPU per
-record, of all threads, between the first records and the last; medians.
+Three readers run in turn, each in a process of its own with the same settings: a worker's source, a C program that
+drops librdkafka's messages, and a Python loop over confluent-kafka's messages. The figures are medians of the CPU time
+of all threads per record, in µs, after the first batch.
 """
 
 import statistics
@@ -21,18 +21,18 @@ from benches._workload import Workload
 from headwater.model.worker_spec import KafkaAccess
 
 SIZES = (1, 3, 10, 100)
-"""Records in a batch."""
+"""Records per batch."""
 COUNT = 480_000
 LINGER_MS = 2_000
-"""Batches are sent when they are full."""
+"""The linger time is so long that only full batches are sent."""
 C, WORKER, LOOP = "C", "worker", "Python loop"
 AIM = 1.3
-"""The most that a worker's reader takes, as a multiple of the program in C; it also takes less than the Python loop."""
+"""The goal for a worker's source: at most so many times the CPU of the C program, and less than the Python loop."""
 _HEADER_BYTES, _LENGTH, _RECORDS = 61, slice(8, 12), slice(57, 61)
 
 
 def batches_of(size: int) -> dict[str, Any]:
-    """A producer's settings, with which each of its batches has so many records."""
+    """Return producer settings with which each batch has exactly `size` records."""
     return {
         "linger.ms": LINGER_MS,
         "max.in.flight.requests.per.connection": 5,
@@ -42,7 +42,7 @@ def batches_of(size: int) -> dict[str, Any]:
 
 
 def batch_sizes(folder: Path, name: str) -> Counter[int]:
-    """How many batches of which size the broker's log of a topic has.
+    """Count the batches in the broker's log of a topic by their number of records.
 
     https://kafka.apache.org/documentation/#recordbatch
     """
@@ -58,14 +58,14 @@ def _sizes(log: bytes) -> Iterator[int]:
 
 
 def run(command: list[str]) -> float:
-    """Run a reader; its µs per record."""
-    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=WAIT_S).stdout
-    records, cpu_s = said.split()
+    """Run a reader and return its CPU time per record in µs."""
+    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=WAIT_S).stdout
+    records, cpu_s = output.split()
     return float(cpu_s) * 1e6 / int(records)
 
 
 def in_turns(access: KafkaAccess, program: Path, name: str, count: int, rounds: int) -> dict[str, float]:
-    """The median µs per record of each reader."""
+    """Return the median CPU time per record of each reader in µs."""
     took: dict[str, list[float]] = {C: [], WORKER: [], LOOP: []}
     for number in range(rounds):
         group = f"{name}-{number}"
@@ -76,7 +76,7 @@ def in_turns(access: KafkaAccess, program: Path, name: str, count: int, rounds: 
 
 
 def line(size: int, us: Mapping[str, float]) -> str:
-    """The figures of one size."""
+    """Return the line of output for one batch size."""
     figures = ", ".join(f"{reader} {us[reader]:.2f}" for reader in us)
     return (
         f"batches of {size:4}: {figures} µs per record; the worker takes {us[WORKER] / us[C]:.2f} of C "
@@ -85,9 +85,9 @@ def line(size: int, us: Mapping[str, float]) -> str:
 
 
 def main(count: int = COUNT, rounds: int = 3, only: str = ",".join(map(str, SIZES))) -> None:
-    """Measure every size."""
+    """Measure every batch size."""
     with tempfile.TemporaryDirectory() as folder, broker(Path(folder) / "kafka") as access:
-        program = _readers.compiled(Path(folder))
+        program = _readers.compile_reader(Path(folder))
         values = Workload().values
         for size in map(int, only.split(",")):
             assert count % (PARTITIONS * size) == 0, f"{count} records are no whole number of batches of {size}"

@@ -1,6 +1,6 @@
-"""How long `headwater up` takes to be ready, and a deploy to answer, with cached parts.
+"""The time until `headwater up` is ready, and the time of a deploy call, with all downloads cached.
 
-Reference of the same run: a bare embedded Kafka from its start to its first answer.
+The reference of the same run is the time from the start of a bare embedded Kafka to its first response.
 """
 
 import statistics
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.settings import Settings
-from tests.acceptance.stack import Stack, pipeline
+from tests.acceptance.stack import Installation, pipeline
 
 ROUNDS = 3
 DEPLOYS = 5
@@ -29,25 +29,25 @@ def kafka_alone(folder: Path) -> float:
 
 
 def one_round(folder: Path) -> tuple[float, float, list[float]]:
-    """Seconds to the first readiness, to that of a second start on the same data, and of each deploy."""
-    stack = Stack(folder / "data")
+    """Return the seconds of a first start, of a second start on the same data, and of each deploy."""
+    installation = Installation(folder / "data")
     started = time.monotonic()
-    stack.start()
+    installation.start()
     first = time.monotonic() - started
-    stack.stop()
+    installation.stop()
     started = time.monotonic()
-    stack.start()
+    installation.start()
     again = time.monotonic() - started
     deploys = []
-    with stack.client() as client:
+    with installation.client() as client:
         for _ in range(DEPLOYS):
             flow = client.post("/api/v1/flow", json=pipeline(transforms=[SCRIPT])).json()
             started = time.monotonic()
-            answer = client.post(f"/api/v1/flow/{flow['id']}/deploy")
+            response = client.post(f"/api/v1/flow/{flow['id']}/deploy")
             deploys.append(time.monotonic() - started)
-            assert answer.status_code == 200, answer.text
+            assert response.status_code == 200, response.text
             client.delete(f"/api/v1/flow/{flow['id']}")
-    stack.stop()
+    installation.stop()
     return first, again, deploys
 
 
@@ -64,7 +64,7 @@ def main() -> None:
         "up, second start": statistics.median(r[1] for r in rounds),
         "deploy with a script": statistics.median(d for r in rounds for d in r[2]),
     }
-    print(f"medians of {ROUNDS} rounds; Kafka alone, start to first answer: {reference:.2f} s")
+    print(f"medians of {ROUNDS} rounds; Kafka alone, start to first response: {reference:.2f} s")
     for name, seconds in rows.items():
         print(f"{name:<22} {seconds:6.2f} s   {seconds / reference:5.2f} x Kafka alone")
 

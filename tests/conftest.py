@@ -23,19 +23,21 @@ pytest_plugins = [
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`make test TEST_FLAGS="--external tests/acceptance"`."""
-    text = "Run the acceptance tests on a PostgreSQL, a Valkey and a Kafka of their own, reached by settings alone."
+    """Add the option --external: `make test TEST_FLAGS="--external tests/acceptance"`."""
+    text = (
+        "Run the acceptance tests on an external PostgreSQL, Valkey and Kafka, which Headwater reaches by its settings."
+    )
     parser.addoption("--external", action="store_true", help=text)
 
 
 def pytest_configure() -> None:
-    """Where no test sets up logging: rich tracebacks of one error can take ten seconds."""
+    """Log plain tracebacks where a test does not configure logging: one rich traceback can take ten seconds."""
     *processors, _ = structlog.get_config()["processors"]
     console = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*processors, console])
 
 
-# On a fresh machine the first example with text waits for Hypothesis's table of characters, and no test asserts times.
+# On a new machine the first example with text is slow, since Hypothesis builds its table of characters.
 hypothesis.settings.register_profile(
     "headwater",
     max_examples=100 if "CI" in os.environ else 30,
@@ -46,9 +48,9 @@ hypothesis.settings.load_profile("headwater")
 
 
 class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """A worker runs a group from start to end: so each group's servers run once, and its tests one after the other.
+    """Runs each group of tests in one worker, one test after the other, so that the group's servers start once.
 
-    Unit tests need no servers: each of their folders is a group, and both workers end at about the same time.
+    Unit tests need no servers. Each of their folders is a group, so that both workers end at about the same time.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -58,12 +60,12 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """For `-n 2`. The marks of `--dist loadgroup` would do, but pytest-xdist 3.8 loses them under pytest 9.2."""
+    """Return the scheduler for `-n 2`. pytest-xdist 3.8 loses the marks of `--dist loadgroup` in pytest 9.2."""
     return _Groups(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Unit tests come last: a worker that is done with its group takes what is left of them."""
+    """Sort unit tests last, so that a worker that has finished its group runs some of them."""
     items.sort(key=lambda item: _ORDER.index(_group(item.nodeid)))
 
 
@@ -76,4 +78,4 @@ def _group(nodeid: str) -> str:
 
 _ORDER = ["acceptance", "servers", "installations", "unit"]
 _OWN_INSTALLATIONS = {"test_demo.py", "test_external.py", "test_memory.py", "test_pubsub.py", "test_rounds.py"}
-"""Acceptance tests that start installations of their own: which of the two runs them does not matter."""
+"""Acceptance tests that start their own installations, and so can run in either worker."""

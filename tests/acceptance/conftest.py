@@ -1,4 +1,4 @@
-"""One `headwater up` for all acceptance tests that don't need one of their own."""
+"""Fixtures: an installation that acceptance tests share, and installations for single tests."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,52 +7,54 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.acceptance.stack import External, Stack
+from tests.acceptance.stack import ExternalServers, Installation
 from tests.support.processes import alive, descendants
 
 
 @contextlib.contextmanager
-def external_parts(wanted: bool, directory: Path) -> Iterator[External | None]:
-    """Kafka, Valkey and PostgreSQL for one installation, when they are wanted."""
+def external_servers(wanted: bool, directory: Path) -> Iterator[ExternalServers | None]:
+    """Run external Kafka, Valkey and PostgreSQL for the block if they are wanted."""
     if not wanted:
         yield None
         return
-    parts = External(directory / "external")
+    servers = ExternalServers(directory / "external")
     try:
-        yield parts
+        yield servers
     finally:
-        parts.stop()
+        servers.stop()
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Stack]:
+def installation(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Installation]:
     directory = tmp_path_factory.mktemp("acceptance")
-    with external_parts(request.config.getoption("--external"), directory) as parts:
-        yield from running(Stack(directory / "data", external=parts))
+    with external_servers(request.config.getoption("--external"), directory) as servers:
+        yield from running(Installation(directory / "data", external=servers))
 
 
-def running(made: Stack) -> Iterator[Stack]:
-    """Start it; at the end it must stop by itself, with all that it started."""
-    made.start()
-    assert made.process is not None
-    yield made
-    below = [process.pid for process in descendants(made.process.pid)]
-    assert made.stop() == 0, made.log()
+def running(installation: Installation) -> Iterator[Installation]:
+    """Start an installation, and stop it afterwards. All of its processes must end."""
+    installation.start()
+    assert installation.process is not None
+    yield installation
+    below = [process.pid for process in descendants(installation.process.pid)]
+    assert installation.stop() == 0, installation.log()
     assert not [pid for pid in below if alive(pid)]
 
 
 @pytest.fixture
-def own_stack(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Stack]:
-    """An installation that a test may stop and kill; nothing of it is left behind."""
+def own_installation(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Installation]:
+    """Return an installation that is not started yet, which the test may stop and kill."""
     directory = tmp_path_factory.mktemp("own")
-    with external_parts(request.config.getoption("--external"), directory) as parts:
-        made = Stack(directory / "data", external=parts)
-        yield made
-        if made.process is not None and made.process.poll() is None:
-            made.stop()
+    with external_servers(request.config.getoption("--external"), directory) as servers:
+        installation = Installation(directory / "data", external=servers)
+        yield installation
+        if installation.process is not None and installation.process.poll() is None:
+            installation.stop()
 
 
 @pytest.fixture(scope="session")
-def client(stack: Stack) -> Iterator[httpx2.Client]:
-    with stack.client() as made:
-        yield made
+def client(installation: Installation) -> Iterator[httpx2.Client]:
+    with installation.client() as http_client:
+        yield http_client

@@ -1,4 +1,4 @@
-"""Writes files as a Hyperliquid node does: lines in pieces, a file per hour, several folders at once."""
+"""Writes files like a Hyperliquid node: partial lines, a file per hour, several folders concurrently."""
 
 import json
 import random
@@ -14,7 +14,7 @@ FIRST_MS = 1_777_582_000_000
 
 
 def block_time(number: int) -> tuple[str, int]:
-    """As the node writes it, and in ms."""
+    """Return a block's time in the node's format and in ms."""
     ms = FIRST_MS + 70 * (number - FIRST_BLOCK)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms // 1000)) + f".{ms % 1000:03}000123", ms
 
@@ -25,14 +25,18 @@ def user(number: int) -> str:
 
 @dataclass
 class HyperliquidNode:
-    """root: where it writes. told: by stream, what each record must be, in order. seed: of all that is random.
+    """A simulated node.
 
-    next: the next block.
+    Attributes:
+        root: The directory to which the node writes.
+        seed: The seed of all random choices.
+        expected: The expected records of each stream, in order.
+        next: The number of the next block.
     """
 
     root: Path
     seed: int
-    told: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    expected: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _random: random.Random = field(init=False)
     next: int = FIRST_BLOCK
 
@@ -40,7 +44,7 @@ class HyperliquidNode:
         self._random = random.Random(self.seed)
 
     def write(self, blocks: int, pause_s: float) -> None:
-        """Some blocks more. Every folder has a half line for a while; at the hour one in the old and the new file."""
+        """Write the next blocks. Lines are written in two parts; at the hour, both files have a partial line."""
         held: list[tuple[Path, bytes]] = []
         for number in range(self.next, self.next + blocks):
             lines = self._lines(number)
@@ -58,7 +62,7 @@ class HyperliquidNode:
         self.next += blocks
 
     def _path(self, folder: str, number: int) -> Path:
-        if folder == "replica_cmds":  # a file is named by the block before its first one
+        if folder == "replica_cmds":  # a file is named after the block before its first block
             number = (number - 1) // BLOCKS_PER_HOUR * BLOCKS_PER_HOUR
         hour = FIRST_HOUR + (number - FIRST_BLOCK) // BLOCKS_PER_HOUR
         day = time.strftime("%Y%m%d", time.gmtime(FIRST_MS // 1000 + hour // 24 * 86_400))
@@ -88,8 +92,8 @@ class HyperliquidNode:
         block = {"local_time": iso, "block_time": iso, "block_number": number, "events": events}
         return json.dumps(block, separators=(",", ":")).encode() + b"\n"
 
-    def _tell(self, stream: str, record: dict[str, Any]) -> None:
-        self.told.setdefault(stream, []).append(record)
+    def _expect(self, stream: str, record: dict[str, Any]) -> None:
+        self.expected.setdefault(stream, []).append(record)
 
     def _fills(self, number: int, ms: int) -> list[Any]:
         events: list[Any] = []
@@ -108,9 +112,9 @@ class HyperliquidNode:
                     "crossed": side == taker,
                 }
                 events.append([users[side], fill])
-                self._tell("fill", {"user": users[side], **fill, "block_number": number})
+                self._expect("fill", {"user": users[side], **fill, "block_number": number})
             trade = {name: common[name] for name in ("coin", "px", "sz", "time", "hash", "tid")}
-            self._tell("trade", {**trade, "side": taker, "users": [users["B"], users["A"]], "block_number": number,
+            self._expect("trade", {**trade, "side": taker, "users": [users["B"], users["A"]], "block_number": number,
                                  "trade_index": len(events) - 1})  # fmt: skip
         return events
 
@@ -121,7 +125,7 @@ class HyperliquidNode:
             for n in range(self._random.randrange(12))
         ]  # fmt: skip
         for event in events:
-            self._tell("order", {**event, "block_number": number})
+            self._expect("order", {**event, "block_number": number})
         return events
 
     def _misc(self, number: int, iso: str) -> list[Any]:
@@ -130,12 +134,12 @@ class HyperliquidNode:
             for n in range(self._random.randrange(3))
         ]
         for index, event in enumerate(events):
-            self._tell("misc_event", {**event, "block_number": number, "unique_id": f"{number}-{index}"})
+            self._expect("misc_event", {**event, "block_number": number, "unique_id": f"{number}-{index}"})
         return events
 
     def _replica(self, number: int, iso: str, ms: int) -> bytes:
         count = self._random.randrange(5)
         bundle = {"signed_actions": [{"signature": {}, "action": {"type": "order"}, "nonce": ms}] * count}
         block = {"time": iso, "round": number + 278, "proposer": user(9), "signed_action_bundles": [["0x1", bundle]]}
-        self._tell("block", {"height": number, "blockTime": ms, "hash": None, "proposer": user(9), "numTxs": count})
+        self._expect("block", {"height": number, "blockTime": ms, "hash": None, "proposer": user(9), "numTxs": count})
         return json.dumps({"abci_block": block, "resps": {"Full": []}}).encode() + b"\n"

@@ -1,7 +1,6 @@
-"""Recorded logs of Base and Polygon as `log` records, from the folder that HEADWATER_TEST_DATA names.
+"""Reads recorded logs of Base and Polygon as `log` records from the directory that HEADWATER_TEST_DATA names.
 
-The files are JSON-RPC receipts, protobuf JSON and CSV; this reader turns each into flat log records. It is the tests'
-own and shares nothing with the package.
+The files are JSON-RPC receipts, protobuf JSON and CSV. This module shares no code with the package.
 """
 
 import ast
@@ -46,7 +45,7 @@ def _rpc_receipts(path: Path) -> Iterator[Log]:
 
 
 def _native_block(path: Path) -> Iterator[Log]:
-    """Protobuf JSON: 64-bit numbers are strings, zero and empty members are left out."""
+    """Read protobuf JSON, in which 64-bit numbers are strings, and zero and empty members are omitted."""
     block = json.loads(_text(path))
     block = block.get("ethereum", block)
     for transaction in block.get("transactions", []):
@@ -72,7 +71,7 @@ def _squid_receipts(path: Path) -> Iterator[Log]:
 
 
 def _csv(path: Path) -> Iterator[Log]:
-    """The file has no address column: the address in its name stands in for it."""
+    """Read a CSV file. It has no address column, so the address comes from its name."""
     for row in csv.DictReader(io.StringIO(_text(path))):
         topics = [topic.lower() for topic in ast.literal_eval(row["topics"])]
         yield {
@@ -95,7 +94,7 @@ READERS = {
 
 
 def log_files(folder: Path) -> list[tuple[str, Path]]:
-    """(chain, file) of every recorded Base and Polygon file that holds logs."""
+    """Return the chain and path of every recorded file with logs of Base and Polygon."""
     return [
         (chain, path)
         for chain in ("base", "polygon")
@@ -105,7 +104,7 @@ def log_files(folder: Path) -> list[tuple[str, Path]]:
 
 
 def read_logs(path: Path) -> list[Log]:
-    """The log records of one file, in its order."""
+    """Return the log records of one file, in order."""
     for start, reader in READERS.items():
         if path.name.startswith(start):
             return list(reader(path))

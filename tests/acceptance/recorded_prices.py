@@ -1,6 +1,6 @@
-"""Recorded trades of a day, from the folder that HEADWATER_TEST_DATA names, as (time in ms, order, price).
+"""Reads recorded trades of a day from the directory that HEADWATER_TEST_DATA names, as (time in ms, order, price).
 
-Prices are computed here as the sources' own documentation has it; nothing is shared with the package.
+Prices are computed by the documentation of the exchanges. This module shares no code with the package.
 """
 
 import csv
@@ -14,11 +14,11 @@ from pathlib import Path
 
 Trade = tuple[int, int, float]
 BLOCK = 1 << 24
-"""Orders are block number × BLOCK + place in the block."""
+"""The order of a trade is block number × BLOCK + position in the block."""
 
 
 def uniswap_day(folder: Path) -> list[Trade]:
-    """USDC per WETH in every swap of one pool of 2024-01-05."""
+    """Return the price in USDC per WETH of every swap in one pool on 2024-01-05."""
     file = folder / "prices" / "ethereum_univ3_usdc_weth_2024-01-05.tick.csv.gz"
     rows = csv.DictReader(io.StringIO(gzip.decompress(file.read_bytes()).decode()))
     trades = []
@@ -35,9 +35,9 @@ def _place(row: dict[str, str]) -> int:
 
 
 def orca_day(folder: Path) -> dict[str, list[Trade]]:
-    """The price of token A in token B in every swap of 2022-04-06, by pool."""
+    """Return the price of token A in token B of every swap on 2022-04-06, by pool."""
     pools = {pool["whirlpool"]: pool for pool in json.loads((folder / "solana" / "orca_pools.json").read_text())}
-    found: defaultdict[str, list[Trade]] = defaultdict(list)
+    trades_by_pool: defaultdict[str, list[Trade]] = defaultdict(list)
     for slot, time, index, swaps in orca_swaps(folder):
         for number, swap in enumerate(swaps):
             pool = pools[swap["keyWhirlpool"]]
@@ -45,16 +45,16 @@ def orca_day(folder: Path) -> dict[str, list[Trade]]:
             a, b = (amount_in, amount_out) if swap["dataAToB"] else (amount_out, amount_in)
             if a and b:
                 price = (b / 10 ** pool["decimals_b"]) / (a / 10 ** pool["decimals_a"])
-                found[pool["whirlpool"]].append((time * 1000, slot * BLOCK + index * 256 + number, price))
-    return {pool: sorted(trades) for pool, trades in found.items()}
+                trades_by_pool[pool["whirlpool"]].append((time * 1000, slot * BLOCK + index * 256 + number, price))
+    return {pool: sorted(trades) for pool, trades in trades_by_pool.items()}
 
 
 def orca_swaps(folder: Path) -> Iterator[tuple[int, int, int, list[dict[str, str]]]]:
-    """(slot, time in s, index in the slot, swaps) of each transaction that has some."""
+    """Yield slot, time in s, index in the slot and swaps of each transaction with swaps."""
     file = folder / "solana" / "orca_whirlpool_transactions_20220406.jsonl.gz"
     for line in gzip.decompress(file.read_bytes()).splitlines():
         block = json.loads(line)
         for transaction in block["transactions"]:
-            swaps = [one["payload"] for one in transaction["instructions"] if one["name"] == "swap"]
+            swaps = [each["payload"] for each in transaction["instructions"] if each["name"] == "swap"]
             if swaps:
                 yield block["slot"], block["blockTime"], transaction["index"], swaps

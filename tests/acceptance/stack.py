@@ -1,6 +1,6 @@
-"""A whole Headwater as a user has it: `headwater up` in a process of its own, HTTP, and Kafka by credentials.
+"""Runs a complete installation of Headwater, and uses it like a user: by the command line, HTTP and Kafka.
 
-Nothing of the package is imported here: what these tests know is the interface and the command line.
+This module imports nothing of the package.
 """
 
 import contextlib
@@ -30,8 +30,8 @@ STOP_WITHIN_S = 60.0
 
 
 @contextlib.contextmanager
-def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Runs `work` in a thread beside the block; it ends when its event is set, at the end of the block."""
+def in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Run `work` in a thread during the block. The event that it gets is set at the end of the block."""
     stop = threading.Event()
     thread = threading.Thread(target=work, args=(stop,))
     thread.start()
@@ -42,8 +42,12 @@ def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
         thread.join()
 
 
-class External:
-    """Kafka, Valkey and PostgreSQL outside of Headwater. settings: the variables that name them."""
+class ExternalServers:
+    """External Kafka, Valkey and PostgreSQL servers.
+
+    Attributes:
+        settings: The environment variables with which Headwater uses the servers.
+    """
 
     def __init__(self, directory: Path, advertised_host: str = "") -> None:
         command = [sys.executable, "-m", "tests.support.external", str(directory), advertised_host]
@@ -59,13 +63,13 @@ class External:
 
 
 @dataclass
-class Stack:
-    """One installation in its data directory; with external parts, when it is given some."""
+class Installation:
+    """An installation in a data directory, which may use external servers."""
 
     data_dir: Path
     port: int = field(default_factory=free_port)
     flags: tuple[str, ...] = ()
-    external: External | None = None
+    external: ExternalServers | None = None
     variables: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
     _producer: Producer | None = None
@@ -97,7 +101,7 @@ class Stack:
         return self.process.wait(STOP_WITHIN_S)
 
     def kill(self) -> list[int]:
-        """SIGKILL of the parent; returns what lived below it."""
+        """Kill the parent process. Return the ids of its descendants."""
         assert self.process is not None
         below = [process.pid for process in descendants(self.process.pid)]
         self.process.kill()
@@ -106,7 +110,7 @@ class Stack:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of every command against this installation."""
+        """The environment of every command for this installation."""
         return {**os.environ, **(self.external.settings if self.external else {}), **self.variables}
 
     @property
@@ -121,35 +125,35 @@ class Stack:
         return httpx2.Client(base_url=self.url, headers={"X-API-Key": key or self.key}, timeout=70)
 
     def run(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        """A `headwater` command against this data directory."""
+        """Run a `headwater` command on this data directory."""
         command = [*HEADWATER, *arguments, "--data-dir", str(self.data_dir)]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, env=self.environment, **options)
 
     def workers(self) -> list[int]:
-        return self.below("worker_main --spec ")
+        return self.processes("worker_main --spec ")
 
-    def workers_of(self, made: "Deployed") -> list[int]:
-        """The workers of one deployment: its id is in the path of their spec."""
-        return self.below(f"/{made.sink['username'].removeprefix('dep-')}/spec-")
+    def workers_of(self, deployed: "Deployed") -> list[int]:
+        """Return the workers of one deployment, whose id is in the path of their spec."""
+        return self.processes(f"/{deployed.sink['username'].removeprefix('dep-')}/spec-")
 
     def sandboxes(self) -> list[int]:
-        return self.below("deno run")
+        return self.processes("deno run")
 
-    def below(self, text: str) -> list[int]:
-        """Processes of this installation whose command line has `text` in it."""
+    def processes(self, text: str) -> list[int]:
+        """Return the processes of this installation whose command line contains `text`."""
         assert self.process is not None
         roots = [self.process.pid, *([self.external.pid] if self.external else [])]
         return [process.pid for root in roots for process in descendants(root) if text in process.command]
 
     def replay(self, chain: str, entity: str, path: Path, rate: int = 0) -> subprocess.Popen[bytes]:
-        """`headwater replay` in the background."""
+        """Start `headwater replay` in the background."""
         command = [*HEADWATER, "replay", "--chain", chain, "--entity", entity, "--data-dir", str(self.data_dir)]
         return subprocess.Popen(
             [*command, "--rate", str(rate), str(path)], stdout=subprocess.DEVNULL, env=self.environment
         )
 
     def admin_config(self) -> dict[str, Any]:
-        """librdkafka settings of the broker's administrator: from the settings, or from the data directory."""
+        """Return librdkafka settings with the administrator's credentials."""
         if self.external:
             settings = self.external.settings
             return {
@@ -169,7 +173,7 @@ class Stack:
         }
 
     def feed(self, chain: str, entity: str, records: Iterable[dict[str, Any] | bytes]) -> None:
-        """Write records to a stream, as a feeder of the user's own would, and wait until the broker has them all."""
+        """Write records to a stream like a user's producer, and wait until they are acknowledged."""
         if self._producer is None:
             self._producer = Producer(
                 {**self.admin_config(), "enable.idempotence": True, "linger.ms": 1, "log_level": 0}
@@ -181,15 +185,15 @@ class Stack:
         assert self._producer.flush(60) == 0
 
     def feed_without_keys(self, chain: str, entity: str, records: Iterable[dict[str, Any]]) -> None:
-        """The same for records that have no key."""
+        """Write records without keys to a stream, and wait until they are acknowledged."""
         producer = Producer({**self.admin_config(), "log_level": 0})
         for record in records:
             producer.produce(f"stream.{chain}.{entity}", json.dumps(record).encode())
         assert producer.flush(60) == 0
 
 
-class Read(NamedTuple):
-    """A record as a user reads it."""
+class ReadRecord(NamedTuple):
+    """A record that a consumer has read."""
 
     topic: str
     partition: int
@@ -200,7 +204,7 @@ class Read(NamedTuple):
 
     @property
     def source(self) -> tuple[int, int, int]:
-        """Partition, offset and output number of the source record."""
+        """The partition and offset of the source record, and the index of this output."""
         _, partition, offset, index = self.headers["headwater-src"].rsplit("/", 3)
         return int(partition), int(offset), int(index)
 
@@ -209,7 +213,7 @@ class Read(NamedTuple):
 
 
 def client_config(sink: dict[str, Any], group: str | None = None) -> dict[str, str | int | bool]:
-    """librdkafka settings from the sink of a deploy answer."""
+    """Return librdkafka settings from a sink in a deploy response."""
     values = {
         "bootstrap.servers": sink["bootstrap_servers"],
         "security.protocol": sink["security_protocol"],
@@ -226,35 +230,35 @@ def client_config(sink: dict[str, Any], group: str | None = None) -> dict[str, s
 
 
 class Reader:
-    """Reads a topic from its beginning, as the deployment's user."""
+    """Reads a topic from its beginning with the deployment's credentials."""
 
     def __init__(self, sink: dict[str, Any], topic: str | None = None) -> None:
         self._topic = topic or sink["topic"]
         self._consumer = Consumer(client_config(sink))
         partitions = self._consumer.list_topics(self._topic, timeout=20).topics[self._topic].partitions
         self._consumer.assign([TopicPartition(self._topic, number, 0) for number in partitions])
-        self.records: list[Read] = []
+        self.records: list[ReadRecord] = []
         self.sources: set[str] = set()
 
-    def poll(self, timeout_s: float = 0.1) -> list[Read]:
+    def poll(self, timeout_s: float = 0.1) -> list[ReadRecord]:
         new = [_read(message) for message in self._consumer.consume(1000, timeout_s)]
         self.records += new
         self.sources.update(record.headers["headwater-src"] for record in new)
         return new
 
-    def read(self, count: int, within_s: float = 60.0) -> list[Read]:
-        """At least `count` records, repeats dropped."""
+    def read(self, count: int, within_s: float = 60.0) -> list[ReadRecord]:
+        """Read until there are at least `count` distinct records. Return them without repeats."""
         deadline = time.monotonic() + within_s
         while len(self.sources) < count:
             assert time.monotonic() < deadline, f"{len(self.sources)} of {count} records after {within_s} s"
             self.poll()
-        return unrepeated(self.records)
+        return without_repeats(self.records)
 
     def close(self) -> None:
         self._consumer.close()
 
 
-def _read(message: Message) -> Read:
+def _read(message: Message) -> ReadRecord:
     error: KafkaError | None = message.error()
     assert error is None, error
     topic, partition, offset, value = message.topic(), message.partition(), message.offset(), message.value()
@@ -263,15 +267,15 @@ def _read(message: Message) -> Read:
     assert offset is not None
     pairs = cast("list[tuple[str, bytes]]", message.headers() or [])
     headers = {name: raw.decode() for name, raw in pairs}
-    return Read(topic, partition, offset, message.key(), value or b"", headers)
+    return ReadRecord(topic, partition, offset, message.key(), value or b"", headers)
 
 
-def unrepeated(records: Iterable[Read]) -> list[Read]:
-    """First occurrence of each `headwater-src`, in order."""
-    seen: dict[str, Read] = {}
+def without_repeats(records: Iterable[ReadRecord]) -> list[ReadRecord]:
+    """Return the first record with each `headwater-src`, in order."""
+    first: dict[str, ReadRecord] = {}
     for record in records:
-        seen.setdefault(record.headers["headwater-src"], record)
-    return list(seen.values())
+        first.setdefault(record.headers["headwater-src"], record)
+    return list(first.values())
 
 
 @contextlib.contextmanager
@@ -284,7 +288,7 @@ def reading(sink: dict[str, Any], topic: str | None = None) -> Iterator[Reader]:
 
 
 def pipeline(entity: str = "erc20_token_transfer", chain: str = "base", **config: Any) -> dict[str, Any]:
-    """A create body."""
+    """Return the body of a request that creates a configuration."""
     return {
         "name": config.pop("name", "test"),
         "pipeline_config": {
@@ -298,7 +302,12 @@ def pipeline(entity: str = "erc20_token_transfer", chain: str = "base", **config
 
 @dataclass
 class Deployed:
-    """A configuration that was created and deployed."""
+    """A deployed configuration.
+
+    Attributes:
+        flow: The response to the create request.
+        answer: The response to the deploy request.
+    """
 
     id: str
     flow: dict[str, Any]
@@ -320,19 +329,19 @@ def deploy(client: httpx2.Client, body: dict[str, Any]) -> Deployed:
     created = client.post("/api/v1/flow", json=body)
     assert created.status_code == 201, created.text
     flow = created.json()
-    answer = client.post(f"/api/v1/flow/{flow['id']}/deploy")
-    assert answer.status_code == 200, answer.text
-    return Deployed(flow["id"], flow, answer.json())
+    response = client.post(f"/api/v1/flow/{flow['id']}/deploy")
+    assert response.status_code == 200, response.text
+    return Deployed(flow["id"], flow, response.json())
 
 
 @contextlib.contextmanager
 def deployed(client: httpx2.Client, body: dict[str, Any]) -> Iterator[Deployed]:
-    made = deploy(client, body)
+    deployment = deploy(client, body)
     try:
-        yield made
+        yield deployment
     finally:
-        gone = client.delete(f"/api/v1/flow/{made.id}")
-        assert gone.status_code == 200, gone.text
+        response = client.delete(f"/api/v1/flow/{deployment.id}")
+        assert response.status_code == 200, response.text
 
 
 def kill(pids: Iterable[int]) -> None:

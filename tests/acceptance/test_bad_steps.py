@@ -1,4 +1,4 @@
-"""What goes wrong for a newcomer, and the sentence that each gets."""
+"""Mistakes of new users, and the error message for each."""
 
 import os
 import subprocess
@@ -10,33 +10,33 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import HEADWATER, Stack, pipeline
+from tests.acceptance.stack import HEADWATER, Installation, pipeline
 from tests.support.ports import free_port
 
 
 def up(data_dir: Path, *flags: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """`headwater up` that is expected to end by itself."""
+    """Run `headwater up`, which must fail to start."""
     command = [*HEADWATER, "up", "--data-dir", str(data_dir), *flags]
     environment = {**os.environ, **env}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
 
 
 def refusal(ended: subprocess.CompletedProcess[str]) -> str:
-    """The one sentence of a command that could not start."""
+    """Return the error message of a command that could not start, which must be a single line."""
     assert ended.returncode == 2, ended.stderr
     assert "Traceback" not in ended.stderr
     return ended.stderr
 
 
 class TestStarting:
-    def test_port_taken(self, stack: Stack, tmp_path: Path) -> None:
-        sentence = refusal(up(tmp_path / "data", "--port", str(stack.port)))
-        assert str(stack.port) in sentence
+    def test_port_taken(self, installation: Installation, tmp_path: Path) -> None:
+        sentence = refusal(up(tmp_path / "data", "--port", str(installation.port)))
+        assert str(installation.port) in sentence
         assert "--port" in sentence
 
-    def test_data_directory_in_use(self, stack: Stack) -> None:
-        sentence = refusal(up(stack.data_dir, "--port", str(free_port())))
-        assert str(stack.data_dir) in sentence
+    def test_data_directory_in_use(self, installation: Installation) -> None:
+        sentence = refusal(up(installation.data_dir, "--port", str(free_port())))
+        assert str(installation.data_dir) in sentence
         assert "in use" in sentence
         assert "--data-dir" in sentence
 
@@ -77,12 +77,12 @@ class TestStarting:
         sentence = refusal(subprocess.run(command, capture_output=True, text=True, timeout=60))
         assert "Linux" in sentence
 
-    def test_a_setting_that_is_not_valid(self, tmp_path: Path) -> None:
+    def test_invalid_setting(self, tmp_path: Path) -> None:
         sentence = refusal(up(tmp_path / "data", HEADWATER_PORT="eighty"))
         assert "HEADWATER_PORT" in sentence
 
     @pytest.mark.long
-    def test_replay_into_nothing(self, tmp_path: Path) -> None:
+    def test_replay_without_an_installation(self, tmp_path: Path) -> None:
         file = tmp_path / "records.jsonl"
         file.write_text("{}\n")
         command = [
@@ -109,15 +109,15 @@ class TestCalling:
         return body
 
     @pytest.mark.proves("5/every-endpoint-requires-an-api-key")
-    def test_wrong_key(self, stack: Stack) -> None:
-        wrong = stack.key[:-1] + ("a" if stack.key[-1] != "a" else "b")
-        answer = httpx2.get(f"{stack.url}/api/v1/flow", headers={"X-API-Key": wrong})
+    def test_wrong_key(self, installation: Installation) -> None:
+        wrong = installation.key[:-1] + ("a" if installation.key[-1] != "a" else "b")
+        answer = httpx2.get(f"{installation.url}/api/v1/flow", headers={"X-API-Key": wrong})
         assert answer.status_code == 401
         assert "X-API-Key" in answer.json()["detail"]
         assert "headwater keys create" in answer.json()["detail"]
 
     @pytest.mark.proves("2.2/transform.v8")
-    def test_script_with_a_syntax_error(self, stack: Stack, client: httpx2.Client) -> None:
+    def test_script_with_a_syntax_error(self, installation: Installation, client: httpx2.Client) -> None:
         script = textwrap.dedent("""
             function process(record) {
               return record +;
@@ -129,27 +129,27 @@ class TestCalling:
         assert "column 18" in fault["detail"]
 
     @pytest.mark.proves("2.2/source.chain")
-    def test_unknown_chain(self, stack: Stack, client: httpx2.Client) -> None:
+    def test_unknown_chain(self, installation: Installation, client: httpx2.Client) -> None:
         problem = self.post(client, chain="bitcoin")
         (fault,) = problem["errors"]
         assert fault["pointer"] == "/pipeline_config/source/chain"
         assert all(chain in fault["detail"] for chain in ("polygon", "base", "solana", "hyperliquid"))
 
-    def test_expression_with_a_fault(self, stack: Stack, client: httpx2.Client) -> None:
+    def test_invalid_expression(self, installation: Installation, client: httpx2.Client) -> None:
         problem = self.post(client, transforms=[{"type": "redis_set_filter", "filter_expr": "root = this."}])
         (fault,) = problem["errors"]
         assert fault["pointer"] == "/pipeline_config/transforms/0/filter_expr"
         assert "column" in fault["detail"]
 
-    def test_zerolag_without_a_binding(self, stack: Stack, client: httpx2.Client) -> None:
+    def test_zerolag_without_a_binding(self, installation: Installation, client: httpx2.Client) -> None:
         source = {"chain": "base", "entity": "log", "is_zerolag": True}
         problem = self.post(client, source=source)
         assert problem["errors"][0]["pointer"] == "/pipeline_config/source/is_zerolag"
 
 
 class TestDocs:
-    def test_the_page_needs_no_outside_address(self, stack: Stack) -> None:
-        page = httpx2.get(f"{stack.url}/docs")
+    def test_the_page_loads_nothing_from_other_hosts(self, installation: Installation) -> None:
+        page = httpx2.get(f"{installation.url}/docs")
         assert page.status_code == 200
         for quote in ('"', "'"):
             for attribute in (f"src={quote}", f"href={quote}"):
@@ -157,5 +157,7 @@ class TestDocs:
                     address = place.split(quote)[0]
                     assert not address.startswith(("http", "//")), address
                     if not address.startswith("data:"):
-                        assert httpx2.get(httpx2.URL(f"{stack.url}/docs").join(address)).status_code == 200, address
-        assert httpx2.get(f"{stack.url}/openapi.json").json()["openapi"].startswith("3.")
+                        assert httpx2.get(httpx2.URL(f"{installation.url}/docs").join(address)).status_code == 200, (
+                            address
+                        )
+        assert httpx2.get(f"{installation.url}/openapi.json").json()["openapi"].startswith("3.")

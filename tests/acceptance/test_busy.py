@@ -1,4 +1,4 @@
-"""Many users at once: creates and deploys side by side while the command line writes to the same database."""
+"""Concurrent create and deploy requests of many users, while the command line writes to the same database."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Stack, beside, pipeline, reading
+from tests.acceptance.stack import Installation, in_background, pipeline, reading
 
 MOST = 50
 _ALL = pytest.param(MOST, marks=[pytest.mark.slow, pytest.mark.timeout(300)])
@@ -18,42 +18,42 @@ _ALL = pytest.param(MOST, marks=[pytest.mark.slow, pytest.mark.timeout(300)])
 class TestManyAtOnce:
     @pytest.mark.parametrize("parallel", [pytest.param(12, marks=pytest.mark.slow), _ALL])
     @pytest.mark.proves("3/configuration, not deployed: Deploy")
-    def test_no_call_fails(self, stack: Stack, parallel: int) -> None:
+    def test_no_request_fails(self, installation: Installation, parallel: int) -> None:
         commands: list[int] = []
 
         def busy_command_line(stop: threading.Event) -> None:
             while not stop.wait(0.2):
-                commands.append(stack.run("keys", "create", "--owner", "somebody").returncode)
+                commands.append(installation.run("keys", "create", "--owner", "somebody").returncode)
 
         def one(number: int) -> tuple[list[int], str, dict[str, Any]]:
             filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.n", "set_values": [str(number)]}
-            with stack.client() as client:
+            with installation.client() as client:
                 created = client.post("/api/v1/flow", json=pipeline(transforms=[filter_], name=f"busy {number}"))
                 answer = deployed(client, created.json()["id"])
                 return [created.status_code, answer.status_code], created.json()["id"], answer.json()
 
-        with beside(busy_command_line), ThreadPoolExecutor(parallel) as pool:
+        with in_background(busy_command_line), ThreadPoolExecutor(parallel) as pool:
             results = list(pool.map(one, range(parallel)))
         assert Counter(status for statuses, _, _ in results for status in statuses) == {201: parallel, 200: parallel}
         assert set(commands) == {0}
-        stack.feed("base", "erc20_token_transfer", ({"n": n} for n in range(parallel)))
+        installation.feed("base", "erc20_token_transfer", ({"n": n} for n in range(parallel)))
         for number in (0, parallel // 3, parallel - 1):
             with reading(results[number][2]["sinks"][0]) as reader:
                 assert reader.read(1)[0].json() == {"n": number}
-        self.clean_up(stack, [config_id for _, config_id, _ in results])
+        self.clean_up(installation, [config_id for _, config_id, _ in results])
 
-    def clean_up(self, stack: Stack, config_ids: list[str]) -> None:
+    def clean_up(self, installation: Installation, config_ids: list[str]) -> None:
         def delete(config_id: str) -> httpx2.Response:
-            with stack.client() as client:
+            with installation.client() as client:
                 return client.delete(f"/api/v1/flow/{config_id}")
 
         with ThreadPoolExecutor(len(config_ids)) as pool:
             assert {answer.status_code for answer in pool.map(delete, config_ids)} == {200}
-        assert stack.workers() == []
+        assert installation.workers() == []
 
 
 def deployed(client: httpx2.Client, config_id: str) -> httpx2.Response:
-    """The answer of a deploy; as long as it says that it goes on, what the same request says later."""
+    """Return the response of a deploy. Repeat the request while the deployment is in progress."""
     while (answer := client.post(f"/api/v1/flow/{config_id}/deploy")).status_code == httpx2.codes.SERVICE_UNAVAILABLE:
         time.sleep(int(answer.headers["Retry-After"]))
     return answer

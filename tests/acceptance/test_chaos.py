@@ -1,4 +1,4 @@
-"""Short forms of what `python -m tests.chaos` does (docs/reliability.md): content alone, no time."""
+"""Short runs of the tests of `python -m tests.chaos` (docs/reliability.md). Times are not checked."""
 
 import signal
 from functools import partial
@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.stack import Stack
-from tests.chaos.copies import Strikes, copy
-from tests.chaos.faults import hit
-from tests.chaos.proofs import take_the_set_store
-from tests.chaos.trial import Installation, Options, Report, observe
+from tests.acceptance.stack import Installation
+from tests.chaos.copies import StrikePlan, copy
+from tests.chaos.faults import send_signal
+from tests.chaos.proofs import interrupt_set_store
+from tests.chaos.trial import Environment, RunOptions, RunReport, run_in
 
 RUN_NUMBER = 10900
-"""Its first strikes: Kafka killed, a narrow link to Valkey, V8 child and Valkey killed, a sliced link to Kafka, worker
-killed."""
+"""With this seed the first strikes are: kafka KILL, valkey link narrow, script KILL, valkey KILL, kafka link sliced,
+worker KILL."""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_the_copy_test(tmp_path: Path) -> None:
-    options = Options(RUN_NUMBER, records=20_000, kinds=["contains"], rate=1_000, poison_every=1_000)
-    report = copy(tmp_path, options, Strikes(6, gap_s=1.0, longest_s=3.0), print)
+def test_a_pipeline_loses_nothing_under_strikes(tmp_path: Path) -> None:
+    options = RunOptions(RUN_NUMBER, records=20_000, kinds=["contains"], rate=1_000, poison_every=1_000)
+    report = copy(tmp_path, options, StrikePlan(6, gap_s=1.0, longest_s=3.0), print)
     assert report.faults == [], report.text()
     assert report.fed >= options.records
     assert report.pipelines["contains"].dead_letters == report.fed // options.poison_every
@@ -29,9 +29,9 @@ def test_the_copy_test(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_copy_test_on_pubsub(tmp_path: Path) -> None:
-    options = Options(RUN_NUMBER, records=600, kinds=["plain"], rate=30, source="pubsub", network=False)
-    strikes = Strikes(3, gap_s=1.0, longest_s=3.0, only=["worker KILL", "worker TERM", "parent KILL"])
+def test_a_pipeline_from_pubsub_loses_nothing_under_strikes(tmp_path: Path) -> None:
+    options = RunOptions(RUN_NUMBER, records=600, kinds=["plain"], rate=30, source="pubsub", network=False)
+    strikes = StrikePlan(3, gap_s=1.0, longest_s=3.0, only=["worker KILL", "worker TERM", "parent KILL"])
     report = copy(tmp_path, options, strikes, print)
     assert report.faults == [], report.text()
     assert report.fed >= options.records
@@ -40,15 +40,19 @@ def test_the_copy_test_on_pubsub(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("away_s", [10.0, 60.0])
-def test_the_set_store_is_away(stack: Stack, away_s: float) -> None:
-    [valkey] = stack.below("valkey-server")
+def test_pipelines_wait_while_the_set_store_hangs(installation: Installation, away_s: float) -> None:
+    [valkey] = installation.processes("valkey-server")
 
-    def disturb(made: Installation, report: Report) -> None:
-        take_the_set_store(
-            made, report, away_s, partial(hit, valkey, signal.SIGSTOP), partial(hit, valkey, signal.SIGCONT)
+    def disturb(environment: Environment, report: RunReport) -> None:
+        interrupt_set_store(
+            environment,
+            report,
+            away_s,
+            partial(send_signal, valkey, signal.SIGSTOP),
+            partial(send_signal, valkey, signal.SIGCONT),
         )
 
     stream = ("polygon", "erc20_token_transfer" if away_s == 10.0 else "erc721_token_transfer")
-    options = Options(1, 0, ["v8", "contains", "filter"], rate=200, poison_every=500, stream=stream)
-    made = Installation(stack, stack.admin_config(), {}, stack.data_dir / "logs")
-    assert observe(made, options, disturb).faults == []
+    options = RunOptions(1, 0, ["v8", "contains", "filter"], rate=200, poison_every=500, stream=stream)
+    environment = Environment(installation, installation.admin_config(), {}, installation.data_dir / "logs")
+    assert run_in(environment, options, disturb).faults == []

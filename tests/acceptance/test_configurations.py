@@ -1,4 +1,4 @@
-"""The life of a configuration: edit it, change what runs, go on, and try it before."""
+"""Edit, copy, validate and redeploy configurations."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Stack, deployed, pipeline, reading
+from tests.acceptance.stack import Installation, deployed, pipeline, reading
 
 FLOW = "/api/v1/flow"
 ENTITY = "erc20_token_transfer"
@@ -16,12 +16,12 @@ FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"
 
 
 def transfer(number: int, token: str = TOKEN) -> dict[str, Any]:
-    """All of them have one key: they share a partition, and so keep their order."""
+    """Return a record. All records have the same key, so that they stay in order on one partition."""
     return {"n": number, "token_address": token, "transaction_hash": f"0x{1:064x}", "log_index": 0}
 
 
 def marks(mark: str) -> dict[str, str]:
-    """A script that writes its mark into each record."""
+    """Return a script that adds a mark to each record."""
     return {"type": "v8", "script": f"function process(record) {{ record.mark = {mark!r}; return record; }}"}
 
 
@@ -52,12 +52,12 @@ class TestSaved:
         copy = client.post(FLOW, json=saved)
         assert copy.status_code == 201, copy.text
         assert copy.json()["id"] != saved["id"]
-        for made in (copy.json()["id"], saved["id"]):
-            assert client.delete(f"{FLOW}/{made}").status_code == 200
+        for flow_id in (copy.json()["id"], saved["id"]):
+            assert client.delete(f"{FLOW}/{flow_id}").status_code == 200
 
-    def test_scripts_are_compiled_and_tried(self, client: httpx2.Client) -> None:
-        made = client.post(FLOW, json=pipeline(transforms=[marks("a")])).json()
-        path, uid = f"{FLOW}/{made['id']}", made["pipeline_config"]["transforms"][0]["uid"]
+    def test_scripts_are_compiled_and_run_on_an_example(self, client: httpx2.Client) -> None:
+        flow = client.post(FLOW, json=pipeline(transforms=[marks("a")])).json()
+        path, uid = f"{FLOW}/{flow['id']}", flow["pipeline_config"]["transforms"][0]["uid"]
         broken = {"type": "v8", "script": "function process(r) {\n  return r..a\n}"}
         throws = {"type": "v8", "script": "function process(r) { return r.no.such.member }"}
         for answer, pointer in (
@@ -76,10 +76,10 @@ class TestSaved:
         assert "TypeError" in warned["warnings"][0]["detail"]
         assert client.delete(path).status_code == 200
 
-    def test_saves_at_once_are_all_kept(self, client: httpx2.Client) -> None:
-        made = client.post(FLOW, json=pipeline(transforms=[marks(str(i)) for i in range(4)])).json()
-        path = f"{FLOW}/{made['id']}"
-        uids = [t["uid"] for t in made["pipeline_config"]["transforms"]]
+    def test_concurrent_changes_are_all_saved(self, client: httpx2.Client) -> None:
+        flow = client.post(FLOW, json=pipeline(transforms=[marks(str(i)) for i in range(4)])).json()
+        path = f"{FLOW}/{flow['id']}"
+        uids = [t["uid"] for t in flow["pipeline_config"]["transforms"]]
 
         def change(number: int) -> int:
             return client.patch(f"{path}/transforms/{uids[number]}", json=marks(f"new {number}")).status_code
@@ -95,45 +95,54 @@ class TestSaved:
 
 class TestDeployed:
     @pytest.mark.slow
-    def test_a_patch_applies_to_what_comes_after_its_answer(self, stack: Stack, client: httpx2.Client) -> None:
-        with deployed(client, pipeline(transforms=[marks("old")])) as made, reading(made.sink) as reader:
-            stack.feed("base", ENTITY, [transfer(0)])
+    def test_a_patch_applies_to_records_after_its_response(
+        self, installation: Installation, client: httpx2.Client
+    ) -> None:
+        with deployed(client, pipeline(transforms=[marks("old")])) as deployment, reading(deployment.sink) as reader:
+            installation.feed("base", ENTITY, [transfer(0)])
             assert reader.read(1)[0].json()["mark"] == "old"
-            changed = ok(client.patch(f"{FLOW}/{made.id}/transforms/{made.uid()}", json=marks("new")))
-            assert changed == marks("new") | {"uid": made.uid()}
-            now = ok(client.get(f"{FLOW}/{made.id}/deploy"))
-            assert (now["revision"], now["sinks"]) == (2, made.answer["sinks"])
-            stack.feed("base", ENTITY, [transfer(1)])
+            changed = ok(client.patch(f"{FLOW}/{deployment.id}/transforms/{deployment.uid()}", json=marks("new")))
+            assert changed == marks("new") | {"uid": deployment.uid()}
+            now = ok(client.get(f"{FLOW}/{deployment.id}/deploy"))
+            assert (now["revision"], now["sinks"]) == (2, deployment.answer["sinks"])
+            installation.feed("base", ENTITY, [transfer(1)])
             assert [(r.json()["n"], r.json()["mark"]) for r in reader.read(2)] == [(0, "old"), (1, "new")]
 
     @pytest.mark.slow
-    def test_put_applies_with_the_next_deploy(self, stack: Stack, client: httpx2.Client) -> None:
-        with deployed(client, pipeline(transforms=[marks("old")])) as made, reading(made.sink) as reader:
-            ok(client.put(f"{FLOW}/{made.id}", json=pipeline(transforms=[marks("new")])))
-            stack.feed("base", ENTITY, [transfer(0)])
+    def test_put_takes_effect_at_the_next_deploy(self, installation: Installation, client: httpx2.Client) -> None:
+        with deployed(client, pipeline(transforms=[marks("old")])) as deployment, reading(deployment.sink) as reader:
+            ok(client.put(f"{FLOW}/{deployment.id}", json=pipeline(transforms=[marks("new")])))
+            installation.feed("base", ENTITY, [transfer(0)])
             assert reader.read(1)[0].json()["mark"] == "old"
-            ok(client.post(f"{FLOW}/{made.id}/deploy"))
-            stack.feed("base", ENTITY, [transfer(1)])
+            ok(client.post(f"{FLOW}/{deployment.id}/deploy"))
+            installation.feed("base", ENTITY, [transfer(1)])
             assert reader.read(2)[1].json()["mark"] == "new"
 
-    def test_the_list_adds_removes_updates_and_reorders(self, stack: Stack, client: httpx2.Client) -> None:
+    def test_replacing_the_list_adds_removes_updates_and_reorders_transforms(
+        self, installation: Installation, client: httpx2.Client
+    ) -> None:
         body = pipeline(transforms=[marks("gone"), FILTER | {"set_values": [TOKEN]}, marks("old")])
-        with deployed(client, body) as made, reading(made.sink) as reader:
-            ok(client.post(made.filter_url(1), json={"values": [OTHER]}))
-            removed, kept, script = made.flow["pipeline_config"]["transforms"]
+        with deployed(client, body) as deployment, reading(deployment.sink) as reader:
+            ok(client.post(deployment.filter_url(1), json={"values": [OTHER]}))
+            removed, kept, script = deployment.flow["pipeline_config"]["transforms"]
             added = {"type": "redis_set_filter", "filter_expr": "root = this.n", "set_values": ["1", "3"]}
             sent = [marks("new") | {"uid": script["uid"]}, kept, added]
-            answer = ok(client.put(f"{FLOW}/{made.id}/transforms", json=sent))
+            answer = ok(client.put(f"{FLOW}/{deployment.id}/transforms", json=sent))
             assert [t["uid"] for t in answer[:2]] == [script["uid"], kept["uid"]]
             assert answer[2]["uid"] not in {removed["uid"], kept["uid"], script["uid"]}
-            stack.feed("base", ENTITY, [transfer(0), transfer(1, OTHER), transfer(2), transfer(3), transfer(3, "0xno")])
+            installation.feed(
+                "base", ENTITY, [transfer(0), transfer(1, OTHER), transfer(2), transfer(3), transfer(3, "0xno")]
+            )
             records = [record.json() for record in reader.read(2)]
             assert [(r["n"], r["token_address"], r["mark"]) for r in records] == [(1, OTHER, "new"), (3, TOKEN, "new")]
-            assert client.get(f"{FLOW}/{made.id}/transforms/{removed['uid']}/filter-values").status_code in (404, 409)
+            assert client.get(f"{FLOW}/{deployment.id}/transforms/{removed['uid']}/filter-values").status_code in (
+                404,
+                409,
+            )
 
 
 class TestValidate:
-    def test_real_transforms_on_records_as_they_stand(self, stack: Stack, client: httpx2.Client) -> None:
+    def test_transforms_run_on_the_given_records(self, installation: Installation, client: httpx2.Client) -> None:
         dataset = client.post(f"{FLOW}/datasets", json={"name": "tried"}).json()
         client.post(f"{FLOW}/datasets/{dataset['id']}/entries", json={"values": [OTHER]})
         script = """
@@ -165,13 +174,13 @@ class TestValidate:
         assert client.get(FLOW).json() == before
         assert client.delete(f"{FLOW}/datasets/{dataset['id']}").status_code == 204
 
-    def test_half_a_character_is_shown_as_it_leaves(self, client: httpx2.Client) -> None:
+    def test_an_unpaired_surrogate_is_returned_as_it_is_written(self, client: httpx2.Client) -> None:
         script = "function process(record) { return {short: record.name.slice(0, 1), long: 10n ** 5000n}; }"
         body = pipeline(transforms=[{"type": "v8", "script": script}]) | {"records": [{"name": "\U0001f680"}]}
         [tried] = json.loads(client.post(f"{FLOW}/validate", json=body).content, parse_int=str)["records"]
         assert (tried["outcome"], tried["outputs"]) == ("sent", [{"short": "\ud83d", "long": "1" + "0" * 5000}])
 
-    def test_refuses_what_create_refuses(self, client: httpx2.Client) -> None:
+    def test_validate_rejects_what_create_rejects(self, client: httpx2.Client) -> None:
         body = pipeline(transforms=[{"type": "v8", "script": "let x = ;"}])
         answers = [client.post(path, json=body) for path in (FLOW, f"{FLOW}/validate")]
         assert [answer.status_code for answer in answers] == [422, 422]

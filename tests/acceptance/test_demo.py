@@ -1,4 +1,4 @@
-"""The demo is what a newcomer runs first: it must end with 0, and what it checks must hold."""
+"""The demo must exit with status 0, and its checks must pass."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def demo(*flags: str) -> str:
 
 
 def counts(story: str) -> tuple[int, int, int]:
-    """(records that should come out, missing, too many) as the demo tells them."""
+    """Return the numbers of expected, missing and unexpected records that the demo prints."""
     found = re.search(r"([\d,]+) of [\d,]+ records should come out; ([\d,]+) missing, ([\d,]+) too many", story)
     assert found, story
     expected, missing, extra = (int(number.replace(",", "")) for number in found.groups())
@@ -52,7 +52,7 @@ class TestDemo:
         assert expected > 100
         assert (missing, extra) == (0, 0)
 
-    def test_a_file_that_is_not_usable(self, tmp_path: Path) -> None:
+    def test_an_unusable_file(self, tmp_path: Path) -> None:
         file = tmp_path / "odd.jsonl"
         file.write_text('{"a": 1}\n')
         ended = subprocess.run([*HEADWATER, "demo", "--file", str(file)], capture_output=True, text=True, timeout=60)

@@ -1,7 +1,8 @@
-"""The API answers as /openapi.json says: Schemathesis sends what the description allows, and what it forbids.
+"""The API behaves as /openapi.json describes: Schemathesis sends valid and invalid requests.
 
-Examples, boundaries, random values and chains of calls, each answer checked for its status, headers, body and type, for
-refused bad input and accepted good input, for calls without a key and with methods that there are not.
+The requests are examples, boundary values, random values and sequences of requests. Each response is checked for its
+status, headers, body and content type; invalid input must be rejected and valid input accepted. Requests without a key
+and with unsupported methods are sent, too.
 """
 
 import os
@@ -15,30 +16,40 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Stack
+from tests.acceptance.stack import Installation
 
 FUZZ = Path(__file__).with_name("fuzz")
 DELETES_AT_ONCE = 8
 
 
 @pytest.fixture
-def key(stack: Stack) -> Iterator[str]:
-    """The key of an owner with nothing, with all scopes that calls need; what the test makes goes afterwards."""
-    paths = httpx2.get(f"{stack.url}/openapi.json").json()["paths"].values()
-    told = {s for p in paths for operation in p.values() for name, s in operation.items() if name.startswith("x-scope")}
-    scopes = [part for scope in told for part in ("--scope", scope)]
-    made = stack.run("keys", "create", "--owner", f"fuzz-{random.random()}", *scopes)
-    yield made.stdout.strip()
-    with stack.client(made.stdout.strip()) as client:
+def key(installation: Installation) -> Iterator[str]:
+    """Create a key with all scopes for a new owner. Delete the owner's resources afterwards."""
+    paths = httpx2.get(f"{installation.url}/openapi.json").json()["paths"].values()
+    needed = {
+        s for p in paths for operation in p.values() for name, s in operation.items() if name.startswith("x-scope")
+    }
+    scopes = [part for scope in needed for part in ("--scope", scope)]
+    result = installation.run("keys", "create", "--owner", f"fuzz-{random.random()}", *scopes)
+    yield result.stdout.strip()
+    with installation.client(result.stdout.strip()) as client:
         paths = [f"/api/v1/flow/{flow['id']}" for flow in client.get("/api/v1/flow").json()]
         with ThreadPoolExecutor(DELETES_AT_ONCE) as pool:
             assert {answer.status_code for answer in pool.map(client.delete, paths)} <= {200}
 
 
-def schemathesis(stack: Stack, key: str, folder: Path, *flags: str, within_s: int) -> None:
-    """Run it; what it found is the failure."""
+def schemathesis(installation: Installation, key: str, folder: Path, *flags: str, within_s: int) -> None:
+    """Run Schemathesis, and fail with its output."""
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(FUZZ / "schemathesis.toml")]
-    command += ["run", f"{stack.url}/openapi.json", "--checks", "all", "--no-color", "--continue-on-failure", *flags]
+    command += [
+        "run",
+        f"{installation.url}/openapi.json",
+        "--checks",
+        "all",
+        "--no-color",
+        "--continue-on-failure",
+        *flags,
+    ]
     environment = {**os.environ, "HEADWATER_TEST_KEY": key, "PYTHONPATH": str(FUZZ.parents[2]), "COLUMNS": "120"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=within_s)
     print(done.stdout)
@@ -48,10 +59,10 @@ def schemathesis(stack: Stack, key: str, folder: Path, *flags: str, within_s: in
 class TestDescription:
     @pytest.mark.long
     @pytest.mark.timeout(630)
-    def test_is_true(self, stack: Stack, key: str, tmp_path: Path) -> None:
-        """The same calls each time: well below a minute of them on a machine that does nothing else."""
+    def test_the_api_conforms(self, installation: Installation, key: str, tmp_path: Path) -> None:
+        """The requests are the same each time, and take less than a minute on an idle machine."""
         schemathesis(
-            stack,
+            installation,
             key,
             tmp_path,
             "--generation-deterministic",
@@ -64,9 +75,9 @@ class TestDescription:
 
     @pytest.mark.slow
     @pytest.mark.timeout(3600)
-    def test_is_true_for_long(self, stack: Stack, key: str, tmp_path: Path) -> None:
-        """It prints its seed: `--seed` repeats the run."""
-        schemathesis(stack, key, tmp_path, "--max-examples", "200", within_s=3500)
+    def test_the_api_conforms_to_many_more_requests(self, installation: Installation, key: str, tmp_path: Path) -> None:
+        """Schemathesis prints its seed; `--seed` repeats a run."""
+        schemathesis(installation, key, tmp_path, "--max-examples", "200", within_s=3500)
 
-    def test_needs_no_key(self, stack: Stack) -> None:
-        assert httpx2.get(f"{stack.url}/openapi.json").status_code == 200
+    def test_the_description_needs_no_key(self, installation: Installation) -> None:
+        assert httpx2.get(f"{installation.url}/openapi.json").status_code == 200

@@ -1,6 +1,6 @@
-"""On a PostgreSQL, a Valkey and a Kafka of their own, reached by settings alone: a short form of all that holds.
+"""Installations with external PostgreSQL, Valkey and Kafka.
 
-`--external` runs the other acceptance tests in the same way.
+With the option `--external`, the other acceptance tests use external servers, too.
 """
 
 import contextlib
@@ -11,8 +11,17 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.acceptance.conftest import external_parts, running
-from tests.acceptance.stack import HEADWATER, STOP_WITHIN_S, External, Stack, deployed, kill, pipeline, reading
+from tests.acceptance.conftest import external_servers, running
+from tests.acceptance.stack import (
+    HEADWATER,
+    STOP_WITHIN_S,
+    ExternalServers,
+    Installation,
+    deployed,
+    kill,
+    pipeline,
+    reading,
+)
 from tests.support.ports import free_port
 from tests.support.processes import alive
 from tests.support.waiting import until
@@ -21,76 +30,76 @@ ADDRESSES = [f"0x{number:040x}" for number in range(4)]
 
 
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[External]:
-    with external_parts(True, tmp_path_factory.mktemp("parts")) as made:
-        assert made is not None
-        yield made
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExternalServers]:
+    with external_servers(True, tmp_path_factory.mktemp("servers")) as servers:
+        assert servers is not None
+        yield servers
 
 
 def record(address: str, number: int) -> dict[str, str | int]:
     return {"token_address": address, "transaction_hash": f"0x{number:064x}", "log_index": number}
 
 
-def check_a_pipeline(stack: Stack, client: httpx2.Client) -> None:
-    """Deploy, feed, read, change the filter live, tear down."""
+def check_a_pipeline(installation: Installation, client: httpx2.Client) -> None:
+    """Deploy a pipeline, feed and read records, change its filter, and tear it down."""
     body = pipeline(
         transforms=[
             {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": [ADDRESSES[0]]},
             {"type": "v8", "script": "function process(record) { record.seen = true; return record; }"},
         ]
     )
-    with deployed(client, body) as made, reading(made.sink) as reader:
-        stack.feed("base", "erc20_token_transfer", [record(a, n) for n, a in enumerate(ADDRESSES)])
+    with deployed(client, body) as deployment, reading(deployment.sink) as reader:
+        installation.feed("base", "erc20_token_transfer", [record(a, n) for n, a in enumerate(ADDRESSES)])
         assert [read.json()["token_address"] for read in reader.read(1)] == [ADDRESSES[0]]
-        assert client.post(made.filter_url(), json={"values": [ADDRESSES[1]]}).json()["added"] == 1
-        stack.feed("base", "erc20_token_transfer", [record(a, n + 10) for n, a in enumerate(ADDRESSES)])
+        assert client.post(deployment.filter_url(), json={"values": [ADDRESSES[1]]}).json()["added"] == 1
+        installation.feed("base", "erc20_token_transfer", [record(a, n + 10) for n, a in enumerate(ADDRESSES)])
         read = [read.json() for read in reader.read(3)]
         assert sorted(r["token_address"] for r in read) == sorted([ADDRESSES[0], ADDRESSES[0], ADDRESSES[1]])
         assert all(r["seen"] for r in read)
 
 
 @pytest.mark.slow
-def test_up(parts: External, tmp_path: Path) -> None:
-    """Nothing is embedded; outside parts that die and come back are waited for."""
-    for stack in running(Stack(tmp_path / "data", external=parts)):
-        with stack.client() as client:
-            check_a_pipeline(stack, client)
-            assert not (stack.data_dir / "headwater.db").exists()
+def test_up_uses_external_servers(parts: ExternalServers, tmp_path: Path) -> None:
+    """No server is embedded, and Headwater waits for external servers that restart."""
+    for installation in running(Installation(tmp_path / "data", external=parts)):
+        with installation.client() as client:
+            check_a_pipeline(installation, client)
+            assert not (installation.data_dir / "headwater.db").exists()
             for part in ("valkey-server", "kafka.Kafka"):
-                killed = stack.below(part)
+                killed = installation.processes(part)
                 assert len(killed) == 1
                 kill(killed)
                 until(lambda k=killed: not any(map(alive, k)), what="the end")  # type: ignore[misc]
             until(lambda: client.get("/readyz").status_code == 200, what="readiness")
-            check_a_pipeline(stack, client)
-            audited = stack.run("audit", "--json", "--limit", "1000").stdout
+            check_a_pipeline(installation, client)
+            audited = installation.run("audit", "--json", "--limit", "1000").stdout
             assert audited.count('"action": "flow.deploy"') == 2
-            assert stack.key[21:] not in audited
+            assert installation.key[21:] not in audited
 
 
 @pytest.mark.slow
-def test_parts_one_by_one(parts: External, tmp_path: Path) -> None:
-    """`headwater controller` and `headwater api` without `up`, with a key made by the command line."""
-    stack = Stack(tmp_path / "data", port=free_port(), external=parts)
-    with started(stack, "controller"), started(stack, "api", "--port", str(stack.port)) as api:
-        stack.process = api
-        until(lambda: answers(stack), what="readiness")
-        key = stack.run("keys", "create", "--owner", "ann").stdout.strip()
-        with stack.client(key) as client:
-            check_a_pipeline(stack, client)
+def test_controller_and_api_run_as_separate_processes(parts: ExternalServers, tmp_path: Path) -> None:
+    """`headwater controller` and `headwater api` run without `up`, with a key from the command line."""
+    installation = Installation(tmp_path / "data", port=free_port(), external=parts)
+    with started(installation, "controller"), started(installation, "api", "--port", str(installation.port)) as api:
+        installation.process = api
+        until(lambda: answers(installation), what="readiness")
+        key = installation.run("keys", "create", "--owner", "ann").stdout.strip()
+        with installation.client(key) as client:
+            check_a_pipeline(installation, client)
 
 
-def answers(stack: Stack) -> bool:
+def answers(installation: Installation) -> bool:
     with contextlib.suppress(httpx2.TransportError):
-        return httpx2.get(f"{stack.url}/readyz", timeout=5).status_code == 200
+        return httpx2.get(f"{installation.url}/readyz", timeout=5).status_code == 200
     return False
 
 
 @contextlib.contextmanager
-def started(stack: Stack, *command: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A part in a process of its own, which must end well."""
-    arguments = [*HEADWATER, *command, "--data-dir", str(stack.data_dir)]
-    process = subprocess.Popen(arguments, env=stack.environment)
+def started(installation: Installation, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command in the background for the block. It must exit with status 0 on SIGTERM."""
+    arguments = [*HEADWATER, *command, "--data-dir", str(installation.data_dir)]
+    process = subprocess.Popen(arguments, env=installation.environment)
     try:
         yield process
     finally:

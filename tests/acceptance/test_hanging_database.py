@@ -1,4 +1,4 @@
-"""What users see while PostgreSQL hangs, which keeps its connections and answers nothing, and once it goes on."""
+"""Responses while PostgreSQL hangs, that is, keeps its connections open but answers nothing, and after it resumes."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Deployed, Stack, deployed, pipeline, reading
+from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading
 from tests.support.postgres_server import PostgresServer
 from tests.support.processes import descendants
 from tests.support.waiting import until
@@ -18,16 +18,16 @@ RECORDS = 50
 
 
 @pytest.fixture
-def stack(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[Stack]:
-    made = Stack(tmp_path / "data", variables={"HEADWATER_DATABASE_URL": postgres_server.url()})
-    made.start()
-    yield made
-    assert made.stop() == 0, made.log()
+def installation(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[Installation]:
+    installation = Installation(tmp_path / "data", variables={"HEADWATER_DATABASE_URL": postgres_server.url()})
+    installation.start()
+    yield installation
+    assert installation.stop() == 0, installation.log()
 
 
-def calls(made: Deployed) -> list[tuple[str, str, object]]:
-    """Calls that need the database."""
-    of = f"/api/v1/flow/{made.id}"
+def calls(deployment: Deployed) -> list[tuple[str, str, object]]:
+    """Return requests that need the database."""
+    of = f"/api/v1/flow/{deployment.id}"
     return [
         ("GET", "/api/v1/flow", None),
         ("GET", of, None),
@@ -43,13 +43,13 @@ def calls(made: Deployed) -> list[tuple[str, str, object]]:
     ]
 
 
-def ask(stack: Stack, method: str, path: str, body: object) -> httpx2.Response:
-    with stack.client() as client:
+def ask(installation: Installation, method: str, path: str, body: object) -> httpx2.Response:
+    with installation.client() as client:
         return client.request(method, path, json=body)
 
 
-def feed(stack: Stack, begin: int) -> None:
-    stack.feed(
+def feed(installation: Installation, begin: int) -> None:
+    installation.feed(
         "base",
         "erc20_token_transfer",
         [
@@ -67,19 +67,25 @@ def assert_unavailable(response: httpx2.Response) -> None:
 
 
 @pytest.mark.slow
-def test_a_database_that_hangs_holds_up_only_what_needs_it(stack: Stack, postgres_server: PostgresServer) -> None:
-    assert stack.process is not None
-    with stack.client() as client, deployed(client, pipeline()) as made, reading(made.sink) as reader:
-        feed(stack, 0)
+def test_a_hanging_database_delays_only_requests_that_need_it(
+    installation: Installation, postgres_server: PostgresServer
+) -> None:
+    assert installation.process is not None
+    with (
+        installation.client() as client,
+        deployed(client, pipeline()) as deployment,
+        reading(deployment.sink) as reader,
+    ):
+        feed(installation, 0)
         reader.read(RECORDS)
-        processes = {process.pid for process in descendants(stack.process.pid)}
+        processes = {process.pid for process in descendants(installation.process.pid)}
         with postgres_server.hanging():
             for number in range(1, ROUNDS + 1):
                 with ThreadPoolExecutor(20) as pool:
-                    asked = [pool.submit(ask, stack, *call) for call in calls(made)]
+                    asked = [pool.submit(ask, installation, *call) for call in calls(deployment)]
                     for path in ("/healthz", "/metrics", "/openapi.json"):
                         assert client.get(path).status_code == 200, path
-                    feed(stack, number * RECORDS)
+                    feed(installation, number * RECORDS)
                     reader.read((number + 1) * RECORDS)
                     assert not all(future.done() for future in asked)
                     for future in asked:
@@ -89,8 +95,8 @@ def test_a_database_that_hangs_holds_up_only_what_needs_it(stack: Stack, postgre
                 assert ready.json()["dependencies"]["database"] == "unavailable"
         until(lambda: client.get("/readyz").status_code == 200, what="readiness")
         with deployed(client, pipeline(name="after")) as after, reading(after.sink) as second:
-            feed(stack, (ROUNDS + 1) * RECORDS)
+            feed(installation, (ROUNDS + 1) * RECORDS)
             reader.read((ROUNDS + 2) * RECORDS)
             second.read(RECORDS)
-            assert client.get(f"/api/v1/flow/{made.id}/deploy").json()["status"] == "deployed"
-        assert processes <= {process.pid for process in descendants(stack.process.pid)}
+            assert client.get(f"/api/v1/flow/{deployment.id}/deploy").json()["status"] == "deployed"
+        assert processes <= {process.pid for process in descendants(installation.process.pid)}

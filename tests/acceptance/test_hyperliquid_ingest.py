@@ -1,4 +1,4 @@
-"""`headwater ingest hyperliquid` as a process: a node writes, the ingest is killed, every event comes once."""
+"""`headwater ingest hyperliquid` ingests every event of a node once, although it is killed."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.acceptance.hyperliquid_node import FIRST_BLOCK, HyperliquidNode
-from tests.acceptance.stack import HEADWATER, Stack, beside
+from tests.acceptance.stack import HEADWATER, Installation, in_background
 from tests.integration.ingest.hyperliquid_server import HyperliquidServer
 from tests.support.ports import free_port
 from tests.support.waiting import until
@@ -27,11 +27,11 @@ WITHIN_S = 90.0
 
 
 class Streams:
-    """Reads the topics of all streams of Hyperliquid from where they end now; committed records only."""
+    """Reads new committed records of all Hyperliquid streams."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, installation: Installation) -> None:
         settings = {"group.id": "reader", "isolation.level": "read_committed", "enable.auto.commit": False}
-        self._consumer = Consumer(stack.admin_config() | settings | {"log_level": 0})
+        self._consumer = Consumer(installation.admin_config() | settings | {"log_level": 0})
         until(self._assigned, 30, "leaders of all partitions")
         self.found: dict[str, list[tuple[int, bytes, dict[str, Any]]]] = {stream: [] for stream in STREAMS}
 
@@ -53,7 +53,7 @@ class Streams:
         return sum(map(len, self.found.values()))
 
     def more_than(self, count: int) -> bool:
-        """Whether there are more records by now."""
+        """Return whether there are more records than before."""
         self.poll()
         return self.total() > count
 
@@ -69,7 +69,7 @@ class Streams:
         return len(messages)
 
     def read(self, count: int) -> None:
-        """Until there are so many records, and for a moment longer."""
+        """Read until there are `count` records, and a moment longer."""
         deadline = time.monotonic() + WITHIN_S
         while self.total() < count:
             assert time.monotonic() < deadline, {stream: len(found) for stream, found in self.found.items()}
@@ -82,18 +82,18 @@ class Streams:
 
 
 @pytest.fixture
-def streams(stack: Stack) -> Iterator[Streams]:
-    made = Streams(stack)
-    yield made
-    made.close()
+def streams(installation: Installation) -> Iterator[Streams]:
+    hyperliquid_streams = Streams(installation)
+    yield hyperliquid_streams
+    hyperliquid_streams.close()
 
 
 class Ingest:
-    """The process, which is killed and started again."""
+    """The ingest process, which tests kill and restart."""
 
-    def __init__(self, stack: Stack, *arguments: str, log: Path) -> None:
-        self._command = [*HEADWATER, "ingest", "hyperliquid", *arguments, "--data-dir", str(stack.data_dir)]
-        self._environment = stack.environment
+    def __init__(self, installation: Installation, *arguments: str, log: Path) -> None:
+        self._command = [*HEADWATER, "ingest", "hyperliquid", *arguments, "--data-dir", str(installation.data_dir)]
+        self._environment = installation.environment
         self._log = log
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -124,9 +124,9 @@ class Ingest:
             self.process.wait(10)
 
 
-def check(streams: Streams, told: dict[str, list[dict[str, Any]]]) -> None:
-    """Each record once, as it must be; those of a partition in the order in which they happened."""
-    for stream, expected in told.items():
+def check(streams: Streams, expected_records: dict[str, list[dict[str, Any]]]) -> None:
+    """Assert that each expected record came once, and that the records of a partition are in order."""
+    for stream, expected in expected_records.items():
         found = streams.found[stream]
         order = {json.dumps(record, sort_keys=True): place for place, record in enumerate(expected)}
         places = [order[json.dumps(value, sort_keys=True)] for _, _, value in found]
@@ -143,51 +143,54 @@ def metrics(port: int) -> dict[str, float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kills", "blocks"), [(3, 160), (20, 1200)])
-def test_every_event_once_through_kills(
-    stack: Stack, streams: Streams, tmp_path: Path, kills: int, blocks: int
+def test_every_event_is_ingested_once_despite_kills(
+    installation: Installation, streams: Streams, tmp_path: Path, kills: int, blocks: int
 ) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print("seed", seed)
     node = HyperliquidNode(tmp_path / "data", seed)
     port = free_port()
     ingest = Ingest(
-        stack, "--node-data", str(node.root), "--from-start", "--name", f"kills-{seed}", "--metrics-port", str(port),
+        installation, "--node-data", str(node.root), "--from-start",
+        "--name", f"kills-{seed}", "--metrics-port", str(port),
         log=tmp_path / "ingest.log",
     )  # fmt: skip
     node.write(20, 0)
     killed, written = threading.Event(), threading.Event()
 
     def write(stop: threading.Event) -> None:
-        """Until the last kill at least: there is progress after each."""
+        """Write blocks until after the last kill, so that there is progress after each kill."""
         while not stop.is_set() and (FIRST_BLOCK + blocks > node.next or not killed.is_set()):
             node.write(10, 0.002)
         written.set()
 
-    with ingest.running(), beside(write) as _:
+    with ingest.running(), in_background(write) as _:
         for _ in range(kills):
             until(partial(streams.more_than, streams.total()), 60, "progress")
             ingest.kill()
             ingest.start()
         killed.set()
         until(written.is_set, 120, "the end of writing")
-        node.write(10, 0)  # else a fast ingest leaves nothing to the process whose metrics are read
-        streams.read(sum(map(len, node.told.values())))
-        told = metrics(port)
-    check(streams, node.told)
+        node.write(10, 0)  # otherwise nothing may be left for the process whose metrics are read
+        streams.read(sum(map(len, node.expected.values())))
+        series = metrics(port)
+    check(streams, node.expected)
     labels = f'chain="hyperliquid",ingest="kills-{seed}"'
-    assert told[f"headwater_ingest_gaps_total{{{labels}}}"] == 0
-    assert told[f"headwater_ingest_lag_seconds{{{labels}}}"] > 0
-    assert not [name for name in told if "skipped" in name and "total" in name]
+    assert series[f"headwater_ingest_gaps_total{{{labels}}}"] == 0
+    assert series[f"headwater_ingest_lag_seconds{{{labels}}}"] > 0
+    assert not [name for name in series if "skipped" in name and "total" in name]
 
 
 @pytest.mark.slow
-def test_a_first_start_begins_at_the_end(stack: Stack, streams: Streams, tmp_path: Path) -> None:
+def test_the_first_start_begins_at_the_end_of_the_files(
+    installation: Installation, streams: Streams, tmp_path: Path
+) -> None:
     node = HyperliquidNode(tmp_path / "data", 1)
     node.write(30, 0)
-    node.told.clear()
+    node.expected.clear()
     port = free_port()
     ingest = Ingest(
-        stack, "--node-data", str(node.root), "--entity", "order", "--entity", "trade", "--name", "at-the-end",
+        installation, "--node-data", str(node.root), "--entity", "order", "--entity", "trade", "--name", "at-the-end",
         "--metrics-port", str(port), log=tmp_path / "ingest.log",
     )  # fmt: skip
     with ingest.running():
@@ -195,29 +198,33 @@ def test_a_first_start_begins_at_the_end(stack: Stack, streams: Streams, tmp_pat
         node.write(20, 0)
         with (node.root / "node_order_statuses_by_block/hourly/20260430/22").open("ab") as file:
             file.write(b"no JSON\n")
-        wanted = {stream: node.told[stream] for stream in ("order", "trade")}
+        wanted = {stream: node.expected[stream] for stream in ("order", "trade")}
         streams.read(sum(map(len, wanted.values())))
         skipped = 'headwater_ingest_skipped_total{chain="hyperliquid",ingest="at-the-end",reason="unreadable line"}'
         until(lambda: metrics(port).get(skipped) == 1, 10, "the bad line")
     check(streams, wanted)
     assert not streams.found["fill"]
-    said = (tmp_path / "ingest.log").read_text()
-    assert "the ingest starts" in said
-    assert "node_order_statuses_by_block/hourly/20260430/22" in said
+    log = (tmp_path / "ingest.log").read_text()
+    assert "the ingest starts" in log
+    assert "node_order_statuses_by_block/hourly/20260430/22" in log
 
 
 @pytest.mark.slow
-def test_trades_of_the_websocket_through_kills(stack: Stack, streams: Streams, tmp_path: Path) -> None:
+def test_trades_of_the_websocket_are_ingested_despite_kills(
+    installation: Installation, streams: Streams, tmp_path: Path
+) -> None:
     def trade(number: int) -> dict[str, Any]:
         return {"coin": "BTC", "side": "A", "px": "1.50", "sz": "2.0", "hash": "0x1", "tid": 7000 + number,
                 "time": 1_777_582_000_000 + number // 3, "users": ["0xa", "0xb"]}  # fmt: skip
 
     with HyperliquidServer(snapshot=100).running() as server:
-        ingest = Ingest(stack, "--ws", server.url, "--coin", "BTC", "--name", "socket", log=tmp_path / "ingest.log")
+        ingest = Ingest(
+            installation, "--ws", server.url, "--coin", "BTC", "--name", "socket", log=tmp_path / "ingest.log"
+        )
         with ingest.running():
             until(lambda: bool(any("BTC" in coins for coins in list(server.subscribed.values()))), 30, "a subscription")
             for number in range(120):
-                server.tell(trade(number), twice=number % 5 == 0)
+                server.send_trades(trade(number), twice=number % 5 == 0)
                 if number in (40, 80):
                     ingest.kill()
                     ingest.start()
@@ -231,8 +238,8 @@ def test_trades_of_the_websocket_through_kills(stack: Stack, streams: Streams, t
 
 
 @pytest.mark.slow
-def test_archives_that_are_packed_and_lack_blocks(stack: Stack, streams: Streams, tmp_path: Path) -> None:
-    """Each file of the node is packed, and one block is taken out of the fills."""
+def test_compressed_archives_with_missing_blocks(installation: Installation, streams: Streams, tmp_path: Path) -> None:
+    """Compress each file of the node, and remove one block of fills."""
     node = HyperliquidNode(tmp_path / "data", 2)
     node.write(90, 0)
     missing = FIRST_BLOCK + 50
@@ -245,11 +252,19 @@ def test_archives_that_are_packed_and_lack_blocks(stack: Stack, streams: Streams
         path.unlink()
     wanted = {
         stream: [one for one in records if stream not in ("fill", "trade") or one["block_number"] != missing]
-        for stream, records in node.told.items()
+        for stream, records in node.expected.items()
     }
     port, log = free_port(), tmp_path / "ingest.log"
     ingest = Ingest(
-        stack, "--node-data", str(node.root), "--from-start", "--name", "archives", "--metrics-port", str(port), log=log
+        installation,
+        "--node-data",
+        str(node.root),
+        "--from-start",
+        "--name",
+        "archives",
+        "--metrics-port",
+        str(port),
+        log=log,
     )
     with ingest.running():
         streams.read(sum(map(len, wanted.values())))
@@ -259,8 +274,8 @@ def test_archives_that_are_packed_and_lack_blocks(stack: Stack, streams: Streams
     assert f"blocks {missing} to {missing} are missing" in log.read_text()
 
 
-def test_flags_that_make_no_ingest(stack: Stack) -> None:
-    done = stack.run("ingest", "hyperliquid", "--ws", "https://secret")
+def test_invalid_combinations_of_flags(installation: Installation) -> None:
+    done = installation.run("ingest", "hyperliquid", "--ws", "https://secret")
     assert done.returncode == 2
     assert "must be a URL that begins with ws://" in done.stderr
     assert "secret" not in done.stderr

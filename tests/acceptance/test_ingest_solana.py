@@ -1,4 +1,4 @@
-"""`headwater ingest solana` on a running installation: each transaction of a node's blocks once, whatever is killed."""
+"""`headwater ingest solana` ingests each transaction once, although the process is killed."""
 
 import json
 import random
@@ -14,7 +14,7 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.acceptance.stack import HEADWATER, Stack
+from tests.acceptance.stack import HEADWATER, Installation
 from tests.support.solana_blocks import Chain, nonvoting
 from tests.support.solana_node import KEY, Node
 from tests.support.waiting import until
@@ -23,11 +23,11 @@ TOPIC = "stream.solana.nonvoting_transaction"
 
 
 class Ingest:
-    """The command's processes, one after the other. The URL goes by the environment, as the docs advise."""
+    """Runs the command's processes one after the other. The URL is in the environment, as the docs advise."""
 
-    def __init__(self, stack: Stack, node: Node, log: Path, *flags: str) -> None:
-        self._command = [*HEADWATER, "ingest", "solana", "--data-dir", str(stack.data_dir), *flags]
-        self._environment = {**stack.environment, "HEADWATER_SOLANA_RPC": node.url}
+    def __init__(self, installation: Installation, node: Node, log: Path, *flags: str) -> None:
+        self._command = [*HEADWATER, "ingest", "solana", "--data-dir", str(installation.data_dir), *flags]
+        self._environment = {**installation.environment, "HEADWATER_SOLANA_RPC": node.url}
         self.log = log
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -43,17 +43,17 @@ class Ingest:
 
 
 @contextmanager
-def ingest(stack: Stack, node: Node, log: Path, *flags: str) -> Iterator[Ingest]:
-    made = Ingest(stack, node, log, *flags)
+def ingest(installation: Installation, node: Node, log: Path, *flags: str) -> Iterator[Ingest]:
+    running_ingest = Ingest(installation, node, log, *flags)
     try:
-        yield made
+        yield running_ingest
     finally:
-        made.stop()
+        running_ingest.stop()
 
 
-def stored(stack: Stack, wanted: set[str]) -> list[list[str]]:
-    """The wanted signatures as the topic has them, by partition."""
-    config = {**stack.admin_config(), "group.id": "test", "isolation.level": "read_committed", "log_level": 0}
+def stored(installation: Installation, wanted: set[str]) -> list[list[str]]:
+    """Return the expected signatures that are in the topic, by partition."""
+    config = {**installation.admin_config(), "group.id": "test", "isolation.level": "read_committed", "log_level": 0}
     consumer = Consumer({**config, "enable.auto.commit": False, "enable.partition.eof": True})
     partitions = consumer.list_topics(TOPIC, timeout=20).topics[TOPIC].partitions
     consumer.assign([TopicPartition(TOPIC, number, 0) for number in partitions])
@@ -73,45 +73,48 @@ def stored(stack: Stack, wanted: set[str]) -> list[list[str]]:
     return list(found.values())
 
 
-def check(stack: Stack, expected: list[str]) -> None:
-    """All of them, each once, and in the chain's order in each partition."""
+def check(installation: Installation, expected: list[str]) -> None:
+    """Assert that each transaction came once, and in the chain's order within each partition."""
     place = {signature: number for number, signature in enumerate(expected)}
-    found = stored(stack, set(expected))
+    found = stored(installation, set(expected))
     assert sorted(signature for partition in found for signature in partition) == sorted(expected)
     for partition in found:
         assert partition == sorted(partition, key=place.__getitem__)
 
 
 @pytest.mark.slow
-def test_a_range_through_faults_and_kills(stack: Stack, tmp_path: Path) -> None:
+def test_a_range_is_ingested_despite_faults_and_kills(installation: Installation, tmp_path: Path) -> None:
     blocks = Chain(11).blocks(5_000, 5_150)
     faults = {"429": 0.01, "503": 0.03, "cut": 0.03, "nonsense": 0.02, "behind": 0.05}
     draw = random.Random(1)
     with Node(blocks, faults=faults).serving() as node:
         node.slow_s = 0.03
         flags = ("--log-level", "debug", "--from-slot", "5000", "--to-slot", "5150", "--parallel", "2")
-        with ingest(stack, node, tmp_path / "log", *flags) as made:
+        with ingest(installation, node, tmp_path / "log", *flags) as running_ingest:
             for _ in range(2):
-                process, before = made.start(), node.calls["getBlock"]
+                process, before = running_ingest.start(), node.calls["getBlock"]
                 wanted = before + draw.randrange(10, 50)
                 until(lambda: node.calls["getBlock"] >= wanted or process.poll() is not None, what="blocks")  # noqa: B023
-                assert process.poll() is None, made.log.read_text()
+                assert process.poll() is None, running_ingest.log.read_text()
                 process.kill()
                 process.wait(10)
-            assert made.start().wait(120) == 0, made.log.read_text()
-        assert KEY not in made.log.read_text()
+            assert running_ingest.start().wait(120) == 0, running_ingest.log.read_text()
+        assert KEY not in running_ingest.log.read_text()
     assert set(node.met) == set(faults)
-    check(stack, nonvoting(blocks))
+    check(installation, nonvoting(blocks))
 
 
 @pytest.mark.slow
-def test_it_follows_the_head_and_goes_on_there(stack: Stack, tmp_path: Path) -> None:
+def test_the_ingest_follows_the_head_and_resumes_there(installation: Installation, tmp_path: Path) -> None:
     blocks = Chain(12).blocks(7_000, 7_060)
     slots = sorted(blocks)
     names = ("--name", "head", "--commitment", "confirmed", "--encoding", "base64", "--poll-s", "0.05")
-    with Node(blocks, newest=slots[10]).serving() as node, ingest(stack, node, tmp_path / "log", *names) as made:
+    with (
+        Node(blocks, newest=slots[10]).serving() as node,
+        ingest(installation, node, tmp_path / "log", *names) as running_ingest,
+    ):
         for newest in (slots[20], slots[-1]):
-            process = made.start()
+            process = running_ingest.start()
             asked = node.calls["getSlot"]
             until(lambda: node.calls["getSlot"] > asked + 1, what="the first look at the head")  # noqa: B023
             command = " ".join(psutil.Process(process.pid).cmdline())
@@ -119,8 +122,8 @@ def test_it_follows_the_head_and_goes_on_there(stack: Stack, tmp_path: Path) -> 
             assert KEY not in command
             node.newest = newest
             new = nonvoting({slot: blocks[slot] for slot in slots[10:] if slot <= newest})
-            until(lambda: sum(map(len, stored(stack, set(new)))) == len(new), what="the records")  # noqa: B023
+            until(lambda: sum(map(len, stored(installation, set(new)))) == len(new), what="the records")  # noqa: B023
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0, made.log.read_text()
+            assert process.wait(30) == 0, running_ingest.log.read_text()
             node.newest = newest
-    check(stack, nonvoting({slot: blocks[slot] for slot in slots[10:]}))
+    check(installation, nonvoting({slot: blocks[slot] for slot in slots[10:]}))

@@ -1,4 +1,4 @@
-"""The credentials of one deployment read its own topics, with its own groups, and nothing else."""
+"""A deployment's credentials give access only to its own topics and groups."""
 
 import json
 import time
@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.acceptance.stack import Deployed, Stack, client_config, deploy, deployed, pipeline, reading
+from tests.acceptance.stack import Deployed, Installation, client_config, deploy, deployed, pipeline, reading
 from tests.support.waiting import until
 
 DENIED = {
@@ -29,20 +29,20 @@ DENIED = {
 }
 
 
-def login(made: Deployed) -> dict[str, Any]:
-    config = client_config(made.sink)
+def login(deployment: Deployed) -> dict[str, Any]:
+    config = client_config(deployment.sink)
     return {name: value for name, value in config.items() if name.startswith(("bootstrap", "s", "log"))}
 
 
 def first_error(
-    made: Deployed,
+    deployment: Deployed,
     topic: str,
     group: str | None = None,
     options: Mapping[str, str] = MappingProxyType({}),
     within_s: float = 60.0,
 ) -> int:
-    """The error code that a consumer meets on this topic."""
-    consumer = Consumer(client_config(made.sink, group) | dict(options))
+    """Return the first error code of a consumer of this topic."""
+    consumer = Consumer(client_config(deployment.sink, group) | dict(options))
     try:
         consumer.subscribe([topic])
         deadline = time.monotonic() + within_s
@@ -55,10 +55,12 @@ def first_error(
         consumer.close()
 
 
-def read_with(made: Deployed, group: str, count: int, options: Mapping[str, str] = MappingProxyType({})) -> list[int]:
-    """The member `n` of the first records that a group reads, which then commits its positions."""
-    consumer = Consumer(client_config(made.sink, group) | dict(options))
-    consumer.subscribe([made.sink["topic"]])
+def read_with(
+    deployment: Deployed, group: str, count: int, options: Mapping[str, str] = MappingProxyType({})
+) -> list[int]:
+    """Return the member `n` of the first records that a group reads, and commit the group's offsets."""
+    consumer = Consumer(client_config(deployment.sink, group) | dict(options))
+    consumer.subscribe([deployment.sink["topic"]])
     read: list[int] = []
 
     def poll() -> bool:
@@ -75,18 +77,18 @@ def read_with(made: Deployed, group: str, count: int, options: Mapping[str, str]
     return sorted(read)
 
 
-def produce_error(made: Deployed, topic: str) -> int:
+def produce_error(deployment: Deployed, topic: str) -> int:
     errors: list[int] = []
-    producer = Producer({**login(made), "message.timeout.ms": 60_000})
+    producer = Producer({**login(deployment), "message.timeout.ms": 60_000})
     producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error.code() if error else 0))
     producer.flush(70)
     return errors[0]
 
 
-def login_error(made: Deployed) -> int:
-    """The error of a new connection with the deployment's credentials."""
+def login_error(deployment: Deployed) -> int:
+    """Return the error of a new connection with the deployment's credentials."""
     errors: list[int] = []
-    config: Any = {**login(made), "error_cb": lambda error: errors.append(error.code())}
+    config: Any = {**login(deployment), "error_cb": lambda error: errors.append(error.code())}
     client = AdminClient(config)
     with pytest.raises(KafkaException):
         client.list_topics(timeout=1)
@@ -96,7 +98,9 @@ def login_error(made: Deployed) -> int:
 
 class TestCredentials:
     @pytest.mark.proves("6/deployed-pipelines-deliver-processed-records-to")
-    def test_they_open_their_own_topics_only(self, stack: Stack, client: httpx2.Client) -> None:
+    def test_credentials_give_access_to_their_own_topics_only(
+        self, installation: Installation, client: httpx2.Client
+    ) -> None:
         with deployed(client, pipeline()) as mine, deployed(client, pipeline()) as other:
             for topic in (mine.sink["topic"], mine.answer["dead_letter"]["topic"]):
                 with reading(mine.sink, topic) as reader:
@@ -115,48 +119,53 @@ class TestCredentials:
             seen = admin.list_topics(timeout=60).topics
             assert set(seen) == {mine.sink["topic"], mine.answer["dead_letter"]["topic"]}
 
-    def test_any_group_with_their_prefix_reads_by_both_protocols_of_groups(
-        self, stack: Stack, client: httpx2.Client
+    def test_any_group_with_the_prefix_can_use_both_group_protocols(
+        self, installation: Installation, client: httpx2.Client
     ) -> None:
-        with deployed(client, pipeline()) as made:
-            user = made.sink["username"]
-            stack.feed("base", "erc20_token_transfer", [{"n": n} for n in range(8)])
-            assert read_with(made, f"{user}.spark-kafka-source-5a1c-driver-0", 8) == list(range(8))
-            assert read_with(made, f"{user}.main", 8, {"group.protocol": "consumer"}) == list(range(8))
+        with deployed(client, pipeline()) as deployment:
+            user = deployment.sink["username"]
+            installation.feed("base", "erc20_token_transfer", [{"n": n} for n in range(8)])
+            assert read_with(deployment, f"{user}.spark-kafka-source-5a1c-driver-0", 8) == list(range(8))
+            assert read_with(deployment, f"{user}.main", 8, {"group.protocol": "consumer"}) == list(range(8))
 
-    def test_a_group_of_a_tools_own_choice_is_refused(self, client: httpx2.Client) -> None:
-        with deployed(client, pipeline()) as made:
-            topic = made.sink["topic"]
-            assert first_error(made, topic, "spark-kafka-source-5a1c-driver-0") in DENIED
-            assert first_error(made, topic, "connect-warehouse", {"group.protocol": "consumer"}) in DENIED
+    def test_a_group_without_the_prefix_is_rejected(self, client: httpx2.Client) -> None:
+        with deployed(client, pipeline()) as deployment:
+            topic = deployment.sink["topic"]
+            assert first_error(deployment, topic, "spark-kafka-source-5a1c-driver-0") in DENIED
+            assert first_error(deployment, topic, "connect-warehouse", {"group.protocol": "consumer"}) in DENIED
 
     @pytest.mark.proves("3/deployed: Teardown", "4.2/POST /api/v1/flow/{config_id}/teardown")
-    def test_after_teardown_they_are_refused_and_nothing_is_left(self, stack: Stack, client: httpx2.Client) -> None:
-        made = deploy(client, pipeline())
-        consumer = Consumer(client_config(made.sink))
-        consumer.subscribe([made.sink["topic"]])
-        stack.feed("base", "erc20_token_transfer", [{"n": 1}])
+    def test_credentials_and_topics_are_removed_by_a_teardown(
+        self, installation: Installation, client: httpx2.Client
+    ) -> None:
+        deployment = deploy(client, pipeline())
+        consumer = Consumer(client_config(deployment.sink))
+        consumer.subscribe([deployment.sink["topic"]])
+        installation.feed("base", "erc20_token_transfer", [{"n": 1}])
         assert consumer.poll(60) is not None
-        torn_down = client.post(f"/api/v1/flow/{made.id}/teardown")
-        assert torn_down.json() == {"message": f"Pipeline {made.id} successfully torn down"}
-        assert login_error(made) in {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}
-        assert consumer.list_topics(timeout=60).topics == {}  # on the connection that was open before
+        torn_down = client.post(f"/api/v1/flow/{deployment.id}/teardown")
+        assert torn_down.json() == {"message": f"Pipeline {deployment.id} successfully torn down"}
+        assert login_error(deployment) in {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}
+        assert consumer.list_topics(timeout=60).topics == {}  # on a connection from before the teardown
         with pytest.raises(KafkaException) as refused:
-            consumer.committed([TopicPartition(made.sink["topic"], 0)], timeout=60)
+            consumer.committed([TopicPartition(deployment.sink["topic"], 0)], timeout=60)
         assert refused.value.args[0].code() in DENIED
         consumer.close()
-        left = admin_view(stack)
+        left = admin_view(installation)
         assert not [
-            name for names in left.values() for name in names if made.id in name or made.sink["username"] in name
+            name
+            for names in left.values()
+            for name in names
+            if deployment.id in name or deployment.sink["username"] in name
         ]
-        again = client.post(f"/api/v1/flow/{made.id}/deploy").json()
-        assert again["sinks"][0]["username"] != made.sink["username"]
-        assert client.delete(f"/api/v1/flow/{made.id}").status_code == 200
+        again = client.post(f"/api/v1/flow/{deployment.id}/deploy").json()
+        assert again["sinks"][0]["username"] != deployment.sink["username"]
+        assert client.delete(f"/api/v1/flow/{deployment.id}").status_code == 200
 
 
-def admin_view(stack: Stack) -> dict[str, list[str]]:
-    """Topics, users and principals of rules, as the administrator of the embedded broker sees them."""
-    admin: Any = AdminClient(stack.admin_config())
+def admin_view(installation: Installation) -> dict[str, list[str]]:
+    """Return the topics, users and ACL principals that the administrator sees."""
+    admin: Any = AdminClient(installation.admin_config())
     kinds: Any = (ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
     return {
         "topics": list(admin.list_topics(timeout=60).topics),

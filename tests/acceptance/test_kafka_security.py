@@ -1,4 +1,4 @@
-"""On a Kafka whose listeners each want another way to authenticate: as the installation's own, and as a stream's."""
+"""Kafka listeners with different authentication methods, for the installation's own cluster and for streams."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.model.worker_spec import KafkaAccess
 from tests.acceptance.conftest import running
-from tests.acceptance.stack import Stack, client_config, deployed, pipeline
+from tests.acceptance.stack import Installation, client_config, deployed, pipeline
 from tests.support.secured_kafka import PROTOCOLS, SecuredKafka
 from tests.support.waiting import until
 
@@ -36,24 +36,24 @@ STREAMS = dict(
         strict=True,
     )
 )  # fmt: skip
-"""The stream that is bound to a topic behind each listener."""
+"""The stream that is bound to a topic at each listener."""
 WITHIN_S = 60.0
 
 
 def members(access: KafkaAccess) -> dict[str, str]:
-    """What an operator writes for an access."""
+    """Return the settings that an operator writes for an access."""
     written = access.model_dump(exclude_defaults=True)
     return {"security_protocol": access.security_protocol} | written
 
 
 def admin_variables(access: KafkaAccess) -> dict[str, str]:
-    """The settings of an installation that authenticates so."""
+    """Return the settings of an installation with this access."""
     named = {f"HEADWATER_KAFKA_{member.upper()}": value for member, value in members(access).items()}
     return named | {"HEADWATER_KAFKA_REPLICATION": "1"}
 
 
 def variables(kafka: SecuredKafka, listener: str) -> dict[str, str]:
-    """The settings of an installation whose administrator uses a listener. Its readers and workers are SCRAM users."""
+    """Return the settings of an installation whose administrator uses a listener. Other users use SCRAM."""
     named = admin_variables(kafka.access(listener))
     if not listener.startswith("scram"):
         readers = kafka.access("scram512")
@@ -72,7 +72,7 @@ def make_topic(kafka: SecuredKafka, name: str) -> None:
 
 @contextlib.contextmanager
 def reading(kafka: SecuredKafka, sink: dict[str, Any]) -> Iterator[Consumer]:
-    """A reader who trusts the brokers' authority."""
+    """Open a consumer that trusts the brokers' certificate authority."""
     trusts = {"ssl.ca.location": str(kafka.authority.file)} if sink["security_protocol"].endswith("SSL") else {}
     consumer = Consumer(client_config(sink) | trusts)
     consumer.subscribe([sink["topic"]])
@@ -107,31 +107,33 @@ def login_error(kafka: SecuredKafka, sink: dict[str, Any]) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("listener", PROTOCOLS)
-def test_an_installation(secured_kafka: SecuredKafka, own_stack: Stack, tmp_path: Path, listener: str) -> None:
-    """Deploy, feed, read by the program of the answer too, rotate."""
+def test_an_installation_on_each_listener(
+    secured_kafka: SecuredKafka, own_installation: Installation, tmp_path: Path, listener: str
+) -> None:
+    """Deploy a pipeline, feed records, read them also by the program in the response, and rotate the credentials."""
     make_topic(secured_kafka, TOPIC)
     records = tmp_path / "records.jsonl"
     records.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
-    own_stack.variables = variables(secured_kafka, listener)
-    own_stack.start()
-    with own_stack.client() as client, deployed(client, pipeline()) as made:
-        with own_stack.replay(CHAIN, ENTITY, records) as feeding:
+    own_installation.variables = variables(secured_kafka, listener)
+    own_installation.start()
+    with own_installation.client() as client, deployed(client, pipeline()) as deployment:
+        with own_installation.replay(CHAIN, ENTITY, records) as feeding:
             assert feeding.wait(WITHIN_S) == 0
-        with reading(secured_kafka, made.sink) as consumer:
+        with reading(secured_kafka, deployment.sink) as consumer:
             assert records_of(consumer, len(RECORDS)) == RECORDS
-        assert made.sink["sasl_mechanism"] == ("SCRAM-SHA-256" if listener == "scram256" else "SCRAM-SHA-512")
-        run_program(secured_kafka, made.sink, tmp_path)
-        assert not [line for line in own_stack.log().splitlines() if "Traceback" in line]
-        rotate(secured_kafka, client, made.id, made.sink)
-    assert own_stack.stop() == 0
+        assert deployment.sink["sasl_mechanism"] == ("SCRAM-SHA-256" if listener == "scram256" else "SCRAM-SHA-512")
+        run_program(secured_kafka, deployment.sink, tmp_path)
+        assert not [line for line in own_installation.log().splitlines() if "Traceback" in line]
+        rotate(secured_kafka, client, deployment.id, deployment.sink)
+    assert own_installation.stop() == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("listener", ["plain", "oauth", "mtls", "open"])
-def test_an_installation_whose_users_the_operator_gives(
-    secured_kafka: SecuredKafka, own_stack: Stack, tmp_path: Path, listener: str
+def test_an_installation_with_the_operators_users(
+    secured_kafka: SecuredKafka, own_installation: Installation, tmp_path: Path, listener: str
 ) -> None:
-    """Workers authenticate as Headwater itself does; readers get the operator's login, where there is one."""
+    """Workers use Headwater's own credentials, and readers get the operator's credentials if there are any."""
     make_topic(secured_kafka, TOPIC)
     records = tmp_path / "records.jsonl"
     records.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
@@ -141,27 +143,27 @@ def test_an_installation_whose_users_the_operator_gives(
         "HEADWATER_KAFKA_READER_USERNAME": access.username,
         "HEADWATER_KAFKA_READER_PASSWORD": access.password,
     }
-    own_stack.variables = admin_variables(access) | given
-    own_stack.start()
-    with own_stack.client() as client, deployed(client, pipeline(delivery="exactly_once")) as made:
-        told = [made.sink[name] for name in ("security_protocol", "sasl_mechanism", "username", "password")]
+    own_installation.variables = admin_variables(access) | given
+    own_installation.start()
+    with own_installation.client() as client, deployed(client, pipeline(delivery="exactly_once")) as deployment:
+        login = [deployment.sink[name] for name in ("security_protocol", "sasl_mechanism", "username", "password")]
         mechanism = access.sasl_mechanism if access.uses_sasl else None
-        assert told == [access.security_protocol, mechanism, access.username or None, access.password or None]
-        with own_stack.replay(CHAIN, ENTITY, records) as feeding:
+        assert login == [access.security_protocol, mechanism, access.username or None, access.password or None]
+        with own_installation.replay(CHAIN, ENTITY, records) as feeding:
             assert feeding.wait(WITHIN_S) == 0
-        settings = consumer_settings(access, ClientErrors(access), made.sink["consumer_group"])
+        settings = consumer_settings(access, ClientErrors(access), deployment.sink["consumer_group"])
         with contextlib.closing(Consumer(settings | {"auto.offset.reset": "earliest"})) as consumer:
-            consumer.subscribe([made.sink["topic"]])
+            consumer.subscribe([deployment.sink["topic"]])
             assert records_of(consumer, len(RECORDS)) == RECORDS
         if listener in {"plain", "open"}:
-            run_program(secured_kafka, made.sink, tmp_path)
-        assert client.post(f"/api/v1/flow/{made.id}/deploy/credentials").status_code == 409
-        assert not [line for line in own_stack.log().splitlines() if "Traceback" in line]
-    assert own_stack.stop() == 0
+            run_program(secured_kafka, deployment.sink, tmp_path)
+        assert client.post(f"/api/v1/flow/{deployment.id}/deploy/credentials").status_code == 409
+        assert not [line for line in own_installation.log().splitlines() if "Traceback" in line]
+    assert own_installation.stop() == 0
 
 
 def run_program(kafka: SecuredKafka, sink: dict[str, Any], folder: Path) -> None:
-    """Run the Python program, with the line that docs/consuming.md says for an authority of one's own."""
+    """Run the Python program with the line that docs/consuming.md shows for a private certificate authority."""
     program, settings = sink["snippets"]["python"], "    {\n"
     assert program.count(settings) == 1
     (folder / "read.py").write_text(
@@ -178,7 +180,7 @@ def run_program(kafka: SecuredKafka, sink: dict[str, Any], folder: Path) -> None
 
 
 def rotate(kafka: SecuredKafka, client: httpx2.Client, flow_id: str, old: dict[str, Any]) -> None:
-    """The new password reads; the old one does not."""
+    """Rotate the credentials. The new password must work, and the old one must not."""
     answer = client.post(f"/api/v1/flow/{flow_id}/deploy/credentials")
     assert answer.status_code == 200, answer.text
     new = answer.json()["sinks"][0]
@@ -189,8 +191,8 @@ def rotate(kafka: SecuredKafka, client: httpx2.Client, flow_id: str, old: dict[s
 
 
 @pytest.fixture(scope="module")
-def bound(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """An installation with a Kafka of its own, whose streams are on another one, each behind another listener."""
+def bound(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """Run an installation with an embedded Kafka, whose streams are bound to the listeners of another cluster."""
     folder = tmp_path_factory.mktemp("bound")
     bindings = {}
     for listener, (chain, entity) in STREAMS.items():
@@ -201,24 +203,24 @@ def bound(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory)
             kafka["oauth_client_secret_file"] = "client-secret"
         bindings[f"{chain}.{entity}"] = {"kafka": kafka}
     (folder / "streams.json").write_text(json.dumps(bindings))
-    yield from running(Stack(folder / "data", flags=("--stream-bindings", str(folder / "streams.json"))))
+    yield from running(Installation(folder / "data", flags=("--stream-bindings", str(folder / "streams.json"))))
 
 
 @pytest.mark.parametrize("listener", PROTOCOLS)
-def test_a_stream_of_another_cluster(secured_kafka: SecuredKafka, bound: Stack, listener: str) -> None:
+def test_a_stream_of_another_cluster(secured_kafka: SecuredKafka, bound: Installation, listener: str) -> None:
     chain, entity = STREAMS[listener]
     access = secured_kafka.access(listener)
-    with bound.client() as client, deployed(client, pipeline(entity, chain)) as made:
+    with bound.client() as client, deployed(client, pipeline(entity, chain)) as deployment:
         producer = Producer(producer_settings(access, ClientErrors(access), 1))
         for record in RECORDS:
             producer.produce(f"bound-{listener}", json.dumps(record).encode())
         assert producer.flush(WITHIN_S) == 0
-        with reading(secured_kafka, made.sink) as consumer:
+        with reading(secured_kafka, deployment.sink) as consumer:
             assert records_of(consumer, len(RECORDS)) == RECORDS
 
 
-def test_a_start_with_what_does_not_fit_is_refused(bound: Stack) -> None:
-    """One sentence says what is missing, and one what does not belong."""
+def test_inconsistent_settings_are_rejected_at_start(bound: Installation) -> None:
+    """The error says which setting is missing, or which one is not allowed."""
     place = {"HEADWATER_KAFKA_BOOTSTRAP_SERVERS": "kafka.example:9092", "HEADWATER_REDIS_URL": "redis://127.0.0.1:1"}
     oauth = place | {"HEADWATER_KAFKA_SASL_MECHANISM": "OAUTHBEARER"}
     cases = {
@@ -230,6 +232,6 @@ def test_a_start_with_what_does_not_fit_is_refused(bound: Stack) -> None:
         "GSSAPI (Kerberos) is not supported": place | {"HEADWATER_KAFKA_SASL_MECHANISM": "GSSAPI"},
     }
     for sentence, settings in cases.items():
-        refused = Stack(bound.data_dir.with_name("refused"), variables=settings).run("controller")
+        refused = Installation(bound.data_dir.with_name("refused"), variables=settings).run("controller")
         assert refused.returncode == 2
         assert sentence in refused.stderr

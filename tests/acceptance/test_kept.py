@@ -1,4 +1,4 @@
-"""What is stored stays where it belongs: values with their expression, and an unreadable row without harm to others."""
+"""Filter values stay with their transform, and an unreadable row affects no other row."""
 
 import sqlite3
 from contextlib import closing
@@ -6,39 +6,39 @@ from contextlib import closing
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Stack, deployed, pipeline, reading
+from tests.acceptance.stack import Installation, deployed, pipeline, reading
 from tests.acceptance.test_configurations import ENTITY, FILTER, FLOW, OTHER, TOKEN, marks, ok, transfer
 
 
 @pytest.mark.long
 def test_values_stay_with_their_expression_when_a_filter_is_inserted_in_front(
-    stack: Stack, client: httpx2.Client
+    installation: Installation, client: httpx2.Client
 ) -> None:
-    """By a file without uids that is put again."""
+    """The configuration is replaced by a file without uids."""
     body = pipeline(transforms=[FILTER | {"set_values": [TOKEN]}, marks("a")])
-    with deployed(client, body) as made, reading(made.sink) as reader:
+    with deployed(client, body) as deployment, reading(deployment.sink) as reader:
         front = {"type": "redis_set_filter", "filter_expr": "root = this.n", "set_values": ["1", "2"]}
         changed = pipeline(transforms=[front, *body["pipeline_config"]["transforms"]])
-        saved = ok(client.put(f"{FLOW}/{made.id}", json=changed))
+        saved = ok(client.put(f"{FLOW}/{deployment.id}", json=changed))
         new, kept, script = saved["pipeline_config"]["transforms"]
-        assert [kept["uid"], script["uid"]] == [t["uid"] for t in made.flow["pipeline_config"]["transforms"]]
-        values = f"{FLOW}/{made.id}/transforms/{{}}/filter-values"
+        assert [kept["uid"], script["uid"]] == [t["uid"] for t in deployment.flow["pipeline_config"]["transforms"]]
+        values = f"{FLOW}/{deployment.id}/transforms/{{}}/filter-values"
         assert ok(client.get(values.format(kept["uid"])))["values"] == [TOKEN]
         assert sorted(ok(client.get(values.format(new["uid"])))["values"]) == ["1", "2"]
-        ok(client.post(f"{FLOW}/{made.id}/deploy"))
-        stack.feed("base", ENTITY, [transfer(0), transfer(1, OTHER), transfer(1), transfer(2)])
+        ok(client.post(f"{FLOW}/{deployment.id}/deploy"))
+        installation.feed("base", ENTITY, [transfer(0), transfer(1, OTHER), transfer(1), transfer(2)])
         assert [record.json()["n"] for record in reader.read(2)] == [1, 2]
 
 
 @pytest.mark.long
-def test_a_row_that_can_not_be_read_harms_no_other(stack: Stack, client: httpx2.Client) -> None:
-    if stack.external is not None:
+def test_an_unreadable_row_affects_no_other_row(installation: Installation, client: httpx2.Client) -> None:
+    if installation.external is not None:
         pytest.skip("the row is damaged in SQLite's file")
     with deployed(client, pipeline(transforms=[marks("healthy")])) as healthy, reading(healthy.sink) as reader:
         sent = pipeline(transforms=[marks("damaged")])
         damaged = client.post(FLOW, json=sent).json()
         path = f"{FLOW}/{damaged['id']}"
-        with closing(sqlite3.connect(stack.data_dir / "headwater.db", timeout=20)) as database, database:
+        with closing(sqlite3.connect(installation.data_dir / "headwater.db", timeout=20)) as database, database:
             limit_lowered = "config = replace(config, '\"parallelism\":1', '\"parallelism\":1000')"
             database.execute(f"UPDATE flow_revisions SET {limit_lowered} WHERE flow_id = ?", [damaged["id"]])
         shown = ok(client.get(path))
@@ -48,11 +48,11 @@ def test_a_row_that_can_not_be_read_harms_no_other(stack: Stack, client: httpx2.
         assert healthy.id in {flow["id"] for flow in listed}
         assert [flow["id"] for flow in listed if "unreadable" in flow] == [damaged["id"]]
         assert client.post(f"{path}/deploy").json()["type"] == "urn:headwater:problem:unreadable"
-        doctor = stack.run("doctor")
+        doctor = installation.run("doctor")
         assert doctor.returncode == 1
         assert damaged["id"] in doctor.stdout
         ok(client.patch(f"{FLOW}/{healthy.id}/transforms/{healthy.uid()}", json=marks("changed")))
-        stack.feed("base", ENTITY, [transfer(0)])
+        installation.feed("base", ENTITY, [transfer(0)])
         assert reader.read(1)[0].json()["mark"] == "changed"
         assert ok(client.put(path, json=sent))["pipeline_config"] == damaged["pipeline_config"]
         assert ok(client.post(f"{path}/deploy"))["revision"] == 2

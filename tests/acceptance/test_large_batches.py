@@ -1,4 +1,4 @@
-"""A record batch that is small on Kafka and unpacks to more memory than a worker may use."""
+"""A record batch that is small on Kafka, but larger than a worker's memory when it is decompressed."""
 
 from typing import Any
 
@@ -7,20 +7,20 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Deployed, Stack, deployed, pipeline, reading
+from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading
 from tests.support.waiting import until
 
 STREAM = "stream.base.erc20_token_transfer"
 RECORD_BYTES, RECORDS = 2_000_000, 200
-"""400 MB in one batch. Each record is too large for the sink, so that it becomes a small dead letter."""
+"""The batch has 400 MB. Each record is too large for the sink, and so becomes a small dead letter."""
 LEFT_OUT = "Partition 0 of the stream is not read from offset 5"
 LITTLE_MB, ENOUGH_MB = "256", "2048"
 
 
-def write_large_batch(stack: Stack, partition: int, codec: str) -> None:
-    """Write records of zeros as one batch, which the codec makes smaller than 1 MB."""
+def write_large_batch(installation: Installation, partition: int, codec: str) -> None:
+    """Write records of zeros as one batch, which is smaller than 1 MB when it is compressed."""
     settings: dict[str, Any] = {
-        **stack.admin_config(),
+        **installation.admin_config(),
         "compression.type": codec,
         "batch.size": 1_000_000_000,
         "message.max.bytes": 1_000_000_000,
@@ -34,22 +34,22 @@ def write_large_batch(stack: Stack, partition: int, codec: str) -> None:
     assert producer.flush(120) == 0
 
 
-def write(stack: Stack, partition: int, numbers: range) -> None:
-    producer = Producer({**stack.admin_config(), "log_level": 0})
+def write(installation: Installation, partition: int, numbers: range) -> None:
+    producer = Producer({**installation.admin_config(), "log_level": 0})
     for number in numbers:
         producer.produce(STREAM, b'{"n":%d}' % number, partition=partition)
     assert producer.flush(60) == 0
 
 
-def worker_of(client: httpx2.Client, made: Deployed) -> dict[str, Any]:
-    stats = client.get(f"/api/v1/flow/{made.id}/deploy/stats")
+def worker_of(client: httpx2.Client, deployment: Deployed) -> dict[str, Any]:
+    stats = client.get(f"/api/v1/flow/{deployment.id}/deploy/stats")
     workers = stats.json()["workers_health"]["workers"] if stats.status_code == 200 else []
     return workers[0] if workers else {"reason": "", "is_ready": False}
 
 
-def committed(stack: Stack) -> list[int]:
-    """The positions that the workers' group has committed on the first two partitions of the stream."""
-    settings = {**stack.admin_config(), "log_level": 0}
+def committed(installation: Installation) -> list[int]:
+    """Return the committed offsets of the workers' group on the first two partitions of the stream."""
+    settings = {**installation.admin_config(), "log_level": 0}
     admin = AdminClient(settings)
     for group in admin.list_consumer_groups().result(60).valid:
         consumer = Consumer(settings | {"group.id": group.group_id})
@@ -63,36 +63,40 @@ def committed(stack: Stack) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("codec", ["zstd", "gzip"])
-def test_a_batch_that_unpacks_to_too_much_stops_its_partition_only(own_stack: Stack, codec: str) -> None:
-    own_stack.flags = ("--worker-memory-mb", LITTLE_MB)
-    own_stack.start()
-    with own_stack.client() as client, deployed(client, pipeline()) as made, reading(made.sink) as reader:
-        write(own_stack, 0, range(5))
-        write(own_stack, 1, range(5))
+def test_a_too_large_decompressed_batch_stops_only_its_partition(own_installation: Installation, codec: str) -> None:
+    own_installation.flags = ("--worker-memory-mb", LITTLE_MB)
+    own_installation.start()
+    with (
+        own_installation.client() as client,
+        deployed(client, pipeline()) as deployment,
+        reading(deployment.sink) as reader,
+    ):
+        write(own_installation, 0, range(5))
+        write(own_installation, 1, range(5))
         reader.read(10)
-        until(lambda: committed(own_stack) == [5, 5], 60, "the commit")
-        write_large_batch(own_stack, 0, codec)
-        write(own_stack, 1, range(5, 10))
+        until(lambda: committed(own_installation) == [5, 5], 60, "the commit")
+        write_large_batch(own_installation, 0, codec)
+        write(own_installation, 1, range(5, 10))
 
         def is_left_out() -> bool:
-            worker = worker_of(client, made)
+            worker = worker_of(client, deployment)
             return bool(worker["is_ready"]) and LEFT_OUT in worker["reason"]
 
         until(is_left_out, 180, "the partition that is left out")
-        write(own_stack, 1, range(10, 15))
+        write(own_installation, 1, range(10, 15))
         values = [(record.partition, record.json()["n"]) for record in reader.read(20)]
         assert sorted(values) == [(0, n) for n in range(5)] + [(1, n) for n in range(15)]
-        worker = worker_of(client, made)
+        worker = worker_of(client, deployment)
         assert worker["is_oom_killed"]
         assert "HEADWATER_WORKER_MEMORY_MB" in worker["reason"]
-        logs = client.get(f"/api/v1/flow/{made.id}/deploy/logs").json()
+        logs = client.get(f"/api/v1/flow/{deployment.id}/deploy/logs").json()
         assert LEFT_OUT in str(logs)
 
-        own_stack.stop()
-        own_stack.flags = ("--worker-memory-mb", ENOUGH_MB)
-        own_stack.start()
-        write(own_stack, 0, range(5, 10))
+        own_installation.stop()
+        own_installation.flags = ("--worker-memory-mb", ENOUGH_MB)
+        own_installation.start()
+        write(own_installation, 0, range(5, 10))
         reader.read(25)
         assert {record.partition for record in reader.records if record.json()["n"] >= 5 and record.partition == 0}
-        with reading(made.sink, made.answer["dead_letter"]["topic"]) as dead:
+        with reading(deployment.sink, deployment.answer["dead_letter"]["topic"]) as dead:
             assert len(dead.read(RECORDS)) == RECORDS

@@ -1,4 +1,4 @@
-"""Nothing is lost, whatever is killed; repeats carry a repeated `headwater-src`; everything comes back by itself."""
+"""No output is lost when processes are killed, repeats have the same `headwater-src`, and all processes restart."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Read, Stack, deploy, deployed, kill, pipeline, reading
+from tests.acceptance.stack import Installation, ReadRecord, deploy, deployed, kill, pipeline, reading
 from tests.support.processes import alive, suspended
 from tests.support.waiting import until
 
@@ -23,7 +23,7 @@ _LENGTHY = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def numbered(count: int, first: int = 0) -> Iterator[dict[str, Any]]:
-    """Records whose key spreads them over the partitions."""
+    """Yield numbered records whose keys are spread over the partitions."""
     for n in range(first, first + count):
         yield {"n": n, "amount": BIG + n, "transaction_hash": f"0x{n:064x}", "log_index": 0}
 
@@ -33,8 +33,8 @@ def write(path: Path, records: Iterator[dict[str, Any]]) -> Path:
     return path
 
 
-def assert_lossless(records: Sequence[Read], expected: range) -> None:
-    """Of records without repeats: every number once, in order per partition, each result right."""
+def assert_lossless(records: Sequence[ReadRecord], expected: range) -> None:
+    """Assert that records without repeats have every number once, in order per partition, with correct results."""
     results = [record.json() for record in records]
     assert sorted(result["n"] for result in results) == list(expected)
     assert all(result["doubled"] == 2 * (BIG + result["n"]) for result in results)
@@ -51,91 +51,91 @@ def all_gone(pids: Sequence[int]) -> bool:
 
 
 def healthy(client: httpx2.Client, config_id: str) -> bool:
-    """The API is ready and shows one worker, in health."""
+    """Return whether the API is ready and shows one healthy worker."""
     try:
         ready = client.get("/readyz").status_code == 200
         stats = client.get(f"/api/v1/flow/{config_id}/deploy/stats")
     except httpx2.TransportError:
-        return False  # an API process that was just killed may have held the connection
+        return False  # the connection may have belonged to a killed API process
     health = stats.json()["workers_health"]
     return ready and (health["total_workers"], health["healthy_workers"]) == (1, 1)
 
 
 class TestWorkerKilledRightAfterDeploy:
-    """The start offsets are pinned before the answer: what is sent after it is processed, come what may.
+    """Start offsets are committed before the deploy response, so that all records sent afterwards are processed.
 
-    A kill per round on each of four streams, side by side.
+    Each round kills a worker on each of four streams concurrently.
     """
 
     PER_ROUND = 200
     ENTITIES = ("log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer")
 
     @pytest.mark.parametrize("rounds", [pytest.param(1, marks=pytest.mark.slow), pytest.param(5, marks=_LENGTHY)])
-    def test_nothing_is_lost(self, stack: Stack, rounds: int) -> None:
+    def test_nothing_is_lost(self, installation: Installation, rounds: int) -> None:
         with ThreadPoolExecutor(len(self.ENTITIES)) as pool:
-            for done in [pool.submit(self.rounds, stack, entity, rounds) for entity in self.ENTITIES]:
+            for done in [pool.submit(self.rounds, installation, entity, rounds) for entity in self.ENTITIES]:
                 done.result()
 
-    def rounds(self, stack: Stack, entity: str, count: int) -> None:
-        with stack.client() as client:
+    def rounds(self, installation: Installation, entity: str, count: int) -> None:
+        with installation.client() as client:
             for round_number in range(count):
                 first = round_number * self.PER_ROUND
-                self.one_round(stack, client, entity, range(first, first + self.PER_ROUND))
+                self.one_round(installation, client, entity, range(first, first + self.PER_ROUND))
 
-    def one_round(self, stack: Stack, client: httpx2.Client, entity: str, numbers: range) -> None:
-        with deployed(client, pipeline(entity, transforms=[{"type": "v8", "script": SCRIPT}])) as made:
-            feeding = threading.Thread(target=self.feed_slowly, args=(stack, entity, numbers))
+    def one_round(self, installation: Installation, client: httpx2.Client, entity: str, numbers: range) -> None:
+        with deployed(client, pipeline(entity, transforms=[{"type": "v8", "script": SCRIPT}])) as deployment:
+            feeding = threading.Thread(target=self.feed_slowly, args=(installation, entity, numbers))
             feeding.start()
-            killed = stack.workers_of(made)
+            killed = installation.workers_of(deployment)
             kill(killed)
             assert killed
-            with reading(made.sink) as reader:
+            with reading(deployment.sink) as reader:
                 assert_lossless(reader.read(len(numbers)), numbers)
             feeding.join()
 
-    def feed_slowly(self, stack: Stack, entity: str, numbers: range) -> None:
-        """Some records before the kill, some after it."""
+    def feed_slowly(self, installation: Installation, entity: str, numbers: range) -> None:
+        """Feed some records before the kill, and some after it."""
         for start in range(numbers.start, numbers.stop, 20):
-            stack.feed("base", entity, numbered(20, start))
+            installation.feed("base", entity, numbered(20, start))
 
 
 class TestKillsDuringALongRun:
-    """100,000 records; the V8 child, the worker and then the parent of everything are killed on the way."""
+    """The V8 child, the worker and then the parent process are killed while 100,000 records are processed."""
 
     COUNT = 100_000
 
     @pytest.mark.slow
     @pytest.mark.timeout(300)
-    def test_nothing_is_lost_and_all_comes_back(self, own_stack: Stack, tmp_path: Path) -> None:
-        own_stack.start()
-        with own_stack.client() as client:
-            made = deploy(client, pipeline(transforms=[{"type": "v8", "script": SCRIPT}]))
+    def test_nothing_is_lost_and_all_processes_restart(self, own_installation: Installation, tmp_path: Path) -> None:
+        own_installation.start()
+        with own_installation.client() as client:
+            deployment = deploy(client, pipeline(transforms=[{"type": "v8", "script": SCRIPT}]))
         path = write(tmp_path / "records.jsonl", numbered(self.COUNT))
         with (
-            own_stack.replay("base", "erc20_token_transfer", path, rate=20_000) as feeding,
-            reading(made.sink) as reader,
+            own_installation.replay("base", "erc20_token_transfer", path, rate=20_000) as feeding,
+            reading(deployment.sink) as reader,
         ):
             reader.read(5_000)
-            kill(own_stack.sandboxes())
+            kill(own_installation.sandboxes())
             reader.read(20_000)
-            kill(own_stack.workers())
+            kill(own_installation.workers())
             reader.read(40_000)
-            orphans = own_stack.kill()
+            orphans = own_installation.kill()
             until(partial(all_gone, orphans), what="the end of all children")
-            own_stack.start()
-            assert feeding.wait(120) == 0  # its producer waited for the broker's return
+            own_installation.start()
+            assert feeding.wait(120) == 0  # its producer waited until the broker was back
             assert_lossless(reader.read(self.COUNT, within_s=120), range(self.COUNT))
-        with own_stack.client() as client:
-            until(partial(healthy, client, made.id), what="health after all kills")
+        with own_installation.client() as client:
+            until(partial(healthy, client, deployment.id), what="health after all kills")
 
 
 class TestHealth:
     @pytest.mark.proves("2.4/worker-entry.restart_count", "1/monitoring")
     @pytest.mark.slow
-    def test_a_killed_worker_shows_and_comes_back(self, stack: Stack, client: httpx2.Client) -> None:
-        with deployed(client, pipeline()) as made:
-            kill(stack.workers())
-            url = f"/api/v1/flow/{made.id}/deploy/stats"
+    def test_a_killed_worker_is_reported_and_restarted(self, installation: Installation, client: httpx2.Client) -> None:
+        with deployed(client, pipeline()) as deployment:
+            kill(installation.workers())
+            url = f"/api/v1/flow/{deployment.id}/deploy/stats"
 
             def back() -> bool:
                 health = client.get(url).json()["workers_health"]
@@ -144,10 +144,12 @@ class TestHealth:
             until(back, what="the worker's return in deploy/stats")
 
     @pytest.mark.long
-    def test_a_stopped_worker_shows_within_five_seconds_and_goes_on(self, stack: Stack, client: httpx2.Client) -> None:
-        """It would be killed after a minute."""
-        with deployed(client, pipeline()) as made, reading(made.sink) as reader:
-            url = f"/api/v1/flow/{made.id}/deploy/stats"
+    def test_a_stopped_worker_is_reported_within_five_seconds_and_continues(
+        self, installation: Installation, client: httpx2.Client
+    ) -> None:
+        """A worker that stays stopped is killed after a minute."""
+        with deployed(client, pipeline()) as deployment, reading(deployment.sink) as reader:
+            url = f"/api/v1/flow/{deployment.id}/deploy/stats"
 
             def seen(healthy: int) -> bool:
                 health = client.get(url).json()["workers_health"]
@@ -157,9 +159,9 @@ class TestHealth:
                 assert counted == 1 or "no progress" in worker["reason"]
                 return counted == healthy
 
-            (pid,) = stack.workers_of(made)
+            (pid,) = installation.workers_of(deployment)
             with suspended([pid]):
-                stack.feed("base", "erc20_token_transfer", numbered(10))
+                installation.feed("base", "erc20_token_transfer", numbered(10))
                 until(lambda: seen(healthy=0), within_s=5, what="the stopped worker in deploy/stats")
             until(lambda: seen(healthy=1), what="its health")
             assert len(reader.read(10)) == 10
@@ -167,35 +169,35 @@ class TestHealth:
 
     @pytest.mark.slow
     @pytest.mark.timeout(180)
-    def test_a_worker_that_stays_stopped_is_started_again(self, stack: Stack, client: httpx2.Client) -> None:
-        with deployed(client, pipeline()) as made, reading(made.sink) as reader:
-            (pid,) = stack.workers_of(made)
+    def test_a_worker_that_stays_stopped_is_restarted(self, installation: Installation, client: httpx2.Client) -> None:
+        with deployed(client, pipeline()) as deployment, reading(deployment.sink) as reader:
+            (pid,) = installation.workers_of(deployment)
             os.kill(pid, signal.SIGSTOP)
-            stack.feed("base", "erc20_token_transfer", numbered(10))
+            installation.feed("base", "erc20_token_transfer", numbered(10))
             assert len(reader.read(10, within_s=120)) == 10
             assert not alive(pid)
 
 
 class TestEveryPartKilled:
-    """Each part alone is killed; the parent starts it again, and the pipeline goes on as if nothing had been."""
+    """Each process is killed alone. The parent restarts it, and the pipeline continues."""
 
     PARTS = ("valkey-server", "kafka.Kafka", " controller", " api ")
     PER_PART = 100
 
     @pytest.mark.long
-    def test_the_pipeline_goes_on(self, stack: Stack, client: httpx2.Client) -> None:
+    def test_the_pipeline_continues(self, installation: Installation, client: httpx2.Client) -> None:
         filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.wanted", "set_values": ["yes"]}
         transforms = [filter_, {"type": "v8", "script": SCRIPT}]
-        with deployed(client, pipeline("erc1155_token_transfer", transforms=transforms)) as made:
-            with reading(made.sink) as reader:
+        with deployed(client, pipeline("erc1155_token_transfer", transforms=transforms)) as deployment:
+            with reading(deployment.sink) as reader:
                 for number, part in enumerate(self.PARTS):
-                    killed = stack.below(part)
+                    killed = installation.processes(part)
                     assert killed, part
                     kill(killed)
                     until(partial(all_gone, killed), what=f"the end of {part}")
                     first = number * self.PER_PART
                     records = ({**r, "wanted": "yes"} for r in numbered(self.PER_PART, first))
-                    stack.feed("base", "erc1155_token_transfer", records)
+                    installation.feed("base", "erc1155_token_transfer", records)
                     expected = range(first + self.PER_PART)
                     assert_lossless(reader.read(len(expected)), expected)
-            until(partial(healthy, client, made.id), what="health after all kills")
+            until(partial(healthy, client, deployment.id), what="health after all kills")

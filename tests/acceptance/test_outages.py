@@ -1,4 +1,4 @@
-"""What answers say while Kafka or Valkey hangs: nothing of the operator's, and never 500."""
+"""Responses while Kafka or Valkey hangs: they do not reveal internal addresses, and their status is never 500."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.acceptance.conftest import external_parts
-from tests.acceptance.stack import Deployed, Stack, deployed, pipeline
+from tests.acceptance.conftest import external_servers
+from tests.acceptance.stack import Deployed, Installation, deployed, pipeline
 from tests.support.processes import descendants, suspended
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": ["0xab"]}
@@ -16,14 +16,14 @@ PARTS = {"kafka": "kafka.Kafka", "valkey": "valkey-server"}
 ANSWERS_WITHIN_S = 75
 
 
-def processes_of(stack: Stack, part: str) -> list[int]:
-    """The processes of a part of this test's own."""
-    assert stack.external is not None
-    return [process.pid for process in descendants(stack.external.pid) if PARTS[part] in process.command]
+def processes_of(installation: Installation, part: str) -> list[int]:
+    """Return the processes of a server of this test's installation."""
+    assert installation.external is not None
+    return [process.pid for process in descendants(installation.external.pid) if PARTS[part] in process.command]
 
 
-def calls(made: Deployed) -> list[tuple[str, str, object]]:
-    of = f"/api/v1/flow/{made.id}"
+def calls(deployment: Deployed) -> list[tuple[str, str, object]]:
+    of = f"/api/v1/flow/{deployment.id}"
     return [
         ("GET", "/api/v1/flow", None),
         ("GET", of, None),
@@ -35,8 +35,8 @@ def calls(made: Deployed) -> list[tuple[str, str, object]]:
         ("GET", f"{of}/deploy/logs", None),
         ("POST", f"{of}/deploy/credentials", None),
         ("PUT", f"{of}/transforms", [FILTER]),
-        ("GET", f"{made.filter_url()}/count", None),
-        ("POST", made.filter_url(), {"values": ["0xcd"]}),
+        ("GET", f"{deployment.filter_url()}/count", None),
+        ("POST", deployment.filter_url(), {"values": ["0xcd"]}),
         ("POST", "/api/v1/flow/datasets", {"name": "watched"}),
         ("POST", "/api/v1/developer/prices/stats", [{"token_address": "0xab", "chain": "base"}]),
         ("GET", "/readyz", None),
@@ -45,10 +45,10 @@ def calls(made: Deployed) -> list[tuple[str, str, object]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", list(PARTS))
-def test_answers_name_nothing_of_the_operators(
+def test_responses_do_not_reveal_internal_addresses(
     part: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with external_parts(True, tmp_path_factory.mktemp("parts")) as parts:
+    with external_servers(True, tmp_path_factory.mktemp("parts")) as parts:
         assert parts is not None
         secret = re.compile(
             "|".join(
@@ -57,31 +57,31 @@ def test_answers_name_nothing_of_the_operators(
                 for word in re.findall(r"[\w.-]+:\d{4,5}|(?<=:)[\w-]{8,}(?=@)|/tmp/[\w/.-]+|headwater-admin", value)
             )
         )
-        stack = Stack(tmp_path / "data", external=parts, flags=("--deploy-timeout-s", "25"))
-        stack.start()
+        installation = Installation(tmp_path / "data", external=parts, flags=("--deploy-timeout-s", "25"))
+        installation.start()
         try:
-            with stack.client() as client, deployed(client, pipeline(transforms=[FILTER])) as made:
-                pids = processes_of(stack, part)
+            with installation.client() as client, deployed(client, pipeline(transforms=[FILTER])) as deployment:
+                pids = processes_of(installation, part)
                 assert pids, f"no process of {part}"
                 with suspended(pids), ThreadPoolExecutor(20) as pool:
-                    asked = [pool.submit(ask, stack, *call) for call in calls(made)]
+                    asked = [pool.submit(ask, installation, *call) for call in calls(deployment)]
                     answers = [future.result(ANSWERS_WITHIN_S) for future in asked]
                 assert {status for status, _ in answers} & {503}
                 for status, text in answers:
                     assert status != 500, text
                     if part != "kafka" or status >= 400:
-                        assert not secret.search(without_endpoint(text, made)), text
+                        assert not secret.search(without_endpoint(text, deployment)), text
                     assert str(tmp_path) not in text
         finally:
-            stack.stop()
+            installation.stop()
 
 
-def without_endpoint(text: str, made: Deployed) -> str:
-    """Readers are told where to read: that address is theirs too."""
-    return text.replace(made.sink["bootstrap_servers"], "")
+def without_endpoint(text: str, deployment: Deployed) -> str:
+    """Remove Kafka's public endpoint from a text, since responses may contain it."""
+    return text.replace(deployment.sink["bootstrap_servers"], "")
 
 
-def ask(stack: Stack, method: str, path: str, body: object) -> tuple[int, str]:
-    with stack.client() as client:
+def ask(installation: Installation, method: str, path: str, body: object) -> tuple[int, str]:
+    with installation.client() as client:
         answer: httpx2.Response = client.request(method, path, json=body)
         return answer.status_code, answer.text

@@ -1,4 +1,4 @@
-"""`headwater prices import`: a history from files."""
+"""`headwater prices import` imports a price history from files."""
 
 import gzip
 import json
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from tests.acceptance.stack import Stack
+from tests.acceptance.stack import Installation
 from tests.support.waiting import until
 
 STATS = "/api/v1/developer/prices/stats"
@@ -24,7 +24,7 @@ def address(number: int) -> str:
 
 
 def ticks(token: str) -> list[dict[str, str]]:
-    """Prices of 3 h, 40 min and 5 min ago; numbers as strings, as CSV has them."""
+    """Return ticks of 3 h, 40 min and 5 min ago, with numbers as strings, as in CSV."""
     now = time.time()
     return [
         {"chain": "base", "token_address": token, "price_usd": price, "timestamp": f"{now - ago:.3f}", "decimals": "8"}
@@ -58,12 +58,12 @@ def written(folder: Path, form: str, token: str) -> Path:
         ("parquet", 0x9A),
     ],
 )
-def test_a_history_is_there_at_once(
-    stack: Stack, client: httpx2.Client, tmp_path: Path, form: str, number: int
+def test_an_imported_history_is_readable_immediately(
+    installation: Installation, client: httpx2.Client, tmp_path: Path, form: str, number: int
 ) -> None:
     token, file = address(number), written(tmp_path, form, address(number))
-    for _ in range(2):  # the second time changes nothing
-        done = stack.run("prices", "import", str(file))
+    for _ in range(2):  # a second import changes nothing
+        done = installation.run("prices", "import", str(file))
         assert (done.returncode, done.stdout) == (0, "3 ticks written\n"), done.stderr
     body = [{"token_address": token, "chain": "base"}]
     names = ("latest_price", "low_24h", "high_24h", "low_1h", "high_1h", "percent_change_24h", "percent_change_1h")
@@ -75,10 +75,10 @@ def test_a_history_is_there_at_once(
     until(lambda: figures() == [110, 100, 120, 110, 120, None, pytest.approx(10.0)], what="the history")
 
 
-def test_what_is_no_tick_is_named(stack: Stack, tmp_path: Path) -> None:
+def test_the_error_names_an_invalid_tick(installation: Installation, tmp_path: Path) -> None:
     good = json.dumps(ticks(address(0xBAD))[0])
     (tmp_path / "ticks.jsonl").write_text(f'{good}\n{{"chain": "base"}}\nno json\n')
-    done = stack.run("prices", "import", str(tmp_path / "ticks.jsonl"))
+    done = installation.run("prices", "import", str(tmp_path / "ticks.jsonl"))
     assert done.returncode == 1
     assert "1 ticks written" in done.stdout
     assert "record 2 is not a valid tick: token_address" in done.stdout
@@ -86,7 +86,7 @@ def test_what_is_no_tick_is_named(stack: Stack, tmp_path: Path) -> None:
     assert "2 records were rejected" in done.stdout
 
 
-def test_a_file_that_is_not_there(stack: Stack, tmp_path: Path) -> None:
-    done = stack.run("prices", "import", str(tmp_path / "nowhere.csv"))
+def test_a_missing_file(installation: Installation, tmp_path: Path) -> None:
+    done = installation.run("prices", "import", str(tmp_path / "nowhere.csv"))
     assert done.returncode == 2
     assert "nowhere.csv" in done.stderr

@@ -1,4 +1,4 @@
-"""The ready-made price pipelines, on generated trades and on recorded ones, against prices computed independently."""
+"""The price recipes on generated and recorded trades, compared with independently computed prices."""
 
 import csv
 import gzip
@@ -18,7 +18,7 @@ import pytest
 
 from tests.acceptance.recorded import read_logs
 from tests.acceptance.recorded_prices import BLOCK, orca_swaps
-from tests.acceptance.stack import Stack, reading
+from tests.acceptance.stack import Installation, reading
 from tests.support.waiting import until
 
 FOLDER = Path(os.environ.get("HEADWATER_TEST_DATA") or "nowhere")
@@ -41,9 +41,10 @@ SOL, SOL_USDC = "So11111111111111111111111111111111111111112", "EPjFWdd5AufqSSqe
 
 @dataclass
 class Case:
-    """A recipe, the files that it is enabled with, the records of its stream, and the price expected of each tick.
+    """A recipe with its files, the records of its stream, and the expected price of each tick.
 
-    expected: (block number or slot, log index or the like) → price and how far off it may be, relatively.
+    Attributes:
+        expected: By block number or slot and by index, the price and its relative tolerance.
     """
 
     recipe: str
@@ -98,7 +99,7 @@ def v3_generated() -> Case:
 
 
 def v3_quoted() -> Case:
-    """A token that is traded for WETH alone, beside a pool that tells what WETH is worth."""
+    """Return trades of a token that is traded only for WETH, and trades of WETH itself."""
     draw, records, expected, weth = random.Random(6), [], {}, 0.0
     for place in range(60):
         if place % 2 == 0:
@@ -117,7 +118,7 @@ def v3_quoted() -> Case:
 
 
 def v3_decoded() -> Case:
-    made = v3_quoted()
+    case = v3_quoted()
     records = [
         {
             **record,
@@ -130,13 +131,13 @@ def v3_decoded() -> Case:
                 )
             ),
         }
-        for record in made.records
+        for record in case.records
     ]
-    return Case("uniswap-v3", "base", "decoded_log", records, made.expected, made.tokens, made.files, token=TOKEN)
+    return Case("uniswap-v3", "base", "decoded_log", records, case.expected, case.tokens, case.files, token=TOKEN)
 
 
 def v3_recorded() -> Case:
-    """Prices within a tick of the recorded one: a tick is the price's logarithm to the base 1.0001, rounded down."""
+    """Return recorded swaps. The recorded tick is the logarithm of the price to base 1.0001, rounded down."""
     rows = csv.DictReader(
         io.StringIO(
             gzip.decompress((FOLDER / "prices/ethereum_univ3_usdc_weth_2024-01-05.tick.csv.gz").read_bytes()).decode()
@@ -162,7 +163,7 @@ def v2_generated() -> Case:
         record = log([V2_SWAP, "0x1", "0x2"], amounts, place)
         records.append(record)
         expected[record["block_number"], record["log_index"]] = (usdc / 1e6) / (weth / 1e18), 1e-12
-    records.append(log([V2_SWAP], [5, 0, 0, 5], 70))  # too small to tell a price
+    records.append(log([V2_SWAP], [5, 0, 0, 5], 70))  # the amounts are too small for a price
     created = log(
         [PAIR_CREATED, "0x" + word(int(WETH, 16)), "0x" + word(int(USDC, 16))], [int(POOL, 16), 1], 0, FACTORY
     )
@@ -170,7 +171,7 @@ def v2_generated() -> Case:
 
 
 def v2_recorded() -> Case:
-    """Against the reserves that the pool tells with each swap: what is left differs by the fee and the swap itself."""
+    """Return recorded swaps. Expected prices are from the reserves, and differ by the fee and the swap."""
     files = [*(FOLDER / "evm").glob("*/rotki_receipts.jsonl.gz"), *(FOLDER / "evm").glob("*/squid_*_receipts.json.gz")]
     logs = [one for file in files for one in read_logs(file)]
     by_place = {(one["block_number"], one["log_index"], one["address"]): one for one in logs}
@@ -196,7 +197,7 @@ def solana_tokens() -> list[dict[str, Any]]:
 
 
 def transaction(swaps: Sequence[tuple[str, bool, int, int]], slot: int, index: int) -> dict[str, Any]:
-    """A transaction with swaps (whirlpool, A to B?, amount in, amount out), as `nonvoting_transaction` has it."""
+    """Return a `nonvoting_transaction` record with swaps (whirlpool, A to B?, amount in, amount out)."""
     outer, inner = [], []
     for number, (pool, a_to_b, paid, bought) in enumerate(swaps):
         accounts = [TOKEN_PROGRAM, "owner", pool, "own-a", "vault-a", "own-b", "vault-b"]
@@ -249,20 +250,20 @@ def orca_generated() -> Case:
 
 
 def orca_recorded() -> Case:
-    """Every swap of the recorded day in SOL/USDC pools; prices are amounts, so equal."""
+    """Return every recorded swap in SOL/USDC pools. Prices come from the amounts, so they are equal."""
     pools = json.loads((FOLDER / "solana/orca_pools.json").read_text())
     chosen = {p["whirlpool"] for p in pools if (p["token_mint_a"], p["token_mint_b"]) == (SOL, SOL_USDC)}
     records, expected = [], {}
     for slot, _, index, swaps in orca_swaps(FOLDER):
-        told: list[tuple[str, bool, int, int]] = []
+        swaps_of_transaction: list[tuple[str, bool, int, int]] = []
         for swap in swaps:
             paid, bought = int(swap["transferAmount0"]), int(swap["transferAmount1"])
-            number = 3 * len(told)  # each swap is followed by its two transfers
-            told.append((swap["keyWhirlpool"], bool(swap["dataAToB"]), paid, bought))
+            number = 3 * len(swaps_of_transaction)  # each swap is followed by its two transfers
+            swaps_of_transaction.append((swap["keyWhirlpool"], bool(swap["dataAToB"]), paid, bought))
             if swap["keyWhirlpool"] in chosen and min(paid, bought) >= 1000:
                 sol, usdc = (paid, bought) if swap["dataAToB"] else (bought, paid)
                 expected[slot, index * 256 + number] = (usdc / 1e6) / (sol / 1e9), 1e-12
-        records.append(transaction(told, slot, index))
+        records.append(transaction(swaps_of_transaction, slot, index))
     return Case(
         "orca",
         "solana",
@@ -308,20 +309,20 @@ def hyperliquid_recorded() -> Case:
     return hyperliquid(trades())
 
 
-def enable(stack: Stack, client: httpx2.Client, case: Case, folder: Path) -> dict[str, Any]:
-    """The configuration that the recipe makes, before it is deployed."""
+def enable(installation: Installation, client: httpx2.Client, case: Case, folder: Path) -> dict[str, Any]:
+    """Create the configuration of the recipe, without deploying it."""
     if case.tokens:
         (folder / "list.json").write_text(json.dumps({"name": "test", "tokens": case.tokens}))
-        imported = stack.run("tokens", "import", str(folder / "list.json"))
+        imported = installation.run("tokens", "import", str(folder / "list.json"))
         assert imported.returncode == 0, imported.stderr
-    options = ["--chain", case.chain, "--entity", case.entity, "--no-deploy", "--url", stack.url]
+    options = ["--chain", case.chain, "--entity", case.entity, "--no-deploy", "--url", installation.url]
     for option, text in case.files.items():
         (folder / option[2:]).write_text(text)
         options += [option, str(folder / option[2:])]
-    made = stack.run("prices", "enable", case.recipe, *options)
-    assert made.returncode == 0, made.stderr
-    assert case.recipe == "hyperliquid" or "USDC (" in made.stdout, made.stdout
-    flow: dict[str, Any] = client.get(f"/api/v1/flow/{made.stdout.split()[-1].rstrip('.')}").json()
+    result = installation.run("prices", "enable", case.recipe, *options)
+    assert result.returncode == 0, result.stderr
+    assert case.recipe == "hyperliquid" or "USDC (" in result.stdout, result.stdout
+    flow: dict[str, Any] = client.get(f"/api/v1/flow/{result.stdout.split()[-1].rstrip('.')}").json()
     return flow
 
 
@@ -338,24 +339,26 @@ CASES = [
 
 @pytest.mark.parametrize("make", CASES)
 def test_every_trade_becomes_its_price(
-    stack: Stack, client: httpx2.Client, tmp_path: Path, make: Callable[[], Case]
+    installation: Installation, client: httpx2.Client, tmp_path: Path, make: Callable[[], Case]
 ) -> None:
     case = make()
-    flow = enable(stack, client, case, tmp_path)
+    flow = enable(installation, client, case, tmp_path)
     path = f"/api/v1/flow/{flow['id']}"
-    flow["pipeline_config"]["sinks"].append({"type": "kafka", "name": "seen"})  # it is an ordinary configuration
+    flow["pipeline_config"]["sinks"].append(
+        {"type": "kafka", "name": "seen"}
+    )  # the result is an ordinary configuration
     assert client.put(path, json=flow).status_code == 200
     sinks = client.post(f"{path}/deploy").json()["sinks"]
     now = time.time()
     times = {"block_timestamp": now, "time": int(now * 1000)}
     with reading(sinks[1]) as reader:
-        stack.feed(case.chain, case.entity, [record | times for record in case.records])
+        installation.feed(case.chain, case.entity, [record | times for record in case.records])
         ticks = [read.json() for read in reader.read(len(case.expected))]
     assert len({case.key(tick) for tick in ticks}) == len(case.expected)
     for tick in ticks:
         price, off = case.expected[case.key(tick)]
-        told = tick["price_quote"] if "quote_address" in tick else tick["price_usd"]
-        assert told == pytest.approx(price, rel=max(off, 1e-15)), tick
+        actual = tick["price_quote"] if "quote_address" in tick else tick["price_usd"]
+        assert actual == pytest.approx(price, rel=max(off, 1e-15)), tick
         assert tick.get("quote_address") == WETH or tick["volume_usd"] > 0
     body = [{"token_address": case.token, "chain": case.chain}]
     until(lambda: client.post(STATS, json=body).json()["items"], what="the token's price")
@@ -364,7 +367,7 @@ def test_every_trade_becomes_its_price(
 
 
 def check_quoted(client: httpx2.Client, ticks: Sequence[dict[str, Any]], case: Case) -> None:
-    """What a token that is quoted alone costs: all ticks have one time, so one price of WETH counts, the last one."""
+    """Check a token that has only quoted prices. All ticks have the same time, so the last price of WETH applies."""
     quoted = [tick for tick in ticks if "quote_address" in tick]
     if not quoted:
         return
@@ -381,11 +384,13 @@ def check_quoted(client: httpx2.Client, ticks: Sequence[dict[str, Any]], case: C
 
 
 class TestEnabling:
-    def test_again_brings_it_up_to_date(self, stack: Stack, client: httpx2.Client, tmp_path: Path) -> None:
+    def test_enabling_again_updates_the_configuration(
+        self, installation: Installation, client: httpx2.Client, tmp_path: Path
+    ) -> None:
         case = v3_generated()
-        first = enable(stack, client, case, tmp_path)
+        first = enable(installation, client, case, tmp_path)
         case.files = pool_file((POOL, USDC, WETH), (WETH, USDC, WETH))
-        second = enable(stack, client, case, tmp_path)
+        second = enable(installation, client, case, tmp_path)
         assert (second["id"], second["revision"]) == (first["id"], first["revision"] + 1)
         assert second["description"].startswith("2 pools against a stablecoin")
         client.delete(f"/api/v1/flow/{first['id']}")
@@ -400,7 +405,9 @@ class TestEnabling:
             (["hyperliquid"], "--markets"),
         ],
     )
-    def test_what_is_missing_is_named(self, stack: Stack, arguments: list[str], word: str) -> None:
-        refused = stack.run("prices", "enable", *arguments, "--url", stack.url)
+    def test_the_error_names_the_missing_files(
+        self, installation: Installation, arguments: list[str], word: str
+    ) -> None:
+        refused = installation.run("prices", "enable", *arguments, "--url", installation.url)
         assert refused.returncode == 2
         assert word in refused.stderr

@@ -1,4 +1,4 @@
-"""Prices of real trades through deployed pipelines, asked by HTTP, against their definitions."""
+"""Price statistics of real trades over HTTP, compared with their definitions."""
 
 import os
 import random
@@ -14,8 +14,8 @@ import httpx2
 import pytest
 
 from tests.acceptance.recorded_prices import BLOCK, Trade, orca_day, uniswap_day
-from tests.acceptance.stack import Stack, deployed, pipeline
-from tests.support.prices import DAY, HOUR, Brute, brute_force
+from tests.acceptance.stack import Installation, deployed, pipeline
+from tests.support.prices import DAY, HOUR, BruteForceStats, brute_force
 from tests.support.waiting import until
 
 FOLDER = Path(os.environ.get("HEADWATER_TEST_DATA") or "nowhere")
@@ -24,7 +24,7 @@ PRICES = pipeline("log", sinks=[{"type": "prices", "name": "ticks"}], name="pric
 
 
 def generated(draw: random.Random) -> list[Trade]:
-    """A day and a half of trades."""
+    """Generate trades of one and a half days."""
     trades, at, price = [], 1_700_000_000_000, 100.0
     for number in range(600):
         at += draw.choice([0, 1000, draw.randrange(10 * 60_000)])
@@ -35,10 +35,10 @@ def generated(draw: random.Random) -> list[Trade]:
 
 
 def series() -> list[list[Trade]]:
-    made = [generated(random.Random(seed)) for seed in range(3)]
+    trades_list = [generated(random.Random(seed)) for seed in range(3)]
     if FOLDER.exists():
-        made += [uniswap_day(FOLDER), *orca_day(FOLDER).values()]
-    return made
+        trades_list += [uniswap_day(FOLDER), *orca_day(FOLDER).values()]
+    return trades_list
 
 
 def record(address: str, trade: Trade) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def record(address: str, trade: Trade) -> dict[str, Any]:
 
 
 def ask(client: httpx2.Client, tokens: Sequence[str]) -> tuple[int, int, list[dict[str, Any]]]:
-    """The items with their `held_since`, and times in ms between which they were computed."""
+    """Return the items with their `held_since`, and the times in ms between which they were computed."""
     began = int(time.time() * 1000)
     answer = client.post(STATS, json=[{"token_address": address, "chain": "base"} for address in tokens])
     assert answer.status_code == 200, answer.text
@@ -61,17 +61,17 @@ def ask(client: httpx2.Client, tokens: Sequence[str]) -> tuple[int, int, list[di
     return began, ended, items
 
 
-def possible(trades: Sequence[Trade], began: int, ended: int) -> list[Brute | None]:
-    """What may be answered between two moments: trades leave the windows meanwhile."""
+def possible(trades: Sequence[Trade], began: int, ended: int) -> list[BruteForceStats | None]:
+    """Return the possible statistics between two times, since trades leave the windows meanwhile."""
     leaving = {at + width for at, _, _ in trades for width in (HOUR, DAY) if began < at + width <= ended}
     return [brute_force(trades, now) for now in sorted({began, *leaving})]
 
 
-def figures(item: dict[str, Any]) -> Brute:
-    """As brute_force has them."""
+def figures(item: dict[str, Any]) -> BruteForceStats:
+    """Convert an item for a comparison with `brute_force`."""
     names = ("latest_price", "low_24h", "high_24h", "low_1h", "high_1h", "percent_change_24h", "percent_change_1h")
     held_since = item["held_since"] and milliseconds(item["held_since"])
-    return Brute(*[milliseconds(item["timestamp"]), *(item[name] for name in names), held_since])
+    return BruteForceStats(*[milliseconds(item["timestamp"]), *(item[name] for name in names), held_since])
 
 
 def milliseconds(time: str) -> int:
@@ -83,7 +83,7 @@ def address(run: int, number: int) -> str:
 
 
 class Moments:
-    """Random moments of the series, each as a token of its own whose trades are moved so that the moment is now."""
+    """Random times of the series. Each is a token whose trades are shifted so that this time is now."""
 
     def __init__(self, count: int, seed: int) -> None:
         draw = random.Random(seed)
@@ -96,14 +96,14 @@ class Moments:
             moment = draw.uniform(trades[0][0], trades[-1][0] + 2 * HOUR)
             later = draw.choice([0, 0, 0, 26 * HOUR, 3 * DAY])
             moved = [(int(at - moment) + now - later, order, price) for at, order, price in trades if at <= moment]
-            told = moved + draw.sample(moved, len(moved) // 20)
+            ticks_with_repeats = moved + draw.sample(moved, len(moved) // 20)
             if number % 2:
-                draw.shuffle(told)
+                draw.shuffle(ticks_with_repeats)
             self.trades[address(run, number)] = moved
-            self.records += [record(address(run, number), trade) for trade in told]
+            self.records += [record(address(run, number), trade) for trade in ticks_with_repeats]
 
     def check(self, client: httpx2.Client) -> None:
-        """All that is answered now."""
+        """Assert that the current statistics of all tokens are correct."""
         tokens = [*self.trades]
         for first in range(0, len(tokens), 200):
             some = tokens[first : first + 200]
@@ -113,35 +113,37 @@ class Moments:
                 assert figures(item) in possible(trades, began, ended), token
 
 
-def feed(stack: Stack, client: httpx2.Client, records: Sequence[dict[str, Any]]) -> None:
-    """All of them, and wait until the last are readable: more tokens, from each partition to each of the ticks'."""
+def feed(installation: Installation, client: httpx2.Client, records: Sequence[dict[str, Any]]) -> None:
+    """Feed all trades, and wait until the last ones are readable."""
     for first in range(0, len(records), 20_000):
-        stack.feed("base", "log", records[first : first + 20_000])
+        installation.feed("base", "log", records[first : first + 20_000])
     ends = [f"0x{random.getrandbits(160):040x}" for _ in range(1000)]
     now = int(time.time() * 1000)
-    stack.feed("base", "log", [record(end, (now, number, 1.0)) for number, end in enumerate(ends)])
+    installation.feed("base", "log", [record(end, (now, number, 1.0)) for number, end in enumerate(ends)])
     for first in range(0, len(ends), 200):
         body = [{"token_address": end, "chain": "base"} for end in ends[first : first + 200]]
         until(lambda b=body: len(client.post(STATS, json=b).json()["items"]) == len(b), 600, "all ticks folded")  # type: ignore[misc]  # a default binds the loop's variable
 
 
 @pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.slow)])
-def test_any_moment_of_recorded_trades(stack: Stack, client: httpx2.Client, count: int) -> None:
+def test_statistics_of_recorded_trades_at_random_times(
+    installation: Installation, client: httpx2.Client, count: int
+) -> None:
     moments = Moments(count, seed=count)
     with deployed(client, PRICES):
-        feed(stack, client, moments.records)
+        feed(installation, client, moments.records)
         moments.check(client)
     assert len(moments.trades) == count
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.slow)])
-def test_a_killed_worker_loses_nothing(stack: Stack, client: httpx2.Client, kills: int) -> None:
-    """Every tick is fed once, while the worker is killed again and again."""
+def test_a_killed_worker_loses_nothing(installation: Installation, client: httpx2.Client, kills: int) -> None:
+    """Ticks are fed while the worker is killed repeatedly."""
     moments, fed, killed = Moments(10, seed=kills), threading.Event(), set[int]()
 
     def kill_now_and_then() -> None:
         while not fed.wait(1.5):
-            for pid in stack.below("prices worker"):
+            for pid in installation.processes("prices worker"):
                 os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
 
@@ -150,10 +152,10 @@ def test_a_killed_worker_loses_nothing(stack: Stack, client: httpx2.Client, kill
         killer = threading.Thread(target=kill_now_and_then)
         killer.start()
         for first in range(0, len(moments.records), size):
-            stack.feed("base", "log", moments.records[first : first + size])
+            installation.feed("base", "log", moments.records[first : first + size])
             time.sleep(0.05)
         fed.set()
         killer.join()
-        feed(stack, client, [])
+        feed(installation, client, [])
         moments.check(client)
     assert len(killed) > 1

@@ -1,4 +1,4 @@
-"""Streams elsewhere: an installation whose bindings name a server of Pub/Sub's protocol, and another Kafka cluster."""
+"""Streams that are bound to a Pub/Sub server and to another Kafka cluster."""
 
 import contextlib
 import json
@@ -17,7 +17,17 @@ import pytest
 from headwater.brokers.base import AccessRule, DeploymentResources, User
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from tests.acceptance.conftest import running
-from tests.acceptance.stack import Deployed, Read, Stack, beside, deploy, deployed, kill, pipeline, reading
+from tests.acceptance.stack import (
+    Deployed,
+    Installation,
+    ReadRecord,
+    deploy,
+    deployed,
+    in_background,
+    kill,
+    pipeline,
+    reading,
+)
 from tests.acceptance.test_rounds import send
 from tests.support.kafka import KafkaServer
 from tests.support.waiting import until
@@ -33,12 +43,12 @@ FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.kind", "set_va
 OWN_SUBSCRIPTION = "mine"
 
 
-def subscription(made: Deployed) -> str:
-    return f"wrk-{made.sink['username'].removeprefix('dep-')}.1"
+def subscription(deployment: Deployed) -> str:
+    return f"wrk-{deployment.sink['username'].removeprefix('dep-')}.1"
 
 
 class Bench:
-    """A server, and a topic on it for each of some streams; a subscription of the user's own for another one."""
+    """A Pub/Sub server with topics for several streams, and a user-managed subscription for another stream."""
 
     def __init__(self, server: "PubSubServer", kafka: KafkaServer, folder: Path) -> None:
         self.server = server
@@ -61,7 +71,7 @@ class Bench:
         self.bindings.write_text(json.dumps(bindings))
 
     def _kafka(self, folder: Path) -> dict[str, str]:
-        """A user who may read one topic, with groups of Headwater's."""
+        """Create a user who may read one topic with Headwater's groups."""
         rules = (
             AccessRule("reader", "topic", self.foreign_topic, ("READ",)),
             AccessRule("reader", "group", "wrk-", ("READ", "DELETE"), prefixed=True),
@@ -79,12 +89,12 @@ class Bench:
         }
 
     def groups(self) -> set[str]:
-        """The workers' groups on the other cluster."""
+        """Return the workers' groups on the other cluster."""
         found = self.kafka.admin.list_consumer_groups().result().valid
         return {group.group_id for group in found if group.group_id.startswith("wrk-")}
 
     def publish(self, first: int, end: int, chain: str = "base", topic: str = "") -> None:
-        """Numbered records, every second one good; each ordering key has every ORDERING_KEYS-th."""
+        """Publish numbered records. Every second one passes the filter; ordering keys are used in turn."""
         for start in range(first, min(end, first + ORDERING_KEYS)):
             numbers = range(start, end, ORDERING_KEYS)
             values = [json.dumps({"n": n, "kind": "bad" if n % 2 else "good"}).encode() for n in numbers]
@@ -98,42 +108,42 @@ def bench(pubsub: "PubSubServer", kafka: KafkaServer, tmp_path_factory: pytest.T
 
 
 @pytest.fixture(scope="module")
-def own(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def own(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     data_dir = tmp_path_factory.mktemp("pubsub") / "data"
-    yield from running(Stack(data_dir, flags=("--stream-bindings", str(bench.bindings))))
+    yield from running(Installation(data_dir, flags=("--stream-bindings", str(bench.bindings))))
 
 
 @pytest.fixture(scope="module")
-def http(own: Stack) -> Iterator[httpx2.Client]:
-    with own.client() as made:
-        yield made
+def http(own: Installation) -> Iterator[httpx2.Client]:
+    with own.client() as http_client:
+        yield http_client
 
 
 @pytest.fixture(scope="module", autouse=True)
-def killed(bench: Bench, own: Stack, http: httpx2.Client) -> Iterator[Deployed]:
-    """A pipeline whose workers were killed in the middle. Other tests run while the leases of what they held last."""
-    with deployed(http, pipeline("erc721_token_transfer", transforms=[FILTER], parallelism=2)) as made:
+def killed(bench: Bench, own: Installation, http: httpx2.Client) -> Iterator[Deployed]:
+    """A pipeline whose workers were killed while they held messages. Other tests run until the leases end."""
+    with deployed(http, pipeline("erc721_token_transfer", transforms=[FILTER], parallelism=2)) as deployment:
         bench.publish(0, 120, topic=bench.kills_topic)
-        with reading(made.sink) as reader:
+        with reading(deployment.sink) as reader:
             reader.read(30)
-        kill(own.workers_of(made))
+        kill(own.workers_of(deployment))
         bench.publish(120, 160, topic=bench.kills_topic)
-        yield made
+        yield deployment
 
 
-def numbers(records: list[Read]) -> list[int]:
+def numbers(records: list[ReadRecord]) -> list[int]:
     return [record.json()["n"] for record in records]
 
 
-def counts(http: httpx2.Client, made: Deployed) -> tuple[float, ...]:
-    """Messages received and sent."""
+def counts(http: httpx2.Client, deployment: Deployed) -> tuple[float, ...]:
+    """Return the numbers of received and sent messages."""
     names = "messages_received,messages_sent"
-    answer = http.get(f"{FLOW}/{made.id}/deploy/metrics", params={"metrics": names})
+    answer = http.get(f"{FLOW}/{deployment.id}/deploy/metrics", params={"metrics": names})
     return tuple(sum(point["value"] for point in series["points"]) for series in answer.json()["metrics"])
 
 
-def check_order(records: list[Read]) -> None:
-    """First occurrences of each ordering key are in its order, all on one partition."""
+def check_order(records: list[ReadRecord]) -> None:
+    """Assert that the first occurrences of each ordering key are in order on one partition."""
     for start in range(ORDERING_KEYS):
         of_key = [record for record in records if record.json()["n"] % ORDERING_KEYS == start]
         assert numbers(of_key) == sorted(numbers(of_key))
@@ -141,20 +151,20 @@ def check_order(records: list[Read]) -> None:
 
 
 @pytest.mark.proves("2.2/source.type", "2.3/polygon", "2.3/base", "2.3/solana", "3/deployed: Teardown")
-def test_streams_come_from_pubsub_and_subscriptions_go_with_the_deployment(bench: Bench, http: httpx2.Client) -> None:
+def test_a_pipeline_reads_pubsub_and_its_subscription_is_deleted_with_it(bench: Bench, http: httpx2.Client) -> None:
     for chain in STREAMS:
-        bench.publish(0, 4, chain)  # before the deployment: not for it
+        bench.publish(0, 4, chain)  # published before the deployment, so not processed
 
     def start(chain: str, entity: str) -> Deployed:
         flow = deploy(http, pipeline(entity, chain, transforms=[FILTER]))
-        bench.publish(100, 110, chain)  # right after the answer: nothing is missed
+        bench.publish(100, 110, chain)  # published right after the response, so processed
         return flow
 
     with contextlib.ExitStack() as closing, ThreadPoolExecutor(len(STREAMS)) as pool:
         flows = dict(zip(STREAMS, pool.map(start, STREAMS.keys(), STREAMS.values()), strict=True))
-        made = {chain: (flow, closing.enter_context(reading(flow.sink))) for chain, flow in flows.items()}
-        assert {subscription(flow) for flow, _ in made.values()} <= bench.server.subscriptions()
-        for flow, reader in made.values():
+        readers = {chain: (flow, closing.enter_context(reading(flow.sink))) for chain, flow in flows.items()}
+        assert {subscription(flow) for flow, _ in readers.values()} <= bench.server.subscriptions()
+        for flow, reader in readers.values():
             assert flow.flow["pipeline_config"]["source"]["type"] == "pubsub"
             found = reader.read(5)
             assert sorted(numbers(found)) == [100, 102, 104, 106, 108]
@@ -169,8 +179,8 @@ def test_streams_come_from_pubsub_and_subscriptions_go_with_the_deployment(bench
 
 
 @pytest.mark.slow
-def test_a_redeploy_loses_and_repeats_nothing(bench: Bench, http: httpx2.Client) -> None:
-    with deployed(http, pipeline("log", transforms=[FILTER])) as made, reading(made.sink) as reader:
+def test_a_redeploy_neither_loses_nor_repeats_records(bench: Bench, http: httpx2.Client) -> None:
+    with deployed(http, pipeline("log", transforms=[FILTER])) as deployment, reading(deployment.sink) as reader:
         count = 0
 
         def feed(stop: threading.Event) -> None:
@@ -179,63 +189,63 @@ def test_a_redeploy_loses_and_repeats_nothing(bench: Bench, http: httpx2.Client)
                 bench.publish(count, count + 10)
                 count += 10
 
-        with beside(feed):
-            changed = http.put(f"{FLOW}/{made.id}", json=pipeline("log", transforms=[]))
+        with in_background(feed):
+            changed = http.put(f"{FLOW}/{deployment.id}", json=pipeline("log", transforms=[]))
             assert changed.status_code == 200, changed.text
-            assert http.post(f"{FLOW}/{made.id}/deploy").status_code == 200
+            assert http.post(f"{FLOW}/{deployment.id}/deploy").status_code == 200
             last = count
             until(lambda: count > last, what="records after the redeploy")
         good = set(range(0, count, 2))
         until(lambda: bool(reader.poll()) and good <= set(numbers(reader.records)), what="all records")
         assert len(reader.records) == len(reader.sources)
         assert any(n % 2 for n in numbers(reader.records))
-        assert {subscription(made)} <= bench.server.subscriptions()
+        assert {subscription(deployment)} <= bench.server.subscriptions()
         check_order(reader.records)
 
 
 @pytest.mark.slow
-def test_a_controller_that_is_killed_in_a_teardown_leaves_no_subscription(
-    bench: Bench, own: Stack, http: httpx2.Client
+def test_no_subscription_is_left_if_the_controller_is_killed_in_a_teardown(
+    bench: Bench, own: Installation, http: httpx2.Client
 ) -> None:
-    made = deploy(http, pipeline("log"))
-    with beside(lambda _: kill_soon(own)):
-        while http.post(f"{FLOW}/{made.id}/teardown").status_code != 200:
+    deployment = deploy(http, pipeline("log"))
+    with in_background(lambda _: kill_soon(own)):
+        while http.post(f"{FLOW}/{deployment.id}/teardown").status_code != 200:
             time.sleep(0.2)
-    until(lambda: subscription(made) not in bench.server.subscriptions(), what="the end of the subscription")
-    assert http.delete(f"{FLOW}/{made.id}").status_code == 200
+    until(lambda: subscription(deployment) not in bench.server.subscriptions(), what="the end of the subscription")
+    assert http.delete(f"{FLOW}/{deployment.id}").status_code == 200
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_rounds_of_deploy_and_teardown_leave_nothing_while_the_controller_is_killed(
-    bench: Bench, own: Stack, http: httpx2.Client, killed: Deployed
+def test_repeated_deploys_and_teardowns_leave_nothing_although_the_controller_is_killed(
+    bench: Bench, own: Installation, http: httpx2.Client, killed: Deployed
 ) -> None:
-    dice = random.Random(7)
+    rng = random.Random(7)
 
     def disturb(stop: threading.Event) -> None:
-        for _ in range(4):  # more of them, and the parent waits long before it starts one again
-            if not stop.wait(dice.uniform(4, 8)):
-                kill(own.below("headwater controller"))
+        for _ in range(4):  # after more kills, the parent delays restarts for long
+            if not stop.wait(rng.uniform(4, 8)):
+                kill(own.processes("headwater controller"))
 
     def one_round(number: int) -> None:
-        made = http.post(FLOW, json=pipeline("log", name=f"round {number}")).json()
-        path = f"{FLOW}/{made['id']}"
+        flow = http.post(FLOW, json=pipeline("log", name=f"round {number}")).json()
+        path = f"{FLOW}/{flow['id']}"
         assert send(http, "POST", f"{path}/deploy").status_code == 200
         assert send(http, "POST", f"{path}/teardown").status_code == 200
         assert send(http, "DELETE", path).status_code == 200
 
-    with beside(disturb), ThreadPoolExecutor(3) as pool:
+    with in_background(disturb), ThreadPoolExecutor(3) as pool:
         list(pool.map(one_round, range(24)))
     kept = {subscription(killed), OWN_SUBSCRIPTION}
     until(lambda: bench.server.subscriptions() == kept, 90, "the end of all subscriptions")
 
 
-def kill_soon(stack: Stack) -> None:
+def kill_soon(installation: Installation) -> None:
     time.sleep(0.1)
-    kill(stack.below("headwater controller"))
+    kill(installation.processes("headwater controller"))
 
 
-def test_a_topic_that_does_not_exist_is_said_at_once(http: httpx2.Client) -> None:
+def test_a_missing_topic_is_reported_immediately(http: httpx2.Client) -> None:
     created = http.post(FLOW, json=pipeline("decoded_log")).json()
     answer = http.post(f"{FLOW}/{created['id']}/deploy")
     assert answer.status_code == 422, answer.text
@@ -252,9 +262,9 @@ def test_exactly_once_is_refused(http: httpx2.Client) -> None:
 
 
 @pytest.mark.slow
-def test_a_subscription_of_the_users_own_is_read_by_one_and_stays(bench: Bench, http: httpx2.Client) -> None:
-    bench.publish(0, 10, topic=bench.own_topic)  # before the deployment: they wait in the subscription
-    with deployed(http, pipeline("log", "polygon")) as made, reading(made.sink) as reader:
+def test_a_user_managed_subscription_has_one_reader_and_is_kept(bench: Bench, http: httpx2.Client) -> None:
+    bench.publish(0, 10, topic=bench.own_topic)  # published before the deployment, and retained by the subscription
+    with deployed(http, pipeline("log", "polygon")) as deployment, reading(deployment.sink) as reader:
         assert sorted(numbers(reader.read(10))) == list(range(10))
         other = http.post(FLOW, json=pipeline("log", "polygon")).json()
         refused = http.post(f"{FLOW}/{other['id']}/deploy")
@@ -268,7 +278,7 @@ def test_a_subscription_of_the_users_own_is_read_by_one_and_stays(bench: Bench, 
     assert bad.json()["errors"][0]["pointer"] == "/pipeline_config/source/start_at"
 
 
-def test_replay_says_where_to_feed(own: Stack, tmp_path: Path) -> None:
+def test_replay_names_the_topic_to_feed(own: Installation, tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").write_text("{}\n")
     done = own.run("replay", "--chain", "base", "--entity", "log", str(tmp_path / "records.jsonl"), *own.flags)
     assert done.returncode == 2
@@ -277,18 +287,20 @@ def test_replay_says_where_to_feed(own: Stack, tmp_path: Path) -> None:
 
 class TestAnotherCluster:
     @pytest.mark.slow
-    def test_records_come_from_there_and_results_stay_here(self, bench: Bench, own: Stack, http: httpx2.Client) -> None:
-        bench.kafka.produce(bench.foreign_topic, [b'{"n": 0}'])  # before the deployment: not for it
-        with deployed(http, pipeline("trade", "hyperliquid")) as made, reading(made.sink) as reader:
+    def test_records_are_read_from_the_other_cluster_and_written_to_the_own_one(
+        self, bench: Bench, own: Installation, http: httpx2.Client
+    ) -> None:
+        bench.kafka.produce(bench.foreign_topic, [b'{"n": 0}'])  # published before the deployment, so not processed
+        with deployed(http, pipeline("trade", "hyperliquid")) as deployment, reading(deployment.sink) as reader:
             for partition in (0, 1):
                 bench.kafka.produce(bench.foreign_topic, [b'{"n": 1}', b'{"n": 2}'], partition=partition)
             found = reader.read(4)
             assert sorted((r.partition, r.json()["n"]) for r in found) == [(0, 1), (0, 2), (1, 1), (1, 2)]
             assert found[0].headers["headwater-src"].startswith(f"{bench.foreign_topic}/")
-            stats = f"{FLOW}/{made.id}/deploy/stats"
+            stats = f"{FLOW}/{deployment.id}/deploy/stats"
             until(lambda: http.get(stats).json()["lag"] == 0, what="a lag of 0")
-            assert subscription(made) in bench.groups()
-            kill(own.workers_of(made))
+            assert subscription(deployment) in bench.groups()
+            kill(own.workers_of(deployment))
             bench.kafka.produce(bench.foreign_topic, [b'{"n": 3}'])
             assert len(reader.read(5)) == 5
         assert "a password" not in own.log()
@@ -298,13 +310,13 @@ class TestAnotherCluster:
         assert answer.json()["errors"][0]["pointer"] == "/pipeline_config/delivery"
 
     @pytest.mark.slow
-    def test_the_group_goes_in_the_background(self, bench: Bench, http: httpx2.Client) -> None:
-        with deployed(http, pipeline("trade", "hyperliquid")) as made:
-            assert subscription(made) in bench.groups()
-        until(lambda: subscription(made) not in bench.groups(), 90, "the end of the group")
+    def test_the_group_is_deleted_in_the_background(self, bench: Bench, http: httpx2.Client) -> None:
+        with deployed(http, pipeline("trade", "hyperliquid")) as deployment:
+            assert subscription(deployment) in bench.groups()
+        until(lambda: subscription(deployment) not in bench.groups(), 90, "the end of the group")
 
 
-def test_killed_workers_have_lost_nothing_and_repeats_can_be_dropped(killed: Deployed) -> None:
+def test_killed_workers_lose_nothing_and_repeats_can_be_removed(killed: Deployed) -> None:
     with reading(killed.sink) as reader:
         found = reader.read(80)
         assert sorted(numbers(found)) == list(range(0, 160, 2))

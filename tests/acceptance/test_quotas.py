@@ -1,8 +1,8 @@
-"""Two owners on one installation: one at all quotas, and one who must not notice it."""
+"""Two owners on one installation: one has reached all quotas, and the other must not be affected."""
 
 import pytest
 
-from tests.acceptance.stack import Stack, pipeline
+from tests.acceptance.stack import Installation, pipeline
 from tests.chaos.neighbours import Greedy, flags, measure
 
 SMALL = {
@@ -17,14 +17,14 @@ SMALL = {
 
 
 @pytest.fixture
-def bounded(own_stack: Stack) -> Stack:
-    own_stack.flags = flags(SMALL)
-    own_stack.start()
-    return own_stack
+def bounded(own_installation: Installation) -> Installation:
+    own_installation.flags = flags(SMALL)
+    own_installation.start()
+    return own_installation
 
 
 @pytest.mark.long
-def test_one_at_all_quotas_takes_nothing_from_the_other(bounded: Stack) -> None:
+def test_an_owner_at_all_quotas_does_not_affect_another_owner(bounded: Installation) -> None:
     report = measure(bounded, rounds=1, deploys=1, lists=5)
     at_quota = {name: used for name, (used, allowed) in report.used.items() if used == allowed}
     assert set(at_quota) == set(SMALL) - {"stored_bytes"}
@@ -32,9 +32,9 @@ def test_one_at_all_quotas_takes_nothing_from_the_other(bounded: Stack) -> None:
 
 
 @pytest.mark.long
-def test_the_operator_gives_an_owner_more(bounded: Stack) -> None:
+def test_an_operator_raises_the_quota_of_an_owner(bounded: Installation) -> None:
     with bounded.client() as client:
-        Greedy(client).fill()
+        Greedy(client).use_up_quotas()
         refused = client.post("/api/v1/flow", json=pipeline())
         assert refused.status_code == 403
         assert refused.json()["type"] == "urn:headwater:problem:quota"

@@ -1,4 +1,4 @@
-"""Every recorded Base and Polygon log file through a deployed pipeline, against an independent computation."""
+"""Pipelines on every recorded log file of Base and Polygon, compared with an independent computation."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.recorded import Log, log_files, read_logs
-from tests.acceptance.stack import Read, Stack, deployed, pipeline, reading
+from tests.acceptance.stack import Installation, ReadRecord, deployed, pipeline, reading
 
 FOLDER = os.environ.get("HEADWATER_TEST_DATA", "")
 FILES = [f for f in log_files(Path(FOLDER)) if read_logs(f[1])] if FOLDER and Path(FOLDER).exists() else []
@@ -34,7 +34,7 @@ function process(log) {
 
 
 def expected_output(log: Log) -> dict[str, Any]:
-    """What the script should make of a log, computed here in Python."""
+    """Return the expected output for a log."""
     identity = f"{log['transaction_hash']}:{log['log_index']}"
     if log["topics"][:1] != [TRANSFER] or len(log["topics"]) != 3:
         return {"kind": "other", "address": log["address"], "id": identity}
@@ -49,7 +49,7 @@ def expected_output(log: Log) -> dict[str, Any]:
 
 
 def busiest_half(logs: list[Log]) -> list[str]:
-    """Addresses that emitted about half of the logs: the filter's values."""
+    """Return the addresses that emitted about half of the logs. These are the filter's values."""
     counts = Counter(log["address"] for log in logs).most_common()
     chosen, sum_ = [], 0
     for address, count in counts:
@@ -60,8 +60,8 @@ def busiest_half(logs: list[Log]) -> list[str]:
     return chosen
 
 
-def assert_order_kept(records: list[Read], position: dict[str, int]) -> None:
-    """Within a partition, records leave in the order of the file."""
+def assert_order_kept(records: list[ReadRecord], position: dict[str, int]) -> None:
+    """Assert that the records of each partition are in the order of the file."""
     last: dict[int, int] = {}
     for record in records:
         place = position[record.json()["id"]]
@@ -70,14 +70,16 @@ def assert_order_kept(records: list[Read], position: dict[str, int]) -> None:
 
 
 def case(file: tuple[str, Path]) -> Any:
-    """One of them is fast enough for every run."""
+    """Return a test case. Only one is fast enough for every run."""
     name = f"{file[0]}-{file[1].name}"
     return pytest.param(*file, id=name, marks=[] if name.startswith("base-rotki") else [pytest.mark.slow])
 
 
 @pytest.mark.skipif(not FILES, reason="HEADWATER_TEST_DATA names no folder with recorded data")
 @pytest.mark.parametrize(("chain", "path"), [case(file) for file in FILES])
-def test_exactly_the_right_records(chain: str, path: Path, stack: Stack, client: httpx2.Client) -> None:
+def test_the_output_has_exactly_the_expected_records(
+    chain: str, path: Path, installation: Installation, client: httpx2.Client
+) -> None:
     logs = read_logs(path)
     watched = busiest_half(logs)
     transforms = [
@@ -86,10 +88,13 @@ def test_exactly_the_right_records(chain: str, path: Path, stack: Stack, client:
     ]
     expected = [expected_output(log) for log in logs if log["address"] in watched]
     ends = [{"address": watched[0], "topics": [], "transaction_hash": f"end{n}", "log_index": 0} for n in range(16)]
-    with deployed(client, pipeline("log", chain, transforms=transforms)) as made, reading(made.sink) as reader:
-        stack.feed(chain, "log", logs)
+    with (
+        deployed(client, pipeline("log", chain, transforms=transforms)) as deployment,
+        reading(deployment.sink) as reader,
+    ):
+        installation.feed(chain, "log", logs)
         reader.read(len(expected))
-        stack.feed(chain, "log", ends)  # spread over all partitions: what follows the records in each of them
+        installation.feed(chain, "log", ends)  # end markers for all partitions, after the records
         records = reader.read(len(expected) + len(ends))
     ended = [record for record in records if record.json()["id"].startswith("end")]
     assert {record.partition for record in ended} == {record.partition for record in records}

@@ -1,4 +1,4 @@
-"""`headwater replay`: files of every kind into a stream, by the command."""
+"""`headwater replay` writes files of all formats to a stream."""
 
 import csv
 import gzip
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from tests.acceptance.stack import HEADWATER, Stack, deployed, pipeline, reading
+from tests.acceptance.stack import HEADWATER, Installation, deployed, pipeline, reading
 
 STREAM = ("--chain", "hyperliquid", "--entity", "block")
 T0 = 1_767_323_045_000
@@ -34,7 +34,7 @@ def lines(records: list[dict[str, Any]]) -> bytes:
 
 
 def write_all(folder: Path, records: list[dict[str, Any]]) -> list[Path]:
-    """A third of the records in each format."""
+    """Write a third of the records in each format."""
     third = len(records) // 3
     (folder / "a.jsonl.gz").write_bytes(gzip.compress(lines(records[:third])))
     text = io.StringIO()
@@ -47,13 +47,13 @@ def write_all(folder: Path, records: list[dict[str, Any]]) -> list[Path]:
 
 
 @pytest.mark.long
-def test_all_formats_at_once(stack: Stack, client: httpx2.Client, tmp_path: Path) -> None:
+def test_all_formats_in_one_call(installation: Installation, client: httpx2.Client, tmp_path: Path) -> None:
     records = blocks(300)
     files = write_all(tmp_path, records)
     with (tmp_path / "b.csv").open("a") as file:
         file.write("no height,1,0x,,0\n")
-    with deployed(client, pipeline("block", "hyperliquid")) as made, reading(made.sink) as reader:
-        done = stack.run("replay", *STREAM, "--skip-bad", *map(str, files))
+    with deployed(client, pipeline("block", "hyperliquid")) as deployment, reading(deployment.sink) as reader:
+        done = installation.run("replay", *STREAM, "--skip-bad", *map(str, files))
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.splitlines() == [
             "300 records written to stream.hyperliquid.block",
@@ -64,11 +64,15 @@ def test_all_formats_at_once(stack: Stack, client: httpx2.Client, tmp_path: Path
 
 
 @pytest.mark.long
-def test_a_pipe_in_real_time_as_if_it_happened_now(stack: Stack, client: httpx2.Client) -> None:
+def test_a_pipe_is_replayed_in_real_time_with_current_timestamps(
+    installation: Installation, client: httpx2.Client
+) -> None:
     records = blocks(9)
-    with deployed(client, pipeline("block", "hyperliquid")) as made, reading(made.sink) as reader:
+    with deployed(client, pipeline("block", "hyperliquid")) as deployment, reading(deployment.sink) as reader:
         started = time.time()
-        done = stack.run("replay", *STREAM, "--pace", "1", "--times", "shift", "-", input=lines(records).decode())
+        done = installation.run(
+            "replay", *STREAM, "--pace", "1", "--times", "shift", "-", input=lines(records).decode()
+        )
         assert done.returncode == 0, done.stderr
         assert time.time() - started >= 2
         read = [record.json() for record in reader.read(9)]
@@ -77,19 +81,19 @@ def test_a_pipe_in_real_time_as_if_it_happened_now(stack: Stack, client: httpx2.
     assert started - 1 <= moved[0] / 1000 <= started + 30
 
 
-def test_the_place_of_a_bad_record_is_told(stack: Stack, tmp_path: Path) -> None:
+def test_the_error_names_the_line_of_an_invalid_record(installation: Installation, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(lines(blocks(2)) + b"{\n" + lines(blocks(1, 3)))
-    done = stack.run("replay", *STREAM, str(tmp_path / "a.jsonl"))
+    done = installation.run("replay", *STREAM, str(tmp_path / "a.jsonl"))
     assert done.returncode == 2
     assert "a.jsonl, line 3: it is not valid JSON" in done.stderr
     assert "The 2 records before it are written." in done.stderr
 
 
-def test_a_terminal_shows_a_bar(stack: Stack, tmp_path: Path) -> None:
+def test_a_progress_bar_is_shown_in_a_terminal(installation: Installation, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(lines(blocks(2000)))
     ours, theirs = pty.openpty()
-    command = [*HEADWATER, "replay", *STREAM, "--data-dir", str(stack.data_dir), str(tmp_path / "a.jsonl")]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, env=stack.environment) as process:
+    command = [*HEADWATER, "replay", *STREAM, "--data-dir", str(installation.data_dir), str(tmp_path / "a.jsonl")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, env=installation.environment) as process:
         os.close(theirs)
         shown = b""
         while chunk := _read(ours):

@@ -1,5 +1,5 @@
-"""Who can see the secrets of a running installation: its command lines are read by all users of the machine, and what a
-process has in its environment goes to whoever takes it over.
+"""Secrets of a running installation are not in command lines, which all users of the machine can read, and are in the
+environment of only those processes that need them.
 """
 
 import base64
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.stack import External, Stack, deployed, pipeline
+from tests.acceptance.stack import ExternalServers, Installation, deployed, pipeline
 from tests.support.processes import alive, descendants
 
 SCRIPT = {"type": "v8", "script": "const process = (record) => record;"}
@@ -19,12 +19,13 @@ def environment_of(pid: int) -> str:
     return Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
 
 
-def check(stack: Stack, hidden: dict[str, str], seen_by: dict[str, set[str]]) -> None:
-    """No secret of `hidden` is in a command line, nor in an environment but for those of `seen_by`: words of a command
-    line, and the secrets that such a process may have.
+def check(installation: Installation, hidden: dict[str, str], seen_by: dict[str, set[str]]) -> None:
+    """Assert that no secret of `hidden` is in a command line, and that environments have only the secrets in `seen_by`.
+
+    `seen_by` has the allowed secrets by a word of the command line.
     """
-    assert stack.process is not None
-    below = [each for each in descendants(stack.process.pid) if alive(each.pid)]
+    assert installation.process is not None
+    below = [each for each in descendants(installation.process.pid) if alive(each.pid)]
     commands = {word: [each.pid for each in below if word in each.command] for word in seen_by}
     assert all(commands.values()), commands
     for each in below:
@@ -41,24 +42,24 @@ def own_secret_key() -> str:
 
 
 @pytest.mark.long
-def test_the_embedded_parts_and_workers_have_none(own_stack: Stack, tmp_path: Path) -> None:
-    """An ingest that waits for its node is among them."""
+def test_embedded_servers_and_workers_have_no_secrets(own_installation: Installation, tmp_path: Path) -> None:
+    """One of the processes is an ingest that waits for its node."""
     token = secrets.token_hex(16)
     entry = {"type": "evm", "chain": "base", "rpc": "$NODE", "poll_s": 1}
     (tmp_path / "ingests.json").write_text(json.dumps({"the-chain": entry}))
     hidden = {"key": own_secret_key(), "token": secrets.token_hex(16), "node": f"http://127.0.0.1:1/{token}"}
-    own_stack.flags = ("--ingests", str(tmp_path / "ingests.json"))
-    own_stack.variables = {
+    own_installation.flags = ("--ingests", str(tmp_path / "ingests.json"))
+    own_installation.variables = {
         "HEADWATER_SECRET_KEY": hidden["key"],
         "HEADWATER_API_KEY": hidden["token"],
         "NODE": hidden["node"],
     }
-    own_stack.start()
-    hidden["user"] = own_stack.key
-    if own_stack.external is None:
-        hidden["kafka"] = (own_stack.data_dir / "kafka" / "admin-password").read_text()
-    with own_stack.client() as client, deployed(client, pipeline(transforms=[SCRIPT])) as made:
-        hidden["reader"] = made.sink["password"]
+    own_installation.start()
+    hidden["user"] = own_installation.key
+    if own_installation.external is None:
+        hidden["kafka"] = (own_installation.data_dir / "kafka" / "admin-password").read_text()
+    with own_installation.client() as client, deployed(client, pipeline(transforms=[SCRIPT])) as deployment:
+        hidden["reader"] = deployment.sink["password"]
         seen_by: dict[str, set[str]] = {
             "headwater controller": {"key"},
             "headwater api": {"key"},
@@ -67,28 +68,30 @@ def test_the_embedded_parts_and_workers_have_none(own_stack: Stack, tmp_path: Pa
             "deno run": set(),
             "prices worker": set(),
         }
-        check(own_stack, hidden, seen_by)
+        check(own_installation, hidden, seen_by)
 
 
 @pytest.mark.long
-def test_parts_of_ones_own_by_files(tmp_path: Path) -> None:
-    """With every secret in a file no process has one, the parent too."""
-    parts = External(tmp_path / "external")
+def test_secrets_of_external_servers_are_read_from_files(tmp_path: Path) -> None:
+    """If every secret is in a file, no process has a secret in its environment, not even the parent."""
+    parts = ExternalServers(tmp_path / "external")
     try:
-        stack = Stack(tmp_path / "data")
+        installation = Installation(tmp_path / "data")
         for name, value in (parts.settings | {"HEADWATER_SECRET_KEY": own_secret_key()}).items():
             if name.endswith(("_URL", "_KEY", "_PASSWORD")):
                 (tmp_path / name).write_text(value + "\n")
-                stack.variables[f"{name}_FILE"] = str(tmp_path / name)
+                installation.variables[f"{name}_FILE"] = str(tmp_path / name)
             else:
-                stack.variables[name] = value
-        stack.start()
-        hidden = {name: Path(path).read_text().strip() for name, path in stack.variables.items() if "_FILE" in name}
+                installation.variables[name] = value
+        installation.start()
+        hidden = {
+            name: Path(path).read_text().strip() for name, path in installation.variables.items() if "_FILE" in name
+        }
         assert len(hidden) == 4
-        with stack.client() as client, deployed(client, pipeline(transforms=[SCRIPT])):
-            assert stack.process is not None
-            assert not [secret for secret in hidden.values() if secret in environment_of(stack.process.pid)]
-            check(stack, hidden, {"headwater controller": set(), "headwater api": set(), "worker_main": set()})
-        assert stack.stop() == 0
+        with installation.client() as client, deployed(client, pipeline(transforms=[SCRIPT])):
+            assert installation.process is not None
+            assert not [secret for secret in hidden.values() if secret in environment_of(installation.process.pid)]
+            check(installation, hidden, {"headwater controller": set(), "headwater api": set(), "worker_main": set()})
+        assert installation.stop() == 0
     finally:
         parts.stop()

@@ -1,4 +1,4 @@
-"""Filter values as a user has them: big PUTs, uploads that break off, listings over changes and crashes."""
+"""Filter values over HTTP: large PUTs, interrupted uploads, and listings during changes and crashes."""
 
 import random
 import socket
@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Stack, kill, pipeline
+from tests.acceptance.stack import Installation, kill, pipeline
 from tests.support.waiting import until
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
@@ -23,7 +23,7 @@ def addresses(first: int, last: int) -> list[str]:
 
 @contextmanager
 def filter_values(client: httpx2.Client) -> Iterator[str]:
-    """The path of an empty filter's values."""
+    """Return the path of the values of an empty filter."""
     flow = client.post("/api/v1/flow", json=pipeline(transforms=[FILTER])).json()
     uid = flow["pipeline_config"]["transforms"][0]["uid"]
     yield f"/api/v1/flow/{flow['id']}/transforms/{uid}/filter-values"
@@ -33,18 +33,20 @@ def filter_values(client: httpx2.Client) -> Iterator[str]:
 def put(client: httpx2.Client, path: str, values: list[str]) -> dict[str, int]:
     answer = client.put(path, json={"values": values}, timeout=600)
     assert answer.status_code == 200, answer.text
-    told: dict[str, int] = answer.json()
-    return told
+    body: dict[str, int] = answer.json()
+    return body
 
 
 class TestReplace:
     @pytest.mark.parametrize(
         "count", [30_000, pytest.param(1_000_000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
     )
-    def test_no_reader_sees_old_and_new_together(self, stack: Stack, client: httpx2.Client, count: int) -> None:
-        """An old value that is gone means that the new one is there; a new one that is there, that the old one is gone.
+    def test_no_reader_sees_old_and_new_together(
+        self, installation: Installation, client: httpx2.Client, count: int
+    ) -> None:
+        """If an old value is gone, the new one exists, and vice versa.
 
-        So each reader asks for one of them and then for the other, in either order, while one PUT goes on.
+        So each reader looks up both values, in either order, during a PUT.
         """
         old, new = addresses(0, count), addresses(count, 2 * count)
         wrong: list[Any] = []
@@ -54,7 +56,7 @@ class TestReplace:
                 put(client, path, present)
                 stop = threading.Event()
                 readers = [
-                    threading.Thread(target=watch, args=(stack, path, present, coming, stop, wrong, finished))
+                    threading.Thread(target=watch, args=(installation, path, present, coming, stop, wrong, finished))
                     for _ in range(READERS)
                 ]
                 for reader in readers:
@@ -66,7 +68,9 @@ class TestReplace:
         assert wrong == []
         assert finished == [True] * (3 * READERS)
 
-    def test_the_one_that_ends_last_wins_whole(self, stack: Stack, client: httpx2.Client) -> None:
+    def test_the_put_that_ends_last_replaces_all_values(
+        self, installation: Installation, client: httpx2.Client
+    ) -> None:
         ours, theirs = addresses(0, 20_000), addresses(20_000, 40_000)
 
         def slowly() -> Iterator[bytes]:
@@ -74,17 +78,17 @@ class TestReplace:
             assert put(client, path, theirs)["count"] == len(theirs)
             yield b'"' + ours[-1].encode() + b'"]}'
 
-        with filter_values(client) as path, stack.client() as other:
+        with filter_values(client) as path, installation.client() as other:
             answer = other.put(path, content=slowly(), headers={"Content-Type": "application/json"})
             assert answer.json()["count"] == len(ours)
             assert sorted(listing(client, path, 10_000)) == ours
 
-    def test_that_breaks_off_changes_nothing(self, stack: Stack, client: httpx2.Client) -> None:
+    def test_an_interrupted_put_changes_nothing(self, installation: Installation, client: httpx2.Client) -> None:
         with filter_values(client) as path:
             before = put(client, path, ["a"])
             for method in ("PUT", "POST"):
-                with socket.create_connection(("127.0.0.1", stack.port)) as connection:
-                    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nX-API-Key: {stack.key}\r\n"
+                with socket.create_connection(("127.0.0.1", installation.port)) as connection:
+                    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nX-API-Key: {installation.key}\r\n"
                     head += "Content-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
                     connection.sendall(head.encode() + b'{"values": ["b", "c", "' + b'd", "' * 50_000)
                 bad = client.request(method, path, json={"values": [*addresses(0, 50_000), " "]})
@@ -96,7 +100,7 @@ class TestReplace:
 
 
 def watch(
-    stack: Stack,
+    installation: Installation,
     path: str,
     present: list[str],
     coming: list[str],
@@ -104,9 +108,9 @@ def watch(
     wrong: list[Any],
     finished: list[bool],
 ) -> None:
-    """Ask for old and new values until the new ones are there."""
+    """Look up old and new values until the new ones exist."""
     rng = random.Random()
-    with stack.client() as client:
+    with installation.client() as client:
 
         def is_member(value: str) -> bool:
             return bool(client.get(f"{path}/check", params={"value": value}).json()["is_member"])
@@ -127,7 +131,7 @@ def watch(
 
 
 def page(client: httpx2.Client, path: str, cursor: int | None, count: int) -> dict[str, Any]:
-    """One page; while the store is away the same call is made again, as a user would."""
+    """Return one page. Repeat the request while the store is unavailable, as a user would."""
     parameters = {"count": count} | ({} if cursor is None else {"cursor": cursor})
     answers: list[httpx2.Response] = []
 
@@ -161,14 +165,14 @@ class TestListing:
             pytest.param(200_000, 777, marks=pytest.mark.slow),
         ],
     )
-    def test_each_value_that_stays_comes_once_over_changes_and_two_crashes(
-        self, own_stack: Stack, stable_count: int, count: int
+    def test_each_unchanged_value_is_listed_once_despite_changes_and_crashes(
+        self, own_installation: Installation, stable_count: int, count: int
     ) -> None:
-        own_stack.start()
+        own_installation.start()
         stable, others = addresses(0, stable_count), addresses(10**6, 10**6 + 2_000)
         rng = random.Random(count)
         pages = stable_count // count
-        with own_stack.client() as client, filter_values(client) as path:
+        with own_installation.client() as client, filter_values(client) as path:
             put(client, path, stable + others[:1_000])
             found: list[str] = []
             cursor = None
@@ -183,7 +187,7 @@ class TestListing:
                     body = {"values": rng.sample(others, 20)}
                     until(lambda m=method, b=body: client.request(m, path, json=b).status_code == 200, what=method)  # type: ignore[misc]  # defaults bind the loop's variables
                 if number in (pages // 3, 2 * pages // 3):
-                    kill(own_stack.below("valkey-server"))
+                    kill(own_installation.processes("valkey-server"))
             assert cursor is None
             assert sorted(value for value in found if value <= stable[-1]) == stable
-        assert own_stack.stop() == 0
+        assert own_installation.stop() == 0

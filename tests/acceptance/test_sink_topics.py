@@ -1,4 +1,4 @@
-"""Members of a sink that set up its topic, as a reader and an operator of Kafka see them."""
+"""The settings of a sink's topic, as a consumer and a Kafka administrator see them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +7,7 @@ import httpx2
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from tests.acceptance.stack import Deployed, Read, Stack, deployed, pipeline, reading
+from tests.acceptance.stack import Deployed, Installation, ReadRecord, deployed, pipeline, reading
 from tests.support.waiting import until
 
 FLOW = "/api/v1/flow"
@@ -19,43 +19,43 @@ def sink(**members: Any) -> dict[str, Any]:
 
 
 def record(n: int) -> dict[str, Any]:
-    """The key spreads the records over the partitions."""
+    """Return a record. The keys spread the records over the partitions."""
     return {"n": n, "transaction_hash": f"0x{n:064x}", "log_index": 0}
 
 
-def settings(stack: Stack, topic: str) -> dict[str, str]:
-    admin = AdminClient(stack.admin_config())
+def settings(installation: Installation, topic: str) -> dict[str, str]:
+    admin = AdminClient(installation.admin_config())
     [described] = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
     return {name: entry.value for name, entry in described.result(30).items()}
 
 
-def partitions(stack: Stack, topic: str) -> int:
-    return len(AdminClient(stack.admin_config()).list_topics(topic, timeout=30).topics[topic].partitions)
+def partitions(installation: Installation, topic: str) -> int:
+    return len(AdminClient(installation.admin_config()).list_topics(topic, timeout=30).topics[topic].partitions)
 
 
-def save(client: httpx2.Client, made: Deployed, **members: Any) -> httpx2.Response:
-    return client.put(f"{FLOW}/{made.id}", json=pipeline(ENTITY, sinks=[sink(**members)]))
+def save(client: httpx2.Client, deployment: Deployed, **members: Any) -> httpx2.Response:
+    return client.put(f"{FLOW}/{deployment.id}", json=pipeline(ENTITY, sinks=[sink(**members)]))
 
 
-def deploy(client: httpx2.Client, made: Deployed) -> dict[str, Any]:
-    answer = client.post(f"{FLOW}/{made.id}/deploy")
+def deploy(client: httpx2.Client, deployment: Deployed) -> dict[str, Any]:
+    answer = client.post(f"{FLOW}/{deployment.id}/deploy")
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
 
 
-def on_partition(records: Iterable[Read], count: int) -> bool:
-    """Whether each record is on the partition that its source's partition leads to, and in order there."""
+def on_partition(records: Iterable[ReadRecord], count: int) -> bool:
+    """Return whether each record is on the partition that its source partition maps to, and in order."""
     return all(read.partition == read.source[0] % count for read in records)
 
 
-def test_partitions_grow_and_never_shrink(stack: Stack, client: httpx2.Client) -> None:
-    with deployed(client, pipeline(ENTITY, sinks=[sink(partitions=2)])) as made:
-        topic = made.sink["topic"]
-        assert made.sink["partitions"] == partitions(stack, topic) == 2
-        assert partitions(stack, made.answer["dead_letter"]["topic"]) == 4
-        stack.feed("base", ENTITY, map(record, range(40)))
-        with reading(made.sink) as reader:
+def test_partitions_grow_and_never_shrink(installation: Installation, client: httpx2.Client) -> None:
+    with deployed(client, pipeline(ENTITY, sinks=[sink(partitions=2)])) as deployment:
+        topic = deployment.sink["topic"]
+        assert deployment.sink["partitions"] == partitions(installation, topic) == 2
+        assert partitions(installation, deployment.answer["dead_letter"]["topic"]) == 4
+        installation.feed("base", ENTITY, map(record, range(40)))
+        with reading(deployment.sink) as reader:
             first = reader.read(40)
         assert sorted(read.json()["n"] for read in first) == [*range(40)]
         assert on_partition(first, 2)
@@ -64,64 +64,71 @@ def test_partitions_grow_and_never_shrink(stack: Stack, client: httpx2.Client) -
             offsets = [read.source[1] for read in first if read.source[0] == number]
             assert offsets == sorted(offsets)
 
-        refused = save(client, made, partitions=1)
+        refused = save(client, deployment, partitions=1)
         assert refused.status_code == 422
         assert [fault["pointer"] for fault in refused.json()["errors"]] == ["/pipeline_config/sinks/0/partitions"]
 
-        assert save(client, made, partitions=3).status_code == 200
-        assert deploy(client, made)["sinks"][0]["partitions"] == partitions(stack, topic) == 3
-        stack.feed("base", ENTITY, map(record, range(40, 80)))
-        with reading(made.sink) as reader:
+        assert save(client, deployment, partitions=3).status_code == 200
+        assert deploy(client, deployment)["sinks"][0]["partitions"] == partitions(installation, topic) == 3
+        installation.feed("base", ENTITY, map(record, range(40, 80)))
+        with reading(deployment.sink) as reader:
             both = reader.read(80)
         assert len(both) == 80
         assert on_partition([read for read in both if read.json()["n"] >= 40], 3)
 
 
-def test_fewer_partitions_than_the_topic_has_fail_the_deploy(stack: Stack, client: httpx2.Client) -> None:
-    """The sink had as many as its source until now, which only Kafka knows."""
-    with deployed(client, pipeline(ENTITY)) as made:
-        assert save(client, made, partitions=2).status_code == 200
-        answer = client.post(f"{FLOW}/{made.id}/deploy")
+def test_a_deploy_with_fewer_partitions_than_the_topic_has_fails(
+    installation: Installation, client: httpx2.Client
+) -> None:
+    """The topic had the partitions of its source, and only Kafka knows their number."""
+    with deployed(client, pipeline(ENTITY)) as deployment:
+        assert save(client, deployment, partitions=2).status_code == 200
+        answer = client.post(f"{FLOW}/{deployment.id}/deploy")
         assert answer.status_code == 422, answer.text
         assert "has 4 partitions" in answer.json()["detail"]
-        seen = client.get(f"{FLOW}/{made.id}/deploy").json()
+        seen = client.get(f"{FLOW}/{deployment.id}/deploy").json()
         assert (seen["condition"], seen["revision"]) == ("RolledBack", 1)
-        stack.feed("base", ENTITY, [record(0)])
-        with reading(made.sink) as reader:
+        installation.feed("base", ENTITY, [record(0)])
+        with reading(deployment.sink) as reader:
             assert reader.read(1)[0].json()["n"] == 0
 
 
-def test_settings_reach_the_topic_at_the_next_deploy(stack: Stack, client: httpx2.Client) -> None:
-    with deployed(client, pipeline(ENTITY, sinks=[sink(retention_ms=7_200_000, compression="gzip")])) as made:
-        topic = made.sink["topic"]
-        found = settings(stack, topic)
+def test_settings_are_applied_to_the_topic_at_the_next_deploy(
+    installation: Installation, client: httpx2.Client
+) -> None:
+    with deployed(client, pipeline(ENTITY, sinks=[sink(retention_ms=7_200_000, compression="gzip")])) as deployment:
+        topic = deployment.sink["topic"]
+        found = settings(installation, topic)
         assert (found["retention.ms"], found["compression.type"]) == ("7200000", "gzip")
         assert found["retention.bytes"] == str(1 << 30)
         changed = {"retention_bytes": 50_000_000, "compression": "zstd", "cleanup_policy": "compact,delete"}
-        assert save(client, made, **changed).status_code == 200
-        assert settings(stack, topic)["compression.type"] == "gzip", "a save changes nothing that runs"
-        shown = deploy(client, made)["sinks"][0]
+        assert save(client, deployment, **changed).status_code == 200
+        assert settings(installation, topic)["compression.type"] == "gzip", "a save changes nothing that runs"
+        shown = deploy(client, deployment)["sinks"][0]
         assert {name: shown[name] for name in changed} == changed
         assert "retention_ms" not in shown
-        found = settings(stack, topic)
+        found = settings(installation, topic)
         assert (found["retention.bytes"], found["retention.ms"]) == ("50000000", str(7 * 24 * 3600 * 1000))
         assert (found["compression.type"], found["cleanup.policy"]) == ("zstd", "compact,delete")
-        assert settings(stack, made.answer["dead_letter"]["topic"])["cleanup.policy"] == "delete"
-        stack.feed("base", ENTITY, [record(0)])
-        with reading(made.sink) as reader:
+        assert settings(installation, deployment.answer["dead_letter"]["topic"])["cleanup.policy"] == "delete"
+        installation.feed("base", ENTITY, [record(0)])
+        with reading(deployment.sink) as reader:
             assert reader.read(1)[0].json()["n"] == 0
 
 
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
-def test_a_record_without_a_key_is_a_dead_letter_of_a_compacted_topic(
-    stack: Stack, client: httpx2.Client, delivery: str
+def test_a_record_without_a_key_for_a_compacted_topic_becomes_a_dead_letter(
+    installation: Installation, client: httpx2.Client, delivery: str
 ) -> None:
     body = pipeline(ENTITY, delivery=delivery, sinks=[sink(partitions=1, cleanup_policy="compact")])
-    with deployed(client, body) as made:
-        stack.feed("base", ENTITY, [record(0)])
-        stack.feed_without_keys("base", ENTITY, [{"n": 1}])
-        stack.feed("base", ENTITY, [record(2)])
-        with reading(made.sink) as reader, reading(made.sink, made.answer["dead_letter"]["topic"]) as dead:
+    with deployed(client, body) as deployment:
+        installation.feed("base", ENTITY, [record(0)])
+        installation.feed_without_keys("base", ENTITY, [{"n": 1}])
+        installation.feed("base", ENTITY, [record(2)])
+        with (
+            reading(deployment.sink) as reader,
+            reading(deployment.sink, deployment.answer["dead_letter"]["topic"]) as dead,
+        ):
             assert sorted(read.json()["n"] for read in reader.read(2)) == [0, 2]
             assert {read.partition for read in reader.records} == {0}
             [letter] = dead.read(1)
@@ -129,4 +136,6 @@ def test_a_record_without_a_key_is_a_dead_letter_of_a_compacted_topic(
         assert (letter.headers["headwater-error"], letter.headers["headwater-transform"]) == ("NoKey", "out")
         assert "cleanup_policy" in letter.headers["headwater-message"]
         assert letter.headers["headwater-src"].split("/")[1] == str(letter.partition), "of the source's partition"
-        until(lambda: client.get(f"{FLOW}/{made.id}/deploy/stats").json()["workers_health"]["healthy_workers"] == 1)
+        until(
+            lambda: client.get(f"{FLOW}/{deployment.id}/deploy/stats").json()["workers_health"]["healthy_workers"] == 1
+        )

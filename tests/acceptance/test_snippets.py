@@ -1,4 +1,4 @@
-"""The programs of a deploy answer, run as they are printed, in an empty folder, with what they say they need."""
+"""Runs the programs of a deploy response unchanged, in an empty directory, with the packages that they name."""
 
 import contextlib
 import fcntl
@@ -24,7 +24,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Read, Stack, deployed, pipeline, reading
+from tests.acceptance.stack import Installation, ReadRecord, deployed, pipeline, reading
 from tests.support import node_packages
 from tests.support.waiting import until
 
@@ -34,10 +34,10 @@ WITHIN_S = 60.0
 NODE_PACKAGES = Path(__file__).with_name("node")
 OLDEST_JAVA = 17
 F_SETPIPE_SZ = 1031
-"""Of Linux; Python has no name for it in all of its builds."""
+"""This is Linux's constant, which not every build of Python has."""
 PIPE_BYTES = 4096
 JAVA_CLIENT = ("kafka-clients-", "lz4-java-", "zstd-jni-", "snappy-java-", "slf4j-")
-"""kafka-clients and what it depends on, by the names of their jars."""
+"""The jars of kafka-clients and of its dependencies."""
 
 
 def transfer(number: int) -> dict[str, Any]:
@@ -63,8 +63,8 @@ TRANSFORMS = [
 
 @dataclass
 class Output:
-    """A topic with RECORDS records in it, the first half of them twice, and one in a transaction that was aborted;
-    its programs, and their folder.
+    """A topic with RECORDS records, of which the first half is repeated, and one record in an aborted transaction; with
+    the programs that read it, and their directory.
     """
 
     snippets: dict[str, str]
@@ -73,15 +73,15 @@ class Output:
     group: str
 
     def save(self, language: str, name: str, after: str = "", added: str = "") -> Path:
-        """The program in a file; with something added after a text that it has once."""
+        """Save the program to a file, with a text added after another text that must occur once."""
         path, text = self.folder / name, self.snippets[language]
         assert not after or text.count(after) == 1
         path.write_text(text.replace(after, after + added) if after else text, "utf-8")
         return path
 
     def run(self, *command: str | Path) -> None:
-        """Run a program until it ends by itself; it must have printed every record once, and nothing else."""
-        # A locale without UTF-8: the programs print it all the same.
+        """Run a program until it ends. It must print every record once, and nothing else."""
+        # The programs print UTF-8 although the locale does not use it.
         limit = {"HEADWATER_MAX_RECORDS": str(RECORDS), "LC_ALL": "C"}
         done = subprocess.run(
             command, cwd=self.folder, env=os.environ | limit, capture_output=True, timeout=WITHIN_S, check=False
@@ -89,8 +89,8 @@ class Output:
         assert done.returncode == 0, done.stderr.decode()
         self.check(done.stdout.splitlines())
 
-    def run_with_a_pause(self, stack: Stack, *command: str | Path) -> None:
-        """Run a program whose output nobody takes until its group has lost it, and then somebody does."""
+    def run_with_a_pause(self, installation: Installation, *command: str | Path) -> None:
+        """Run a program whose output is not read until its group has removed it, and then read the output."""
         limit = {"HEADWATER_MAX_RECORDS": str(RECORDS), "LC_ALL": "C"}
         with (
             tempfile.TemporaryFile() as errors,
@@ -104,50 +104,50 @@ class Output:
             assert sum(map(len, self.lines)) > 2 * PIPE_BYTES
             deadline = threading.Timer(WITHIN_S, program.kill)
             try:
-                # Its membership may be shorter than one look at the group; what it printed as a member stays.
+                # The program may be a member for less time than one poll; its output shows that it was.
                 until(lambda: waiting_bytes(pipe) > 0 or program.poll() is not None, what="a first record")
-                until(lambda: members(stack, self.group) == 0, what="an empty group")
-                assert program.poll() is None, said(errors)
+                until(lambda: members(installation, self.group) == 0, what="an empty group")
+                assert program.poll() is None, error_output(errors)
                 deadline.start()
                 printed = pipe.read().splitlines()
-                assert program.wait(WITHIN_S) == 0, said(errors)
+                assert program.wait(WITHIN_S) == 0, error_output(errors)
             finally:
                 deadline.cancel()
                 program.kill()
         self.check(printed)
 
     def check(self, printed: list[bytes]) -> None:
-        # Partitions are read in any order.
+        # Partitions can be read in any order.
         assert sorted(printed) == sorted(self.lines)
 
 
-def said(errors: IO[bytes]) -> str:
+def error_output(errors: IO[bytes]) -> str:
     errors.seek(0)
     return errors.read().decode()
 
 
 def waiting_bytes(pipe: IO[bytes]) -> int:
-    """The bytes in a pipe that nobody has read yet."""
+    """Return the number of unread bytes in a pipe."""
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
-def members(stack: Stack, group: str) -> int:
-    admin = AdminClient({**stack.admin_config(), "log_level": 0})
+def members(installation: Installation, group: str) -> int:
+    admin = AdminClient({**installation.admin_config(), "log_level": 0})
     described = admin.describe_consumer_groups([group], request_timeout=20)[group].result(30)
     return len(described.members)
 
 
-def repeat(stack: Stack, records: list[Read]) -> None:
-    """Write records again as they are, header included: what a failure may leave behind."""
-    producer = Producer({**stack.admin_config(), "log_level": 0})
+def repeat(installation: Installation, records: list[ReadRecord]) -> None:
+    """Write records again with their headers, as after a failure."""
+    producer = Producer({**installation.admin_config(), "log_level": 0})
     for record in records:
         producer.produce(record.topic, record.value, record.key, record.partition, headers=dict(record.headers))
     assert producer.flush(60) == 0
 
 
-def abort(stack: Stack, topic: str) -> None:
-    """Write a record that must not be read: the worker that delivers exactly once ended before its transaction did."""
-    producer = Producer({**stack.admin_config(), "transactional.id": f"aborted-{topic}", "log_level": 0})
+def abort(installation: Installation, topic: str) -> None:
+    """Write a record in a transaction and abort it, as when an exactly-once worker ends early."""
+    producer = Producer({**installation.admin_config(), "transactional.id": f"aborted-{topic}", "log_level": 0})
     producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(topic, b'"never committed"', partition=0)
@@ -156,22 +156,22 @@ def abort(stack: Stack, topic: str) -> None:
 
 
 @pytest.fixture
-def output(stack: Stack, client: httpx2.Client, tmp_path: Path) -> Iterator[Output]:
+def output(installation: Installation, client: httpx2.Client, tmp_path: Path) -> Iterator[Output]:
     half = len(TRANSFERS) // 2
-    with deployed(client, pipeline(transforms=TRANSFORMS)) as made:
-        with reading(made.sink) as reader:
-            stack.feed("base", "erc20_token_transfer", TRANSFERS[:half])
-            repeat(stack, reader.read(RECORDS // 2))
-            abort(stack, made.sink["topic"])
-            stack.feed("base", "erc20_token_transfer", TRANSFERS[half:])
+    with deployed(client, pipeline(transforms=TRANSFORMS)) as deployment:
+        with reading(deployment.sink) as reader:
+            installation.feed("base", "erc20_token_transfer", TRANSFERS[:half])
+            repeat(installation, reader.read(RECORDS // 2))
+            abort(installation, deployment.sink["topic"])
+            installation.feed("base", "erc20_token_transfer", TRANSFERS[half:])
             records = reader.read(RECORDS)
         assert sorted((r.json() for r in records), key=lambda r: r["log_index"]) == EXPECTED
         lines = [record.value for record in records]
-        yield Output(made.sink["snippets"], lines, tmp_path, made.sink["consumer_group"])
+        yield Output(deployment.sink["snippets"], lines, tmp_path, deployment.sink["consumer_group"])
 
 
 def unavailable(what: str) -> NoReturn:
-    """Without a program the test is skipped, but not in CI."""
+    """Skip the test without a program, but fail in CI."""
     if os.environ.get("CI"):
         pytest.fail(f"CI needs {what}")
     pytest.skip(f"there is no {what}")
@@ -183,13 +183,13 @@ def program(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def node_modules() -> Path:
-    """The packages that the Node program names, installed once per lock file."""
+    """Install the packages that the Node program names, once per lock file."""
     return node_packages.installed("test-node", NODE_PACKAGES) / "node_modules"
 
 
 @pytest.fixture(scope="module")
 def jdk() -> str:
-    """A `java` that can run a source file."""
+    """Return a `java` that can run a source file."""
     java = program("java")
     modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, timeout=60, check=False)
     compiler = re.search(r"^jdk\.compiler@(\d+)", modules.stdout, re.MULTILINE)
@@ -198,17 +198,17 @@ def jdk() -> str:
     return java
 
 
-def client_jars(stack: Stack) -> list[Path]:
-    """The Java client, from the class path of the running broker."""
-    (broker,) = stack.below("kafka.Kafka")
+def client_jars(installation: Installation) -> list[Path]:
+    """Return the jars of the Java client, from the class path of the running broker."""
+    (broker,) = installation.processes("kafka.Kafka")
     command = psutil.Process(broker).cmdline()
     jars = map(Path, command[command.index("-cp") + 1].split(os.pathsep))
     return [jar for jar in jars if jar.name.startswith(JAVA_CLIENT)]
 
 
-def put_jars(stack: Stack, folder: Path) -> None:
+def put_jars(installation: Installation, folder: Path) -> None:
     (folder / "lib").mkdir()
-    for jar in client_jars(stack):
+    for jar in client_jars(installation):
         (folder / "lib" / jar.name).symlink_to(jar)
 
 
@@ -228,37 +228,37 @@ def test_node(output: Output, node_modules: Path) -> None:
 
 
 @pytest.mark.proves("4.2/POST /api/v1/flow/{config_id}/deploy", "6/deployed-pipelines-deliver-processed-records-to")
-def test_java(output: Output, stack: Stack, jdk: str) -> None:
-    put_jars(stack, output.folder)
+def test_java(output: Output, installation: Installation, jdk: str) -> None:
+    put_jars(installation, output.folder)
     output.run(jdk, "-cp", "lib/*", output.save("java", "ReadTopic.java"))
 
 
 @pytest.mark.long
 class TestAPause:
-    """One that is longer than the group waits for a member: a blocked pipe, a sleeping laptop. Here that is 3 s."""
+    """The program pauses for longer than the group's session timeout, which is 3 s here, as on a sleeping laptop."""
 
-    def test_of_python(self, output: Output, stack: Stack) -> None:
+    def test_of_python(self, output: Output, installation: Installation) -> None:
         shorter = '"max.poll.interval.ms": 3000, "session.timeout.ms": 3000, "heartbeat.interval.ms": 500,'
         path = output.save("python", "read.py", '"auto.offset.reset": "earliest",', shorter)
-        output.run_with_a_pause(stack, sys.executable, path)
+        output.run_with_a_pause(installation, sys.executable, path)
 
-    def test_of_node(self, output: Output, stack: Stack, node_modules: Path) -> None:
+    def test_of_node(self, output: Output, installation: Installation, node_modules: Path) -> None:
         (output.folder / "node_modules").symlink_to(node_modules)
         shorter = " sessionTimeout: 3000, heartbeatInterval: 500,"
         path = output.save("node", "read.js", "const consumer = kafka.consumer({", shorter)
-        output.run_with_a_pause(stack, program("node"), path)
+        output.run_with_a_pause(installation, program("node"), path)
 
-    def test_of_java(self, output: Output, stack: Stack, jdk: str) -> None:
-        put_jars(stack, output.folder)
+    def test_of_java(self, output: Output, installation: Installation, jdk: str) -> None:
+        put_jars(installation, output.folder)
         limits = {"max.poll.interval.ms": 3000, "session.timeout.ms": 3000, "heartbeat.interval.ms": 500}
         shorter = "".join(f'settings.put("{name}", "{limit}");' for name, limit in limits.items())
         path = output.save("java", "ReadTopic.java", 'settings.put("auto.offset.reset", "earliest");', shorter)
-        output.run_with_a_pause(stack, jdk, "-cp", "lib/*", path)
+        output.run_with_a_pause(installation, jdk, "-cp", "lib/*", path)
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
 def test_kcat(output: Output) -> None:
-    """It reads until it is stopped."""
+    """kcat reads until it is stopped."""
     process = subprocess.Popen(["sh", output.save("kcat", "read.sh")], stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     deadline = threading.Timer(WITHIN_S, os.killpg, (process.pid, signal.SIGKILL))

@@ -1,4 +1,4 @@
-"""Two owners: what one has does not exist for the other, on any path, with any method and any id."""
+"""Two owners: one owner's resources do not exist for the other, on any path, with any method and any id."""
 
 import itertools
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, SCRIPT, Owner, faults, filter_path, json, owner
-from tests.acceptance.stack import Stack, pipeline
+from tests.acceptance.stack import Installation, pipeline
 
 UNKNOWN = "01aaaaaaaaaaaaaaaaaaaaaaaa"
 PER_REQUEST = ("request_id", "instance")
@@ -18,7 +18,7 @@ BAD_BODIES: tuple[Any, ...] = ({}, [], {"values": [""]}, {"values": []}, "text",
 
 @dataclass
 class Operation:
-    """An operation of the description that takes an id."""
+    """An operation of the OpenAPI description whose path has an id."""
 
     method: str
     path: str
@@ -32,7 +32,7 @@ class Operation:
 
 
 def operations(http: httpx2.Client) -> Iterator[Operation]:
-    """All operations that take an id, each with the bodies that its description shows."""
+    """Return all operations whose path has an id, each with its example bodies."""
     for path, methods in json(http.get("/openapi.json"))["paths"].items():
         for method, operation in methods.items():
             parameters = operation.get("parameters", [])
@@ -48,29 +48,29 @@ def operations(http: httpx2.Client) -> Iterator[Operation]:
 
 
 def seen(answer: httpx2.Response, sent: dict[str, str]) -> tuple[int, Any, set[str]]:
-    """What an answer tells, without the ids that were sent and what differs from request to request."""
+    """Return a response without the ids that were sent and without what differs from request to request."""
     body = answer.json() if answer.content else {}
-    told = str({name: value for name, value in body.items() if name not in PER_REQUEST})
+    text = str({name: value for name, value in body.items() if name not in PER_REQUEST})
     for value in sent.values():
-        told = told.replace(value, "…")
-    return answer.status_code, told, set(answer.headers)
+        text = text.replace(value, "…")
+    return answer.status_code, text, set(answer.headers)
 
 
 @pytest.fixture(scope="module")
-def alice(stack: Stack) -> Iterator[Owner]:
-    with owner(stack, "tenant") as made:
-        yield made
+def alice(installation: Installation) -> Iterator[Owner]:
+    with owner(installation, "tenant") as new_owner:
+        yield new_owner
 
 
 @pytest.fixture(scope="module")
-def bob(stack: Stack) -> Iterator[Owner]:
-    with owner(stack, "tenant") as made:
-        yield made
+def bob(installation: Installation) -> Iterator[Owner]:
+    with owner(installation, "tenant") as new_owner:
+        yield new_owner
 
 
 @pytest.fixture(scope="module")
 def ids(alice: Owner) -> dict[str, str]:
-    """Alice's: a deployed configuration, its filter, and a dataset, all with something in them."""
+    """Create a deployed configuration with filter values, and a dataset with entries, for Alice. Return their ids."""
     flow = alice.create(transforms=[{**FILTER, "set_values": ["a"]}, SCRIPT])
     json(alice.http.post(f"{FLOW}/{flow['id']}/deploy"))
     uid = flow["pipeline_config"]["transforms"][0]["uid"]
@@ -84,7 +84,7 @@ def snapshot(alice: Owner, ids: dict[str, str]) -> list[Any]:
 
 
 class TestForeignIds:
-    def test_are_those_of_nothing(self, alice: Owner, bob: Owner, ids: dict[str, str]) -> None:
+    def test_foreign_ids_are_answered_like_unknown_ids(self, alice: Owner, bob: Owner, ids: dict[str, str]) -> None:
         own = bob.create()
         bobs = {"config_id": own["id"], "transform_uid": own["pipeline_config"]["transforms"][0]["uid"]}
         before = snapshot(alice, ids)
@@ -101,7 +101,7 @@ class TestForeignIds:
         assert tried > 30
         assert snapshot(alice, ids) == before
 
-    def test_faults_of_a_body_tell_nothing(self, alice: Owner, bob: Owner, ids: dict[str, str]) -> None:
+    def test_errors_in_a_body_reveal_nothing(self, alice: Owner, bob: Owner, ids: dict[str, str]) -> None:
         unknown = dict.fromkeys(ids, UNKNOWN)
         for operation, body in itertools.product(operations(alice.http), BAD_BODIES):
             if operation.bodies != [None]:
@@ -109,7 +109,7 @@ class TestForeignIds:
                 assert answers[0] == answers[1], (operation, body)
                 assert answers[0][0] in (400, 404, 415, 422), (operation, body)
 
-    def test_inside_a_body(self, bob: Owner, ids: dict[str, str]) -> None:
+    def test_foreign_ids_in_a_body(self, bob: Owner, ids: dict[str, str]) -> None:
         own = bob.create()
         path = f"{FLOW}/{own['id']}"
         for uid in (ids["transform_uid"], UNKNOWN):
@@ -120,7 +120,7 @@ class TestForeignIds:
             assert set(faults(bob.http.put(f"{path}/transforms", json=transforms))) == {"/0/uid"}
             assert uid not in str(refused)
 
-    def test_lists_hold_none_of_them(self, alice: Owner, bob: Owner, ids: dict[str, str]) -> None:
+    def test_lists_have_no_foreign_resources(self, alice: Owner, bob: Owner, ids: dict[str, str]) -> None:
         for path in (FLOW, f"{FLOW}/datasets"):
             theirs = {one["id"] for one in json(bob.http.get(path))}
             assert not theirs & set(ids.values())
@@ -129,22 +129,22 @@ class TestForeignIds:
 
 
 def combinations(names: list[str], ids: dict[str, str], bobs: dict[str, str]) -> Iterator[dict[str, str]]:
-    """Each assignment of Alice's and Bob's ids to the parameters in which at least one is Alice's."""
+    """Yield each assignment of Alice's and Bob's ids to the parameters with at least one id of Alice's."""
     choices = [[(name, ids[name]), *([(name, bobs[name])] if name in bobs else [])] for name in names]
     for chosen in itertools.product(*choices):
-        made = dict(chosen)
-        if any(made[name] == ids[name] for name in names):
-            yield made
+        assignment = dict(chosen)
+        if any(assignment[name] == ids[name] for name in names):
+            yield assignment
 
 
 class TestScopes:
-    def test_changes_of_what_runs_need_the_scope_to_deploy(
-        self, stack: Stack, ids: dict[str, str], alice: Owner
+    def test_changing_a_running_pipeline_needs_the_deploy_scope(
+        self, installation: Installation, ids: dict[str, str], alice: Owner
     ) -> None:
         name = json(alice.http.get(f"{FLOW}/{ids['config_id']}"))["owner_org_team_user_id"]
-        made = stack.run("keys", "create", "--owner", name, "--scope", "flow:write", "--scope", "flow:read")
+        result = installation.run("keys", "create", "--owner", name, "--scope", "flow:write", "--scope", "flow:read")
         path = f"{FLOW}/{ids['config_id']}"
-        with stack.client(made.stdout.strip()) as http:
+        with installation.client(result.stdout.strip()) as http:
             for answer in (
                 http.patch(f"{path}/transforms/{ids['transform_uid']}", json=FILTER),
                 http.put(f"{path}/transforms", json=[SCRIPT]),

@@ -1,4 +1,4 @@
-"""The control group of a running worker."""
+"""The cgroup of a running worker."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Stack, deployed, pipeline
+from tests.acceptance.stack import Installation, deployed, pipeline
 
 SCRIPT = {"type": "v8", "script": "const process = (record) => record;"}
 
@@ -16,14 +16,17 @@ def groups_of(pid: int) -> str:
 
 
 @pytest.mark.long
-def test_a_worker_and_its_scripts_share_a_group_of_their_own(stack: Stack, client: httpx2.Client) -> None:
-    with deployed(client, pipeline(transforms=[SCRIPT])) as made:
-        (worker,), (controller,) = stack.workers_of(made), stack.below("headwater controller")
+def test_a_worker_and_its_sandbox_share_a_cgroup(installation: Installation, client: httpx2.Client) -> None:
+    with deployed(client, pipeline(transforms=[SCRIPT])) as deployment:
+        (worker,), (controller,) = installation.workers_of(deployment), installation.processes("headwater controller")
         if groups_of(worker) == groups_of(controller):
             assert not os.environ.get("CI"), "CI needs control groups"
             pytest.skip("no control group can be made here: it takes root or a delegated part of the tree")
-        below = [pid for pid in stack.sandboxes() if groups_of(pid) == groups_of(worker)]
+        below = [pid for pid in installation.sandboxes() if groups_of(pid) == groups_of(worker)]
         assert len(below) >= 1
         assert "headwater-" in groups_of(worker)
         with deployed(client, pipeline(transforms=[SCRIPT])) as other:
-            assert len({groups_of(pid) for pid in (*stack.workers_of(made), *stack.workers_of(other))}) == 2
+            assert (
+                len({groups_of(pid) for pid in (*installation.workers_of(deployment), *installation.workers_of(other))})
+                == 2
+            )

@@ -1,4 +1,4 @@
-"""Proofs of reliability that run for as long as one wants: `make chaos` and `make soak`. See docs/reliability.md.
+"""Reliability tests of any length: `make chaos`, `make soak`, and others. docs/reliability.md describes them.
 
-They know a whole Headwater by its processes, HTTP and Kafka alone, as the acceptance tests do.
+Like the acceptance tests, most of them use Headwater only through its processes, HTTP and Kafka.
 """

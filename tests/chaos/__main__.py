@@ -1,4 +1,4 @@
-"""`python -m tests.chaos NAME`: `make chaos`, `make soak` and the others of docs/reliability.md."""
+"""The command line of the reliability tests: `python -m tests.chaos NAME`. docs/reliability.md describes each test."""
 
 import secrets
 import shutil
@@ -11,34 +11,34 @@ import typer
 
 from headwater.logging_setup import configure_logging
 from tests.chaos import soak
-from tests.chaos.attack import Attack, attack
-from tests.chaos.copies import Strikes, copy
+from tests.chaos.attack import AttackReport, attack
+from tests.chaos.copies import StrikePlan, copy
 from tests.chaos.load import KINDS
-from tests.chaos.neighbours import Neighbours, neighbours
+from tests.chaos.neighbours import NeighboursReport, neighbours
 from tests.chaos.proofs import away, busy, loops
 from tests.chaos.rolling import RollingOptions, RollingReport, rolling
 from tests.chaos.storms import StormOptions, StormReport, storms
-from tests.chaos.trial import Options, Report
+from tests.chaos.trial import RunOptions, RunReport
 
-app = typer.Typer(add_completion=False, help="Proofs of reliability; see docs/reliability.md.")
-Seed = Annotated[int, typer.Option(help="Run number, of which all chance is made; 0 draws one.")]
-Rate = Annotated[int, typer.Option(help="Records a second.")]
-USUAL = {"kafka": (1_000_000, 2_000), "pubsub": (20_000, 30)}
-"""Records and rate. The fake server of Pub/Sub gives 40 to 100 messages a second."""
-ALL = ("plain", "v8", "contains", "filter")
+app = typer.Typer(add_completion=False, help="Reliability tests; see docs/reliability.md.")
+Seed = Annotated[int, typer.Option(help="Seed of all random choices; 0 draws one.")]
+Rate = Annotated[int, typer.Option(help="Records per second.")]
+DEFAULTS = {"kafka": (1_000_000, 2_000), "pubsub": (20_000, 30)}
+"""Number of records and rate by source. The fake Pub/Sub server delivers only 40 to 100 messages per second."""
+ALL_KINDS = ("plain", "v8", "contains", "filter")
 
 
-def drawn(seed: int) -> int:
-    """The run number, said first: so that what happens can happen again."""
+def seed_or_random(seed: int) -> int:
+    """Return the seed, or a random one for 0. Print it first, so that the run can be repeated."""
     run_number = seed or secrets.randbits(31)
     typer.echo(f"seed {run_number}")
     return run_number
 
 
-def conclude(run: Callable[[Path], Report | Attack | Neighbours | StormReport | RollingReport]) -> None:
-    """Run in a directory that stays when the run fails, and print the report."""
+def conclude(run: Callable[[Path], RunReport | AttackReport | NeighboursReport | StormReport | RollingReport]) -> None:
+    """Run a test in a temporary directory and print the report. Keep the directory if the run fails."""
     directory = Path(tempfile.mkdtemp(prefix="headwater-chaos-"))
-    typer.echo(f"in {directory}; removed when the run passes", err=True)
+    typer.echo(f"running in {directory}, which is removed if the run passes", err=True)
     report = run(directory)
     typer.echo(report.text())
     if not report.passed:
@@ -48,105 +48,122 @@ def conclude(run: Callable[[Path], Report | Attack | Neighbours | StormReport | 
 
 @app.command("copy")
 def run_copy(
-    records: Annotated[int, typer.Option(help="The fewest records to feed; 0: 1,000,000, on Pub/Sub 20,000.")] = 0,
-    kills: Annotated[int, typer.Option(help="How many strikes.")] = 60,
+    records: Annotated[
+        int, typer.Option(help="The least number of records; 0 means 1,000,000, or 20,000 on Pub/Sub.")
+    ] = 0,
+    kills: Annotated[int, typer.Option(help="The number of strikes.")] = 60,
     seed: Seed = 0,
     kind: Annotated[str, typer.Option(help=f"One of {', '.join(KINDS)}; or all.")] = "v8",
     delivery: Annotated[str, typer.Option(help="at_least_once or exactly_once.")] = "at_least_once",
-    rate: Annotated[int, typer.Option(help="Records a second; 0: 2,000, on Pub/Sub 30.")] = 0,
-    source: Annotated[str, typer.Option(help="Where the stream is: kafka or pubsub.")] = "kafka",
-    longest_stop: Annotated[float, typer.Option(help="Seconds that a stop or a bad link lasts at most.")] = 60.0,
-    network: Annotated[bool, typer.Option(help="Kafka and Valkey behind proxies, and not embedded.")] = True,
-    only: Annotated[list[str] | None, typer.Option(help='A deed, like "worker KILL"; may be repeated.')] = None,
+    rate: Annotated[int, typer.Option(help="Records per second; 0 means 2,000, or 30 on Pub/Sub.")] = 0,
+    source: Annotated[str, typer.Option(help="Where the source stream is: kafka or pubsub.")] = "kafka",
+    longest_stop: Annotated[
+        float, typer.Option(help="The longest time of a stopped process or an impaired link, in seconds.")
+    ] = 60.0,
+    network: Annotated[bool, typer.Option(help="Run Kafka and Valkey outside of Headwater, behind proxies.")] = True,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help='Use only this action, for example "worker KILL"; can be given several times.'),
+    ] = None,
 ) -> None:
-    """Nothing is lost, whatever is killed, stopped or cut off."""
-    kinds = ALL if kind == "all" else (kind,)
-    usual_records, usual_rate = USUAL[source]
-    options = Options(
-        drawn(seed), records or usual_records, kinds, delivery, rate or usual_rate, network=network, source=source
+    """Check that no output is lost while processes are killed and stopped, and network links are impaired."""
+    kinds = ALL_KINDS if kind == "all" else (kind,)
+    default_records, default_rate = DEFAULTS[source]
+    options = RunOptions(
+        seed_or_random(seed),
+        records or default_records,
+        kinds,
+        delivery,
+        rate or default_rate,
+        network=network,
+        source=source,
     )
-    strikes = Strikes(kills, longest_s=longest_stop, only=only or ())
+    strikes = StrikePlan(kills, longest_s=longest_stop, only=only or ())
     conclude(lambda directory: copy(directory, options, strikes, typer.echo))
 
 
 @app.command("busy")
 def run_busy(
-    records: Annotated[int, typer.Option(help="The fewest records to feed.")] = 1_000_000,
+    records: Annotated[int, typer.Option(help="The least number of records.")] = 1_000_000,
     seed: Seed = 0,
     rate: Rate = 1_000,
 ) -> None:
-    """Records of 0.2 ms on a machine that is full, V8 stopped every two seconds: no record is blamed."""
-    options = Options(drawn(seed), records, ["busy"], rate=rate, poison_every=0, network=False)
+    """Check that no record becomes a dead letter on a busy machine on which V8 is stopped every two seconds."""
+    options = RunOptions(seed_or_random(seed), records, ["busy"], rate=rate, poison_every=0, network=False)
     conclude(lambda directory: busy(directory, options))
 
 
 @app.command("loops")
 def run_loops(minutes: Annotated[float, typer.Option()] = 5.0, seed: Seed = 0, rate: Rate = 1_000) -> None:
-    """One record in 1,000 loops for ever: the others come, late by seconds at most."""
-    options = Options(
-        drawn(seed), int(minutes * 60 * rate), rate=rate, poison_every=1_000, poisons=["loop"], network=False
+    """Check that endless loops in one of 1,000 records delay the other records by seconds at most."""
+    options = RunOptions(
+        seed_or_random(seed), int(minutes * 60 * rate), rate=rate, poison_every=1_000, poisons=["loop"], network=False
     )
     conclude(lambda directory: loops(directory, options))
 
 
 @app.command("away")
 def run_away(
-    seconds: Annotated[float, typer.Option(help="How long the set store is away.")] = 60.0,
-    silent: Annotated[bool, typer.Option(help="It says nothing, and does not refuse connections.")] = False,
+    seconds: Annotated[float, typer.Option(help="How long the set store is unavailable.")] = 60.0,
+    silent: Annotated[bool, typer.Option(help="Connections hang, and are not refused.")] = False,
     seed: Seed = 0,
     rate: Rate = 500,
 ) -> None:
-    """The set store is away: who asks it waits and goes on, the others don't notice."""
-    options = Options(drawn(seed), 0, ALL, rate=rate)
+    """Check that pipelines with lookups wait while the set store is unavailable, and that other pipelines do not."""
+    options = RunOptions(seed_or_random(seed), 0, ALL_KINDS, rate=rate)
     conclude(lambda directory: away(directory, options, seconds, silent=silent))
 
 
 @app.command("soak")
-def run_soak(hours: Annotated[float, typer.Option(help="How long.")] = 2.0, seed: Seed = 0, rate: Rate = 500) -> None:
-    """Everything runs for hours under steady load and change: nothing grows."""
-    options = Options(drawn(seed), 0, soak.KINDS, rate=rate, network=False, reread=False)
+def run_soak(
+    hours: Annotated[float, typer.Option(help="The length of the run.")] = 2.0, seed: Seed = 0, rate: Rate = 500
+) -> None:
+    """Check that no process grows in hours of steady load and script changes."""
+    options = RunOptions(seed_or_random(seed), 0, soak.KINDS, rate=rate, network=False, reread=False)
     conclude(lambda directory: soak.soak(directory, options, soak.Pace(hours)))
 
 
 @app.command("attack")
 def run_attack(
     minutes: Annotated[float, typer.Option(help="How long the attack lasts.")] = 20.0,
-    scale: Annotated[float, typer.Option(help="1 is 10,000 slow connections and 1 GB of headers.")] = 1.0,
+    scale: Annotated[
+        float, typer.Option(help="Scale of the attack; 1 means 10,000 slow connections and 1 GB of headers.")
+    ] = 1.0,
 ) -> None:
-    """Somebody without a key floods the API: a user beside does not notice, and no process grows."""
+    """Check that a client without an API key neither delays a user's requests nor makes a process grow."""
     conclude(lambda directory: attack(directory, minutes, scale))
 
 
 @app.command("neighbours")
 def run_neighbours() -> None:
-    """One owner is at all quotas and goes on trying: the other's deploys and lists do not notice it."""
+    """Check that an owner who has reached all quotas does not delay the requests of another owner."""
     conclude(neighbours)
 
 
 @app.command("storms")
 def run_storms(
-    strikes: Annotated[int, typer.Option(help="How many strikes.")] = 100, seed: Seed = 0, rate: Rate = 1_000
+    strikes: Annotated[int, typer.Option(help="The number of strikes.")] = 100, seed: Seed = 0, rate: Rate = 1_000
 ) -> None:
-    """A broker is killed, ended, stopped and fenced while members of a group come and go: no partition stands still."""
+    """Check that no partition stalls while the broker is killed, stopped and fenced and group members change."""
     configure_logging("info")
-    options = StormOptions(drawn(seed), strikes, rate)
+    options = StormOptions(seed_or_random(seed), strikes, rate)
     conclude(lambda directory: storms(directory, options, typer.echo))
 
 
 @app.command("rolling")
 def run_rolling(
-    rounds: Annotated[int, typer.Option(help="How often each broker is restarted.")] = 1,
+    rounds: Annotated[int, typer.Option(help="How many times each broker is restarted.")] = 1,
     seed: Seed = 0,
     rate: Rate = 10_000,
 ) -> None:
-    """Three brokers are restarted one after the other under load: nothing is lost, and the output does not pause."""
-    options = RollingOptions(drawn(seed), rate, rounds)
+    """Check that a rolling restart of three brokers under load loses nothing and does not pause the output."""
+    options = RollingOptions(seed_or_random(seed), rate, rounds)
     conclude(lambda directory: rolling(directory, options, typer.echo))
 
 
 @app.callback()
 def main() -> None:
-    """Choose one."""
+    """Run one of the reliability tests."""
 
 
 if __name__ == "__main__":

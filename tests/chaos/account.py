@@ -1,50 +1,55 @@
-"""What came of numbered records, against what must come: checked output by output, in constant memory."""
+"""Compares the outputs of numbered records with the expected outputs, one by one and in constant memory."""
 
 import hashlib
 from collections.abc import Callable
 
 from tests.chaos.load import LAYOUTS, PARTITIONS, Layout
 
-Place = tuple[int, int]  # place in the lane, output number
+OutputPosition = tuple[int, int]
+"""The index of a record in its lane, and the number of an output among the record's outputs."""
 
 
-class Account:
-    """One topic. wanted: what must be there of record n, in order.
+class OutputVerifier:
+    """Checks the outputs on one topic. `expected` returns the expected outputs of record n, in order.
 
-    count: outputs, each once. repeats: further occurrences. wrong: outputs whose bytes or partition are not the wanted
-    ones, also of repeats. inversions: outputs behind a later one of their lane. missing: places that were skipped.
+    Attributes:
+        count: The number of distinct outputs.
+        repeats: The number of further occurrences of outputs.
+        wrong: The number of outputs, repeats included, with unexpected bytes or on an unexpected partition.
+        inversions: The number of outputs that came after a later output of their lane.
+        missing: The lane and position of each output that was skipped and has not come yet.
     """
 
-    def __init__(self, wanted: Callable[[int], list[bytes]], layout: Layout = LAYOUTS["kafka"]) -> None:
-        self._wanted = wanted
+    def __init__(self, expected: Callable[[int], list[bytes]], layout: Layout = LAYOUTS["kafka"]) -> None:
+        self._expected = expected
         self._layout = layout
-        self._next: list[Place] = [(0, 0)] * layout.lanes
+        self._next: list[OutputPosition] = [(0, 0)] * layout.lanes
         self._digests = [hashlib.blake2b() for _ in range(PARTITIONS)]
-        self.missing: set[tuple[int, Place]] = set()
+        self.missing: set[tuple[int, OutputPosition]] = set()
         self.count = self.repeats = self.wrong = self.inversions = 0
 
-    def take(self, source: str, partition: int, value: bytes) -> None:
-        """Note an output. source: its `headwater-src`; partition: where it was read."""
-        name, _, output = source.rpartition("/")
-        n, number = self._layout.number(name), int(output)
-        home, place = n % self._layout.lanes, (n // self._layout.lanes, number)
+    def add(self, source: str, partition: int, value: bytes) -> None:
+        """Check an output with this `headwater-src` header, which was read from this partition."""
+        record_name, _, output = source.rpartition("/")
+        n, number = self._layout.number(record_name), int(output)
+        lane, position = n % self._layout.lanes, (n // self._layout.lanes, number)
         self._digests[partition].update(b"%b %b\n" % (source.encode(), value))
-        self.wrong += self._wanted(n)[number : number + 1] != [value] or self._layout.partition(home) != partition
-        if place >= self._next[home]:
-            self._skip_to(home, place)
+        self.wrong += self._expected(n)[number : number + 1] != [value] or self._layout.partition(lane) != partition
+        if position >= self._next[lane]:
+            self._skip_to(lane, position)
             self.count += 1
-        elif (home, place) in self.missing:
-            self.missing.discard((home, place))
+        elif (lane, position) in self.missing:
+            self.missing.discard((lane, position))
             self.inversions += 1
             self.count += 1
         else:
             self.repeats += 1
 
-    def _skip_to(self, lane: int, place: Place) -> None:
-        """Note what should have come before this."""
-        (offset, number), (end, before) = self._next[lane], place
+    def _skip_to(self, lane: int, position: OutputPosition) -> None:
+        """Mark the outputs between the last output of the lane and this position as missing."""
+        (offset, number), (end, before) = self._next[lane], position
         while offset < end:
-            outputs = len(self._wanted(offset * self._layout.lanes + lane))
+            outputs = len(self._expected(offset * self._layout.lanes + lane))
             self.missing.update((lane, (offset, i)) for i in range(number, outputs))
             offset, number = offset + 1, 0
         self.missing.update((lane, (end, i)) for i in range(number, before))
@@ -52,26 +57,26 @@ class Account:
 
     @property
     def reached(self) -> int:
-        """How many records are behind the last outputs."""
+        """The number of records up to the last output of each lane."""
         return sum(offset + 1 for offset, _ in self._next)
 
     def complete(self, fed: int) -> bool:
-        """True when everything came of the first `fed` records."""
+        """Return whether all outputs of the first `fed` records have come."""
         return not self.missing and not any(self._left(lane, fed, 1) for lane in range(self._layout.lanes))
 
     def lost(self, fed: int) -> int:
-        """How many outputs of the first `fed` records did not come."""
+        """Return how many outputs of the first `fed` records have not come."""
         return len(self.missing) + sum(self._left(lane, fed, fed) for lane in range(self._layout.lanes))
 
     def _left(self, lane: int, fed: int, enough: int) -> int:
-        """How many outputs must still come behind the last one; counted no further than `enough`."""
+        """Count the expected outputs after the last one of a lane; stop counting at `enough`."""
         offset, number = self._next[lane]
         left = 0
         while (n := offset * self._layout.lanes + lane) < fed and left < enough:
-            left += max(0, len(self._wanted(n)) - number)
+            left += max(0, len(self._expected(n)) - number)
             offset, number = offset + 1, 0
         return left
 
     def digest(self) -> list[str]:
-        """Of each partition: everything that came, repeats too, in its order."""
+        """Return a digest of each partition: of all outputs in the order they came, repeat included."""
         return [digest.hexdigest() for digest in self._digests]

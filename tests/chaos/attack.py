@@ -1,4 +1,4 @@
-"""The attack: somebody without a key does his worst beside a user, who must not notice it."""
+"""The attack test: an attacker without an API key floods the API, and the requests of a user must not be affected."""
 
 import itertools
 import json
@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx2
 
-from tests.acceptance.stack import ROOT, Stack, beside, pipeline
+from tests.acceptance.stack import ROOT, Installation, in_background, pipeline
 from tests.chaos.soak import measure, roles
 
 WARM_UP_S = 20.0
@@ -29,8 +29,12 @@ STOP_WITHIN_S = 90.0
 
 
 @dataclass
-class Attack:
-    """What a run found. growth_mib: of each process, from the end of the warm-up to its largest during the attack."""
+class AttackReport:
+    """The results of a run.
+
+    Attributes:
+        growth_mib: By process, the growth from the end of the warm-up to the largest size during the attack.
+    """
 
     minutes: float
     calls: int = 0
@@ -54,13 +58,13 @@ class Attack:
 
 
 class User:
-    """A user on 127.0.0.1 who lists, reads, checks and writes at a steady pace."""
+    """A user on 127.0.0.1 who sends list, read, check and write requests at a constant rate."""
 
-    def __init__(self, stack: Stack) -> None:
-        self._stack = stack
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
         self.took_ms: list[float] = []
         self.failed: list[str] = []
-        with stack.client() as client:
+        with installation.client() as client:
             filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": ["x"]}
             self._flow = client.post("/api/v1/flow", json=pipeline(transforms=[filter_])).json()
         uid = self._flow["pipeline_config"]["transforms"][0]["uid"]
@@ -68,14 +72,14 @@ class User:
         self._values = f"{self._path}/transforms/{uid}/filter-values"
 
     def run(self, stop: threading.Event) -> None:
-        """Call until `stop`."""
+        """Send requests until `stop` is set."""
         numbers = itertools.count()
-        client = self._stack.client()
+        client = self._installation.client()
         while not stop.wait(1 / CALLS_PER_S):
             number = next(numbers)
             if number % NEW_CONNECTION_EVERY == 0:
                 client.close()
-                client = self._stack.client()
+                client = self._installation.client()
             self._call(client, number)
         client.close()
 
@@ -88,40 +92,40 @@ class User:
         ]
         began = time.perf_counter()
         try:
-            answer = calls[number % len(calls)]()
+            response = calls[number % len(calls)]()
         except httpx2.TransportError as error:
             self.failed.append(f"call {number}: {error!r}")
         else:
-            if answer.status_code != 200:
-                self.failed.append(f"call {number}: {answer.status_code} {answer.text[:200]}")
+            if response.status_code != 200:
+                self.failed.append(f"call {number}: {response.status_code} {response.text[:200]}")
         self.took_ms.append((time.perf_counter() - began) * 1000)
 
 
-def attack(directory: Path, minutes: float, scale: float = 1.0, warm_up_s: float = WARM_UP_S) -> Attack:
-    """One run. Raises what starting an installation raises."""
-    stack = Stack(directory / "data")
-    stack.start()
+def attack(directory: Path, minutes: float, scale: float = 1.0, warm_up_s: float = WARM_UP_S) -> AttackReport:
+    """Start an installation and run the attack against it."""
+    installation = Installation(directory / "data")
+    installation.start()
     try:
-        return _Run(stack, minutes, scale, warm_up_s).run()
+        return _Run(installation, minutes, scale, warm_up_s).run()
     finally:
-        stack.stop()
+        installation.stop()
 
 
 class _Run:
-    def __init__(self, stack: Stack, minutes: float, scale: float, warm_up_s: float) -> None:
-        self._stack = stack
+    def __init__(self, installation: Installation, minutes: float, scale: float, warm_up_s: float) -> None:
+        self._installation = installation
         self._seconds = minutes * 60
         self._scale = scale
         self._warm_up_s = warm_up_s
-        self._report = Attack(minutes)
+        self._report = AttackReport(minutes)
         self._before: dict[str, float] = {}
 
-    def run(self) -> Attack:
-        user = User(self._stack)
-        with beside(user.run):
+    def run(self) -> AttackReport:
+        user = User(self._installation)
+        with in_background(user.run):
             time.sleep(self._warm_up_s)
             quiet = len(user.took_ms)
-            self._before = {role: found[0] for role, found in self._sample().items()}
+            self._before = {role: measured[0] for role, measured in self._sample().items()}
             self._attack()
         self._report.quiet_p99_ms = _percentile(user.took_ms[:quiet], 99)
         self._judge(user.took_ms[quiet:], user.failed)
@@ -129,25 +133,25 @@ class _Run:
 
     def _attack(self) -> None:
         loads = []
-        with ExitStack() as stack:
-            attackers = [stack.enter_context(self._attacker(kind)) for kind in ("slow", "fast")]
+        with ExitStack() as cleanup:
+            attackers = [cleanup.enter_context(self._attacker(kind)) for kind in ("slow", "fast")]
             deadline = time.monotonic() + self._seconds + STOP_WITHIN_S
-            while any(one.poll() is None for one in attackers) and time.monotonic() < deadline:
+            while any(process.poll() is None for process in attackers) and time.monotonic() < deadline:
                 time.sleep(SAMPLE_S)
                 loads.append(os.getloadavg()[0])
-                self._note_sample()
-            for one in attackers:
-                one.kill()
-                assert one.stdout is not None
-                self._report.attacker |= json.loads(one.stdout.read() or "{}")
+                self._record_sample()
+            for process in attackers:
+                process.kill()
+                assert process.stdout is not None
+                self._report.attacker |= json.loads(process.stdout.read() or "{}")
         self._report.load = round(statistics.mean(loads), 1)
 
     def _attacker(self, kind: str) -> subprocess.Popen[bytes]:
-        numbers = [str(self._stack.port), str(self._seconds), str(self._scale)]
+        numbers = [str(self._installation.port), str(self._seconds), str(self._scale)]
         command = [sys.executable, "-m", "tests.chaos.attacker", kind, *numbers]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
 
-    def _note_sample(self) -> None:
+    def _record_sample(self) -> None:
         for role, (mib, descriptors, _) in self._sample().items():
             grown = round(mib - self._before.get(role, mib), 2)
             self._report.growth_mib[role] = max(grown, self._report.growth_mib.get(role, 0.0))
@@ -155,8 +159,8 @@ class _Run:
             self._report.descriptors_max[role] = max(descriptors, most)
 
     def _sample(self) -> dict[str, tuple[float, int, int]]:
-        seen = dict(roles(self._stack, ()))
-        return {role: found for role, pids in seen.items() if (found := measure(pids)) is not None}
+        pids_by_role = roles(self._installation, ())
+        return {role: measured for role, pids in pids_by_role if (measured := measure(pids)) is not None}
 
     def _judge(self, took_ms: list[float], failed: list[str]) -> None:
         report = self._report
@@ -168,7 +172,7 @@ class _Run:
             faults.append(f"the user's p99 is {report.p99_ms} ms")
         faults += [f"{role} grew by {mib} MiB" for role, mib in report.growth_mib.items() if mib > MOST_GROWTH_MIB]
         missing = {"bytes of heads", "slow heads", "keys answered 401"} - set(report.attacker)
-        faults += [f"the attacker did not say how it fared with {what}" for what in sorted(missing)]
+        faults += [f"the attacker did not report {figure!r}" for figure in sorted(missing)]
         report.faults = faults
 
 

@@ -1,8 +1,8 @@
-"""An attacker without a key, in processes of its own: `python -m tests.chaos.attacker slow|fast PORT SECONDS SCALE`.
+"""An attacker without an API key, as a process: `python -m tests.chaos.attacker slow|fast PORT SECONDS SCALE`.
 
-It comes from 127.0.0.2 to 127.0.0.9, for so many seconds. The slow process sends slow heads and slow bodies, and never
-fetches answers; the fast one sends endless heads, pipelines without an end, and keys that nobody made. The last line
-that each prints is what it did, as JSON.
+Connections come from 127.0.0.2 to 127.0.0.9. The slow process sends slow request heads and slow bodies, and does not
+read responses. The fast process sends endless request heads, long HTTP pipelines, and invalid API keys. The last line
+that a process prints is a JSON object with the number of times it counts each.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ HEAD_BYTES = 1_000_000_000
 HEADS_AT_ONCE, BODIES_AT_ONCE, READERS_AT_ONCE, PIPELINES_AT_ONCE, KEYS_AT_ONCE = 32, 64, 64, 8, 16
 KEYS_PER_S = 400
 COME_BACK_S = {"slow": (5.0, 35.0), "fast": (0.5, 3.5)}
-"""A client whose connection was closed comes back after a pause of this length."""
+"""How long a client waits before it connects again, by kind of process."""
 CHUNK = b"X-Attack: " + b"a" * 8_000 + b"\r\n"
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Attacker:
-    """scale: 1 is the whole attack."""
+    """Runs all connections of one kind of process. A scale of 1 is the full attack."""
 
     def __init__(self, kind: str, port: int, seconds: float, scale: float) -> None:
         self._kind = kind
@@ -42,10 +42,10 @@ class Attacker:
         self._until = time.monotonic() + seconds
         self._scale = scale
         self._sources = 0
-        self.did: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
 
     async def run(self) -> None:
-        deeds: dict[str, list[tuple[Callable[[], Awaitable[None]], int]]] = {
+        actions: dict[str, list[tuple[Callable[[], Awaitable[None]], int]]] = {
             "slow": [
                 (self._slow_head, self._scaled(SLOW_CONNECTIONS)),
                 (self._slow_body, self._scaled(BODIES_AT_ONCE)),
@@ -57,17 +57,17 @@ class Attacker:
                 (self._bad_key, KEYS_AT_ONCE),
             ],
         }
-        await asyncio.gather(*(self._again(deed) for deed, count in deeds[self._kind] for _ in range(count)))
+        await asyncio.gather(*(self._repeat(action) for action, count in actions[self._kind] for _ in range(count)))
 
     def _scaled(self, count: int) -> int:
         return max(1, int(count * self._scale))
 
-    async def _again(self, deed: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, action: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(random.uniform(0, min(10.0, self._seconds / 3)))
         while time.monotonic() < self._until:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
                 async with asyncio.timeout(max(0.1, self._until - time.monotonic())):
-                    await deed()
+                    await action()
             await self._sleep(random.uniform(*COME_BACK_S[self._kind]))
 
     async def _sleep(self, seconds: float) -> None:
@@ -75,17 +75,17 @@ class Attacker:
 
     async def _connect(self, buffer_bytes: int = 2_048) -> Connection:
         self._sources += 1
-        made = socket.socket()
+        connection = socket.socket()
         try:
-            made.setblocking(False)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
-            made.bind((SOURCES[self._sources % len(SOURCES)], 0))
-            await asyncio.wait_for(asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", self._port)), 30)
+            connection.setblocking(False)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+            connection.bind((SOURCES[self._sources % len(SOURCES)], 0))
+            await asyncio.wait_for(asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", self._port)), 30)
         except BaseException:
-            made.close()
+            connection.close()
             raise
-        self.did[f"connections, {self._kind}"] += 1
-        return await asyncio.open_connection(sock=made, limit=4_096)
+        self.counts[f"connections, {self._kind}"] += 1
+        return await asyncio.open_connection(sock=connection, limit=4_096)
 
     @contextlib.asynccontextmanager
     async def _connected(self):  # type: ignore[no-untyped-def]  # noqa: ANN202
@@ -97,28 +97,28 @@ class Attacker:
 
     async def _slow_head(self) -> None:
         async with self._connected() as (reader, writer):
-            self.did["slow heads"] += 1
+            self.counts["slow heads"] += 1
             writer.write(b"GET /api/v1/flow HTTP/1.1\r\nHost: a\r\nX: ")
             while not reader.at_eof():
                 writer.write(b"a")
                 await writer.drain()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(reader.read(4_096), random.uniform(3, 9))
-            self.did["slow heads ended by the server"] += 1
+            self.counts["slow heads ended by the server"] += 1
 
     async def _endless_head(self) -> None:
-        if self.did["bytes of heads"] >= HEAD_BYTES * self._scale:
+        if self.counts["bytes of heads"] >= HEAD_BYTES * self._scale:
             return
         async with self._connected() as (_, writer):
             writer.write(b"GET /api/v1/flow HTTP/1.1\r\nHost: a\r\n")
-            while self.did["bytes of heads"] < HEAD_BYTES * self._scale:
+            while self.counts["bytes of heads"] < HEAD_BYTES * self._scale:
                 writer.write(CHUNK * 8)
                 await writer.drain()
-                self.did["bytes of heads"] += 8 * len(CHUNK)
+                self.counts["bytes of heads"] += 8 * len(CHUNK)
 
     async def _slow_body(self) -> None:
         async with self._connected() as (reader, writer):
-            self.did["slow bodies"] += 1
+            self.counts["slow bodies"] += 1
             head = (
                 "POST /api/v1/flow HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100000000"
             )
@@ -131,7 +131,7 @@ class Attacker:
 
     async def _never_reads(self) -> None:
         async with self._connected() as (_, writer):
-            self.did["answers not fetched"] += 1
+            self.counts["responses not read"] += 1
             for path in ("/openapi.json", "/metrics", "/docs/assets/swagger-ui-bundle.js"):
                 writer.write(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
             await writer.drain()
@@ -139,21 +139,21 @@ class Attacker:
 
     async def _pipeline(self) -> None:
         async with self._connected() as (reader, writer):
-            self.did["pipelines"] += 1
+            self.counts["pipelines"] += 1
             writer.write(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n" * 5_000)
             await writer.drain()
             while await reader.read(4_096):
                 pass
 
     async def _bad_key(self) -> None:
-        """Half of the keys are well formed."""
+        """Send invalid keys. Every second one is well formed."""
         async with self._connected() as (reader, writer):
             for number in range(50):
                 key = generate_key()[0] if number % 2 else "hw_live_guess"
                 head = f"GET /api/v1/flow HTTP/1.1\r\nHost: a\r\nX-API-Key: {key}\r\n\r\n"
                 writer.write(head.encode())
                 status = (await reader.readuntil(b"\r\n")).split()[1].decode()
-                self.did[f"keys answered {status}"] += 1
+                self.counts[f"keys answered {status}"] += 1
                 length = (await reader.readuntil(b"\r\n\r\n")).lower().partition(b"content-length: ")[2]
                 await reader.readexactly(int(length.partition(b"\r\n")[0]))
                 await self._sleep(KEYS_AT_ONCE / KEYS_PER_S)
@@ -164,12 +164,12 @@ def main() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if kind == "slow":
-        os.nice(10)  # a real one computes on machines of its own
+        os.nice(10)  # a real attacker does not use this machine's CPU
     attacker = Attacker(kind, port, seconds, scale)
     runner = partial(asyncio.wait_for, attacker.run(), seconds + 60)
     with contextlib.suppress(TimeoutError):
         asyncio.run(runner())
-    print(json.dumps(dict(sorted(attacker.did.items()))), flush=True)
+    print(json.dumps(dict(sorted(attacker.counts.items()))), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The copy test: streams go through pipelines while everything under them is killed, stopped and cut off.
+"""The copy test: pipelines process a stream while processes are killed and stopped and network links are impaired.
 
-Its shape is that of Apache Kafka's transactions_test: numbered records, random victims, a comparison by content of what
-came out with what went in, and readers beside it who must have seen the same.
+It follows Apache Kafka's transactions_test: records are numbered, victims are random, the outputs are compared with
+the expected content, and a second reader must see the same outputs.
 """
 
 import random
@@ -12,21 +12,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
-from tests.chaos.faults import SHORTEST_S, Deed, Strike, Victims, shuffled
+from tests.chaos.faults import SHORTEST_S, Action, Strike, Victims, shuffled
 from tests.chaos.load import SCRIPTED
-from tests.chaos.trial import STUCK_AFTER_S, TICK_S, Installation, Options, Report, run, summary
+from tests.chaos.trial import STUCK_AFTER_S, TICK_S, Environment, RunOptions, RunReport, run, summary
 
 CHECKPOINT_MS = 2_000
-"""The next strike at the same victim waits for this much of the stream: then the worker has committed."""
+"""A victim is struck again only after this much of the stream has been processed: then the worker has committed."""
 CLOCK_MS = 5
-"""A record with a time of so much after a strike was fed after it."""
+"""A record whose timestamp is at least this much later than a strike was fed after the strike."""
 
 
 @dataclass(frozen=True)
-class Strikes:
-    """What is done. gap_s: the mean of the pauses between strikes; longest_s: of a stop or a bad link.
+class StrikePlan:
+    """The number and kind of strikes.
 
-    only: names of deeds, for example "worker KILL"; none means all.
+    Attributes:
+        gap_s: The mean time between strikes.
+        longest_s: The longest time of a stopped process or an impaired link.
+        only: The names of the actions to use, for example "worker KILL"; empty for all.
     """
 
     count: int
@@ -35,35 +38,39 @@ class Strikes:
     only: Sequence[str] = ()
 
 
-def copy(directory: Path, options: Options, strikes: Strikes, tell: Callable[[str], None]) -> Report:
-    """One copy test."""
-    return run(directory, options, lambda made, report: _Chaos(made, options, strikes, tell).run(report))
+def copy(directory: Path, options: RunOptions, strikes: StrikePlan, echo: Callable[[str], None]) -> RunReport:
+    """Run one copy test."""
+    return run(
+        directory, options, lambda environment, report: _CopyTest(environment, options, strikes, echo).run(report)
+    )
 
 
-class _Chaos:
-    """Strikes one after the other, at random times."""
+class _CopyTest:
+    """Applies the strikes one after the other, at random times."""
 
-    def __init__(self, made: Installation, options: Options, plan: Strikes, tell: Callable[[str], None]) -> None:
-        self._made = made
+    def __init__(
+        self, environment: Environment, options: RunOptions, plan: StrikePlan, echo: Callable[[str], None]
+    ) -> None:
+        self._environment = environment
         self._plan = plan
-        self._tell = tell
-        # Three sources of chance: how many numbers one of them gives must not depend on another's luck.
-        which, self._draw, among = (random.Random(options.run_number + more) for more in range(3))
+        self._echo = echo
+        # Three random generators, so that the draws from one do not shift the sequence of another.
+        order, self._draw, choice = (random.Random(options.run_number + more) for more in range(3))
         scripts = any(kind in SCRIPTED for kind in options.kinds)
-        deeds = Victims(made.stack, made.proxies, among, scripts).deeds()
-        self._deeds = shuffled([deed for deed in deeds if not plan.only or deed.name in plan.only], which)
-        self._ends: list[Timer] = []  # by themselves: a deed may wait for what another one holds up
+        actions = Victims(environment.installation, environment.proxies, choice, scripts).actions()
+        self._actions = shuffled([action for action in actions if not plan.only or action.name in plan.only], order)
+        self._ends: list[Timer] = []  # each in its own thread: one action may wait for the end of another
         self._strikes: list[Strike] = []
         self._began = time.time()
 
-    def run(self, report: Report) -> None:
-        """Do all strikes, from the first results of every pipeline on, and wait until their effects are over."""
+    def run(self, report: RunReport) -> None:
+        """Apply all strikes once every pipeline has had an output, and wait until all pipelines have recovered."""
         try:
-            self._wait(lambda: self._made.newest_ms > 0, "the first results")
+            self._wait(lambda: self._environment.newest_ms > 0, "the first outputs")
             for _ in range(self._plan.count):
                 self._pause(self._draw.expovariate(1 / self._plan.gap_s))
                 self._strike()
-            self._wait(lambda: all(strike.came_at for strike in self._strikes), "the end of all strikes")
+            self._wait(lambda: all(strike.recovered_at for strike in self._strikes), "recovery from all strikes")
         finally:
             for timer in self._ends:
                 if not timer.finished.is_set():
@@ -72,31 +79,34 @@ class _Chaos:
             report.more["timeline"] = [strike.text(self._began) for strike in self._strikes]
         report.more |= {
             "strikes": dict(sorted(Counter(strike.name for strike in self._strikes).items())),
-            "recovery_s": _recovery([strike for strike in self._strikes if strike.alone]),
-            "recovery_when_strikes_overlap_s": _recovery([strike for strike in self._strikes if not strike.alone]),
+            "recovery_s": _recovery([strike for strike in self._strikes if strike.isolated]),
+            "recovery_when_strikes_overlap_s": _recovery([strike for strike in self._strikes if not strike.isolated]),
         }
 
     def _strike(self) -> None:
-        deed = next(self._deeds)
-        lasts_s = self._draw.uniform(min(SHORTEST_S, self._plan.longest_s / 2), self._plan.longest_s)
-        self._wait(lambda: self._free(deed), f"the return of {deed.victim}")
-        done = deed.do()
-        others = [strike for strike in self._strikes if strike.came_at is None or strike.ended > done.at]
+        action = next(self._actions)
+        duration_s = self._draw.uniform(min(SHORTEST_S, self._plan.longest_s / 2), self._plan.longest_s)
+        self._wait(lambda: self._is_recovered(action), f"the recovery of {action.victim}")
+        applied = action.apply()
+        others = [strike for strike in self._strikes if strike.recovered_at is None or strike.ended > applied.at]
         for other in others:
-            other.alone &= other.came_at is not None
+            other.isolated &= other.recovered_at is not None
         ended = time.time()
-        if done.end is not None:
-            ended += lasts_s
-            self._ends.append(Timer(lasts_s, done.end))
+        if applied.end is not None:
+            ended += duration_s
+            self._ends.append(Timer(duration_s, applied.end))
             self._ends[-1].start()
-        self._strikes.append(Strike(deed.name, deed.victim, done.at, ended, alone=not others))
-        self._tell(f"{len(self._strikes)}: {deed.name}" + (f" for {lasts_s:.0f} s" if done.end else ""))
+        self._strikes.append(Strike(action.name, action.victim, applied.at, ended, isolated=not others))
+        self._echo(f"{len(self._strikes)}: {action.name}" + (f" for {duration_s:.0f} s" if applied.end else ""))
 
-    def _free(self, deed: Deed) -> bool:
-        """True when the stream has gone on for a checkpoint after all else that was done to the victim, or to any."""
-        newest = self._made.newest_ms - CHECKPOINT_MS
-        strikes = [strike for strike in self._strikes if deed.exclusive or strike.victim == deed.victim]
-        return all(s.came_at is not None and newest > max(s.came_at, s.ended) * 1000 for s in strikes)
+    def _is_recovered(self, action: Action) -> bool:
+        """Return whether all earlier strikes on the victim, or on any victim for an exclusive action, are over.
+
+        A strike is over when the pipelines have processed CHECKPOINT_MS of the stream after it.
+        """
+        newest = self._environment.newest_ms - CHECKPOINT_MS
+        strikes = [strike for strike in self._strikes if action.exclusive or strike.victim == action.victim]
+        return all(s.recovered_at is not None and newest > max(s.recovered_at, s.ended) * 1000 for s in strikes)
 
     def _pause(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -112,14 +122,14 @@ class _Chaos:
     def _tick(self) -> None:
         time.sleep(TICK_S)
         now = time.time()
-        newest = self._made.newest_ms
+        newest = self._environment.newest_ms
         for strike in self._strikes:
-            if strike.came_at is None and newest > strike.at * 1000 + CLOCK_MS:
-                strike.came_at = now
+            if strike.recovered_at is None and newest > strike.at * 1000 + CLOCK_MS:
+                strike.recovered_at = now
 
 
 def _recovery(strikes: list[Strike]) -> dict[str, dict[str, float]]:
-    """Seconds, by deed."""
+    """Return statistics of the recovery times in seconds, by action."""
     by_name: dict[str, list[float]] = {}
     for strike in strikes:
         by_name.setdefault(strike.name, []).append(round(strike.recovery_s, 2))

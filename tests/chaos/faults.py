@@ -1,4 +1,4 @@
-"""What is done to a running installation: signals to its processes, bad conditions on its links."""
+"""Injects faults into a running installation: signals to its processes, and impaired network links."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from tests.acceptance.stack import Stack
+from tests.acceptance.stack import Installation
 from tests.support.processes import alive, cpu_seconds
 from tests.support.proxy import CLEAR, Conditions, Proxy
 from tests.support.waiting import until
@@ -20,61 +20,77 @@ SHORTEST_S = 5.0
 
 @dataclass
 class Strike:
-    """A deed that was done. at, ended: wall clock; came_at: when the first record that was fed after `at` came out.
+    """An action that was applied. Times are seconds of the wall clock.
 
-    alone: nothing else was wrong before that.
+    Attributes:
+        at: When the action began.
+        ended: When the action ended.
+        isolated: Whether no other strike had an effect at the same time.
+        recovered_at: When every pipeline had processed a record that was fed after `at`; None until then.
     """
 
     name: str
     victim: str
     at: float
     ended: float
-    alone: bool
-    came_at: float | None = None
+    isolated: bool
+    recovered_at: float | None = None
 
     @property
     def recovery_s(self) -> float:
-        """From the end of the deed to the first output of what was fed after its beginning."""
-        assert self.came_at is not None
-        return max(0.0, self.came_at - self.ended)
+        """The seconds from the end of the action until a record was processed that was fed after its beginning."""
+        assert self.recovered_at is not None
+        return max(0.0, self.recovered_at - self.ended)
 
     def text(self, began: float) -> str:
-        """A line of the report, times since `began`."""
-        came = "nothing came" if self.came_at is None else f"output at {self.came_at - began:.1f} s"
-        return f"{self.at - began:.1f} s to {self.ended - began:.1f} s: {self.name}; {came}"
+        """Return a line of the report, with times relative to `began`."""
+        output = "no output" if self.recovered_at is None else f"output at {self.recovered_at - began:.1f} s"
+        return f"{self.at - began:.1f} s to {self.ended - began:.1f} s: {self.name}; {output}"
 
 
-class Done(NamedTuple):
-    """at: when it began, by the wall clock. end: what ends a deed that lasts."""
+class AppliedAction(NamedTuple):
+    """An action in progress.
+
+    Attributes:
+        at: When the action began, in seconds of the wall clock.
+        end: Ends an action that has a duration; None for other actions.
+    """
 
     at: float
     end: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True)
-class Deed:
-    """Something that can be done. exclusive: only while nothing else is wrong."""
+class Action:
+    """A fault that can be injected.
+
+    Attributes:
+        victim: The process or link.
+        how: What happens to the victim.
+        apply: Applies the action.
+        exclusive: Whether the action may be applied only while no other strike has an effect.
+    """
 
     victim: str
     how: str
-    do: Callable[[], Done]
+    apply: Callable[[], AppliedAction]
     exclusive: bool = False
 
     @property
     def name(self) -> str:
-        """Victim and deed."""
+        """The victim, and what happens to it."""
         return f"{self.victim} {self.how}"
 
 
 @dataclass
 class Victims:
-    """The deeds that are possible on a stack. proxies: by the name of the link."""
+    """The actions that can be applied to an installation and to its links, whose proxies are given by name."""
 
-    stack: Stack
+    installation: Installation
     proxies: dict[str, Proxy]
     draw: random.Random
     scripts: bool
-    _texts: dict[str, str] = field(
+    _command_parts: dict[str, str] = field(
         default_factory=lambda: {
             "worker": "worker_main --spec ",
             "controller": " controller",
@@ -84,33 +100,35 @@ class Victims:
         }
     )
 
-    def deeds(self) -> list[Deed]:
-        """All of them."""
-        victims = [*self._texts, *(["script"] if self.scripts else [])]
-        deeds = [deed for victim in victims for deed in self._to_process(victim)]
-        deeds += [deed for name, proxy in self.proxies.items() for deed in self._to_link(f"{name} link", proxy)]
-        return [*deeds, *self._to_parent()]
+    def actions(self) -> list[Action]:
+        """Return all actions."""
+        victims = [*self._command_parts, *(["script"] if self.scripts else [])]
+        actions = [action for victim in victims for action in self._process_actions(victim)]
+        actions += [
+            action for name, proxy in self.proxies.items() for action in self._link_actions(f"{name} link", proxy)
+        ]
+        return [*actions, *self._parent_actions()]
 
-    def _to_process(self, victim: str) -> list[Deed]:
+    def _process_actions(self, victim: str) -> list[Action]:
         return [
-            Deed(victim, "KILL", lambda: self._send(victim, signal.SIGKILL)),
-            Deed(victim, "TERM", lambda: self._send(victim, signal.SIGTERM)),
-            Deed(victim, "STOP", lambda: self._send(victim, signal.SIGSTOP)),
+            Action(victim, "KILL", lambda: self._send(victim, signal.SIGKILL)),
+            Action(victim, "TERM", lambda: self._send(victim, signal.SIGTERM)),
+            Action(victim, "STOP", lambda: self._send(victim, signal.SIGSTOP)),
         ]
 
-    def _send(self, victim: str, number: signal.Signals) -> Done:
-        until(lambda: self._find(victim) != [], what=f"a {victim} to hit")
-        return sent(next(iter(self._find(victim)), None), number)
+    def _send(self, victim: str, number: signal.Signals) -> AppliedAction:
+        until(lambda: self._find(victim) != [], what=f"a running {victim}")
+        return signal_process(next(iter(self._find(victim)), None), number)
 
     def _find(self, victim: str) -> list[int]:
-        """Processes of the kind, in any order; of the V8 processes the one at work first, not the spare one."""
+        """Return the victim's processes in random order; for V8 the busiest first, since others may be spare."""
         if victim == "script":
-            return sorted(self.stack.sandboxes(), key=cpu_seconds, reverse=True)
-        found = sorted(self.stack.below(self._texts[victim]))
-        self.draw.shuffle(found)
-        return found
+            return sorted(self.installation.sandboxes(), key=cpu_seconds, reverse=True)
+        pids = sorted(self.installation.processes(self._command_parts[victim]))
+        self.draw.shuffle(pids)
+        return pids
 
-    def _to_link(self, name: str, proxy: Proxy) -> list[Deed]:
+    def _link_actions(self, name: str, proxy: Proxy) -> list[Action]:
         conditions = {
             "slow": Conditions(latency_s=0.2),
             "narrow": Conditions(bytes_per_s=50_000),
@@ -120,68 +138,68 @@ class Victims:
             "cut": Conditions(held=frozenset(["to_server", "to_client"])),
         }
 
-        def apply(wanted: Conditions) -> Done:
-            proxy.set(wanted)
-            return Done(time.time(), lambda: proxy.set(CLEAR))
+        def impair(conditions: Conditions) -> AppliedAction:
+            proxy.set(conditions)
+            return AppliedAction(time.time(), lambda: proxy.set(CLEAR))
 
-        def half_open() -> Done:
+        def half_open() -> AppliedAction:
             proxy.half_open()
-            return Done(time.time(), lambda: proxy.set(CLEAR))
+            return AppliedAction(time.time(), lambda: proxy.set(CLEAR))
 
-        def reset() -> Done:
+        def reset() -> AppliedAction:
             proxy.reset()
-            return Done(time.time())
+            return AppliedAction(time.time())
 
-        lasting = [Deed(name, how, partial(apply, wanted)) for how, wanted in conditions.items()]
-        return [*lasting, Deed(name, "half-open", half_open), Deed(name, "reset", reset)]
+        lasting = [Action(name, how, partial(impair, impaired)) for how, impaired in conditions.items()]
+        return [*lasting, Action(name, "half-open", half_open), Action(name, "reset", reset)]
 
-    def _to_parent(self) -> list[Deed]:
-        """The parent of all: it is started again by whoever started it first."""
+    def _parent_actions(self) -> list[Action]:
+        """Return the actions on the parent process, `headwater up`, which the test starts again."""
 
-        def kill() -> Done:
-            orphans = self.stack.kill()
+        def kill() -> AppliedAction:
+            orphans = self.installation.kill()
             at = time.time()
             until(lambda: not any(map(alive, orphans)), what="the end of all children")
-            self.stack.start()
-            return Done(at)
+            self.installation.start()
+            return AppliedAction(at)
 
-        def terminate() -> Done:
+        def terminate() -> AppliedAction:
             at = time.time()
-            assert self.stack.stop() == 0, self.stack.log()
-            self.stack.start()
-            return Done(at)
+            assert self.installation.stop() == 0, self.installation.log()
+            self.installation.start()
+            return AppliedAction(at)
 
-        def stop() -> Done:
-            assert self.stack.process is not None
-            return sent(self.stack.process.pid, signal.SIGSTOP)
+        def stop() -> AppliedAction:
+            assert self.installation.process is not None
+            return signal_process(self.installation.process.pid, signal.SIGSTOP)
 
-        deeds = {"KILL": kill, "TERM": terminate, "STOP": stop}
-        return [Deed("parent", how, do, exclusive=True) for how, do in deeds.items()]
+        actions = {"KILL": kill, "TERM": terminate, "STOP": stop}
+        return [Action("parent", how, apply, exclusive=True) for how, apply in actions.items()]
 
 
-def sent(pid: int | None, number: signal.Signals) -> Done:
-    """Send a signal; what it ends is gone afterwards. None: the process ended by itself a moment ago."""
+def signal_process(pid: int | None, number: signal.Signals) -> AppliedAction:
+    """Send a signal; wait until a process that the signal ends is gone. None is a process that has just ended."""
     if pid is None:
-        return Done(time.time())
-    hit(pid, number)
+        return AppliedAction(time.time())
+    send_signal(pid, number)
     if number == signal.SIGSTOP:
-        return Done(time.time(), partial(hit, pid, signal.SIGCONT))
+        return AppliedAction(time.time(), partial(send_signal, pid, signal.SIGCONT))
     until(lambda: not alive(pid), what="the end of a process")
-    return Done(time.time())
+    return AppliedAction(time.time())
 
 
-def hit(pid: int, number: signal.Signals) -> None:
-    """Send a signal; no matter when the process is gone."""
+def send_signal(pid: int, number: signal.Signals) -> None:
+    """Send a signal to a process if it still runs."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
 
 
-def shuffled(deeds: Iterable[Deed], draw: random.Random) -> Iterator[Deed]:
-    """Deeds without end. Every victim comes once before any comes again, and so does each of its deeds."""
-    by_victim: dict[str, list[Deed]] = {}
-    for deed in deeds:
-        by_victim.setdefault(deed.victim, []).append(deed)
-    left: dict[str, list[Deed]] = {victim: [] for victim in by_victim}
+def shuffled(actions: Iterable[Action], draw: random.Random) -> Iterator[Action]:
+    """Yield actions endlessly. Each victim comes once before any is repeated, and so does each action of a victim."""
+    by_victim: dict[str, list[Action]] = {}
+    for action in actions:
+        by_victim.setdefault(action.victim, []).append(action)
+    left: dict[str, list[Action]] = {victim: [] for victim in by_victim}
     while True:
         for victim in draw.sample(sorted(by_victim), len(by_victim)):
             if not left[victim]:

@@ -1,4 +1,4 @@
-"""Writes numbered records to a stream at a steady rate; none is lost on the way, whatever is done to the broker."""
+"""Writes numbered records to a stream at a constant rate, without losing any, whatever happens to the broker."""
 
 import threading
 import time
@@ -12,20 +12,24 @@ from tests.chaos.witness import Settings
 if TYPE_CHECKING:
     from tests.support.pubsub_server import PubSubServer
 
-TURN_S = 0.02
-PUBSUB_TURN_S = 0.1
+WRITE_EVERY_S = 0.02
+PUBSUB_WRITE_EVERY_S = 0.1
 FLUSH_WITHIN_S = 180.0
 STALLED_AFTER_S = 100.0
-"""The longest stop of Kafka is 60 s, and one that was killed is back in 20 s."""
+"""Kafka is stopped for 60 s at most, and a killed Kafka is back in 20 s."""
 ENDS_WITHIN_S = 90.0
 SETTLED_S = 2.0
 
 
 class Feeder:
-    """count: the records written so far; stalls: how often librdkafka had to be given up.
+    """Feeds a Kafka topic.
 
-    librdkafka can stand still for good after a restart of Kafka (librdkafka issue 4976). What Kafka lacks is then sent
-    anew by another producer: where each record belongs is known.
+    librdkafka can stall forever after a restart of Kafka (librdkafka issue 4976). The feeder then replaces its producer
+    and sends the records again that Kafka does not have: the partition and offset of each record are known.
+
+    Attributes:
+        count: The number of records written so far.
+        stalls: How many times the producer was replaced.
     """
 
     def __init__(self, settings: Settings, topic: str, load: Load, rate: int) -> None:
@@ -34,7 +38,7 @@ class Feeder:
         self._load = load
         self._rate = rate
         self._producer = self._connect()
-        self._heard = time.monotonic()
+        self._last_report_at = time.monotonic()
         self.count = 0
         self.stalls = 0
 
@@ -54,63 +58,63 @@ class Feeder:
         if error is not None and error.code() in (KafkaError._PURGE_INFLIGHT, KafkaError._PURGE_QUEUE):
             return
         assert error is None, f"the stream refused a record of the feeder: {error}"
-        self._heard = time.monotonic()
+        self._last_report_at = time.monotonic()
         n = int(message.key() or b"")
         assert (message.partition(), message.offset()) == (n % PARTITIONS, n // PARTITIONS), "the stream was not empty"
 
     def __call__(self, stop: threading.Event) -> None:
-        """Feed until told to stop, and see that the broker has everything."""
+        """Feed until `stop` is set, then wait until the broker has all records."""
         due = time.monotonic()
         while not stop.wait(max(0.0, due - time.monotonic())):
-            due = max(due + TURN_S, time.monotonic() - 1.0)  # what an outage held up is not made up for
-            self._turn(max(1, int(self._rate * TURN_S)))
+            due = max(due + WRITE_EVERY_S, time.monotonic() - 1.0)  # the rate does not rise after an outage
+            self._write(max(1, int(self._rate * WRITE_EVERY_S)))
         deadline = time.monotonic() + FLUSH_WITHIN_S
         while self._producer.flush(1.0):
             assert time.monotonic() < deadline, "the stream lost records that the feeder wrote"
-            self._mend()
+            self._replace_stalled_producer()
 
-    def _turn(self, count: int) -> None:
+    def _write(self, count: int) -> None:
         for n in range(self.count, self.count + count):
-            if not self._put(n):
+            if not self._produce(n):
                 break
             self.count += 1
         self._producer.poll(0)
-        self._mend()
+        self._replace_stalled_producer()
 
-    def _put(self, n: int) -> bool:
+    def _produce(self, n: int) -> bool:
         try:
             self._producer.produce(self._topic, self._load.value(n), b"%d" % n, n % PARTITIONS)
         except BufferError:
             return False
         return True
 
-    def _mend(self) -> None:
+    def _replace_stalled_producer(self) -> None:
         now = time.monotonic()
         if not len(self._producer):
-            self._heard = now
-        if now - self._heard > STALLED_AFTER_S:
-            self.begin_anew()
+            self._last_report_at = now
+        if now - self._last_report_at > STALLED_AFTER_S:
+            self.replace_producer()
 
-    def begin_anew(self) -> None:
-        """Go on with another producer, from what Kafka has."""
+    def replace_producer(self) -> None:
+        """Replace the producer, and send the records again that Kafka does not have."""
         self.stalls += 1
         self._producer.purge()
         self._producer.flush(FLUSH_WITHIN_S)
         self._producer = self._connect()
-        self._heard = time.monotonic()
-        for lane, end in enumerate(self._ends()):
-            for n in range(end * PARTITIONS + lane, self.count, PARTITIONS):
-                while not self._put(n):
+        self._last_report_at = time.monotonic()
+        for partition, end in enumerate(self._ends()):
+            for n in range(end * PARTITIONS + partition, self.count, PARTITIONS):
+                while not self._produce(n):
                     self._producer.poll(0.1)
 
     def _ends(self) -> list[int]:
-        """The end of each partition, when no request of the producer that was given up can come any more."""
-        places = [TopicPartition(self._topic, lane) for lane in range(PARTITIONS)]
+        """Return the end offsets, once they no longer change by late requests of the replaced producer."""
+        partitions = [TopicPartition(self._topic, partition) for partition in range(PARTITIONS)]
         consumer = Consumer({**self._settings, "group.id": "feeder", "log_level": 0})
         try:
             before: list[int] = []
             while True:
-                marks = [consumer.get_watermark_offsets(place, timeout=ENDS_WITHIN_S) for place in places]
+                marks = [consumer.get_watermark_offsets(partition, timeout=ENDS_WITHIN_S) for partition in partitions]
                 ends = [high for _, high in marks]
                 if ends == before:
                     return ends
@@ -121,7 +125,12 @@ class Feeder:
 
 
 class PubSubFeeder:
-    """The same into a topic of Pub/Sub, whose fake server is no victim: it never stalls. count: the records so far."""
+    """Feeds a topic of the fake Pub/Sub server, to which no action is applied.
+
+    Attributes:
+        count: The number of records written so far.
+        stalls: Always 0.
+    """
 
     def __init__(self, server: "PubSubServer", topic: str, load: Load, rate: int) -> None:
         self._server = server
@@ -132,13 +141,13 @@ class PubSubFeeder:
         self.stalls = 0
 
     def __call__(self, stop: threading.Event) -> None:
-        """Feed until told to stop."""
+        """Feed until `stop` is set."""
         due = time.monotonic()
         while not stop.wait(max(0.0, due - time.monotonic())):
-            due = max(due + PUBSUB_TURN_S, time.monotonic() - 1.0)
-            self._turn(range(self.count, self.count + max(1, int(self._rate * PUBSUB_TURN_S))))
+            due = max(due + PUBSUB_WRITE_EVERY_S, time.monotonic() - 1.0)
+            self._write(range(self.count, self.count + max(1, int(self._rate * PUBSUB_WRITE_EVERY_S))))
 
-    def _turn(self, numbers: range) -> None:
+    def _write(self, numbers: range) -> None:
         messages: Any = [
             {
                 "data": self._load.value(n),

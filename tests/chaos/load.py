@@ -1,7 +1,7 @@
-"""What is fed to pipelines, and what must come of each record: content, not counts.
+"""The records that are fed to pipelines, and the content of the outputs expected from each record.
 
-Records are numbered; record n goes to lane n % lanes: a partition of Kafka, or an ordering key of Pub/Sub. So what must
-be at any place of any topic is known beforehand, and a run of any length is checked in constant memory.
+Records are numbered. Record n goes to lane n % lanes; a lane is a Kafka partition or a Pub/Sub ordering key. So the
+content of every topic at every offset is known in advance, and a run of any length is checked in constant memory.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,12 +12,18 @@ import xxhash
 
 PARTITIONS = 4
 ORDERING_KEYS = 300
-"""The fake server gives one message of a key at a time, so that many are needed for some speed."""
+"""The fake server delivers one message per key at a time, so a useful rate needs many keys."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where records are. number: of a record, by its name in `headwater-src`; partition: of a lane's results."""
+    """Where the records of a stream are.
+
+    Attributes:
+        lanes: The number of lanes.
+        number: Returns the number of a record from its name in the header `headwater-src`.
+        partition: Returns the output partition of a lane.
+    """
 
     lanes: int
     number: Callable[[str], int]
@@ -30,7 +36,7 @@ def _number_by_offset(name: str) -> int:
 
 
 def ordering_key(lane: int) -> str:
-    """The ordering key of a lane."""
+    """Return the ordering key of a lane."""
     return f"key-{lane}"
 
 
@@ -42,7 +48,7 @@ LAYOUTS = {
         lambda lane: xxhash.xxh3_64_intdigest(ordering_key(lane).encode()) % PARTITIONS,
     ),
 }
-"""By where the stream is."""
+"""The layouts by source."""
 
 WALLETS = 3_000
 MEMBERS_EVERY = 3
@@ -73,17 +79,17 @@ function process(r) {{{_POISON}
   return {{ n: r.n, x }};
 }}"""
 """About 0.2 ms of CPU per record."""
-THROWS = ("throw", "throw", "throw", "loop", "throw", "throw", "crash", "throw", "cut", "throw")
-SCRIPT_DEATHS = frozenset(THROWS)
+POISONS = ("throw", "throw", "throw", "loop", "throw", "throw", "crash", "throw", "cut", "throw")
+SCRIPT_POISONS = frozenset(POISONS)
 
 
 def wallet(n: int) -> str:
-    """The address in record n."""
+    """Return the address in record n."""
     return f"0x{n % WALLETS:040x}"
 
 
 def is_member(n: int) -> bool:
-    """Whether the wallet of record n is in the sets."""
+    """Return whether the wallet of record n is in the sets."""
     return n % WALLETS % MEMBERS_EVERY == 0
 
 
@@ -109,8 +115,8 @@ def _filtered(n: int, value: bytes) -> list[bytes]:
     return [value] if is_member(n) else []
 
 
-def _worked_on(n: int, _value: bytes) -> list[bytes]:
-    """The result of all steps at once: they are affine maps, and so is what they make together."""
+def _computed(n: int, _value: bytes) -> list[bytes]:
+    """Compute all steps of the busy script at once: each step is an affine map, and so is their composition."""
     return [b'{"n":%d,"x":%d}' % (n, (_POWER * n + _SUM) % MODULUS)]
 
 
@@ -119,12 +125,18 @@ _SUM = sum(pow(FACTOR, step, MODULUS) for step in range(STEPS)) % MODULUS
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A pipeline. outputs: what must come of record n; deaths: the poisons that make it a dead letter."""
+class PipelineKind:
+    """A kind of pipeline.
+
+    Attributes:
+        transforms: The transforms of its configuration.
+        outputs: Returns the expected outputs for record n and its value.
+        poisons: The kinds of poison that this pipeline turns into dead letters.
+    """
 
     transforms: Sequence[dict[str, Any]]
     outputs: Callable[[int, bytes], list[bytes]]
-    deaths: frozenset[str] = frozenset()
+    poisons: frozenset[str] = frozenset()
 
 
 def _script(text: str) -> list[dict[str, Any]]:
@@ -133,40 +145,46 @@ def _script(text: str) -> list[dict[str, Any]]:
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.wallet", "set_values": MEMBER_VALUES}
 KINDS = {
-    "plain": Kind([], _copied),
-    "v8": Kind(_script(SCRIPT), _scripted, SCRIPT_DEATHS),
-    "contains": Kind(_script(CONTAINS), _looked_up, SCRIPT_DEATHS),
-    "filter": Kind([FILTER], _filtered, frozenset(["cut"])),
-    "busy": Kind(_script(BUSY), _worked_on, SCRIPT_DEATHS),
+    "plain": PipelineKind([], _copied),
+    "v8": PipelineKind(_script(SCRIPT), _scripted, SCRIPT_POISONS),
+    "contains": PipelineKind(_script(CONTAINS), _looked_up, SCRIPT_POISONS),
+    "filter": PipelineKind([FILTER], _filtered, frozenset(["cut"])),
+    "busy": PipelineKind(_script(BUSY), _computed, SCRIPT_POISONS),
 }
 SCRIPTED = ("v8", "contains", "busy")
 
 
 @dataclass(frozen=True)
 class Load:
-    """The records of a run. One in poison_every is poison (0: none), of the poisons in turn; run_number says which."""
+    """The records of a run.
+
+    Attributes:
+        run_number: The seed, which decides which records are poison.
+        poison_every: One of so many records is poison; 0 means none.
+        poisons: The kinds of poison, which are used in turn.
+    """
 
     run_number: int
     poison_every: int
-    poisons: Sequence[str] = THROWS
+    poisons: Sequence[str] = POISONS
 
     def poison(self, n: int) -> str:
-        """The kind of poison that record n is; empty for an innocent one."""
+        """Return the kind of poison in record n, or an empty string."""
         if not self.poison_every:
             return ""
         turn, at = divmod(n, self.poison_every)
         return self.poisons[turn % len(self.poisons)] if at == self.run_number % self.poison_every else ""
 
     def value(self, n: int) -> bytes:
-        """Record n as it is fed."""
+        """Return the value of record n."""
         poison = self.poison(n)
         text = f'{{"n":{n},"amount":{BIG + n},"wallet":"{wallet(n)}","poison":"{poison}","pad":"{PAD}"'
         return (text if poison == "cut" else text + "}").encode()
 
-    def outputs(self, kind: Kind, n: int) -> list[bytes]:
-        """What must be on the sink's topic of record n."""
-        return [] if self.poison(n) in kind.deaths else kind.outputs(n, self.value(n))
+    def outputs(self, kind: PipelineKind, n: int) -> list[bytes]:
+        """Return the outputs expected on the sink's topic for record n."""
+        return [] if self.poison(n) in kind.poisons else kind.outputs(n, self.value(n))
 
-    def dead_letters(self, kind: Kind, n: int) -> list[bytes]:
-        """What must be on the dead-letter topic of record n."""
-        return [self.value(n)] if self.poison(n) in kind.deaths else []
+    def dead_letters(self, kind: PipelineKind, n: int) -> list[bytes]:
+        """Return the values expected on the dead-letter topic for record n."""
+        return [self.value(n)] if self.poison(n) in kind.poisons else []

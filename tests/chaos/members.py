@@ -1,4 +1,4 @@
-"""Members of a consumer group that come and go: whole workers that copy one topic to another, in threads."""
+"""Members that join and leave a consumer group: complete workers in threads that copy one topic to another."""
 
 import random
 import secrets
@@ -35,7 +35,7 @@ STATIC_IDS = ("slot-0", "slot-1")
 
 @dataclass(frozen=True)
 class CopyJob:
-    """What each member does.
+    """The work of each member.
 
     Attributes:
         source: The topic that members read.
@@ -50,7 +50,7 @@ class CopyJob:
     group: str
 
     def worker(self, instance_id: str | None) -> Worker:
-        """A new worker."""
+        """Return a new worker."""
         source = KafkaSource(self.access, self.source, self.group, instance_id=instance_id)
         topics = [self.sink, self.dead]
         sinks, dead_letters = [KafkaSink("out", self.sink)], DeadLetters(self.dead, 1)
@@ -64,7 +64,7 @@ class CopyJob:
 
 @dataclass
 class Member:
-    """Runs one worker after the other under one instance id, as a supervisor does.
+    """Runs workers one after the other under the same instance id, as a supervisor does.
 
     Attributes:
         instance_id: None makes a dynamic member.
@@ -101,26 +101,28 @@ class Member:
                 raise
 
     def restart(self) -> None:
-        """End the worker in good order; the next one takes its place."""
+        """Stop the worker gracefully; the next worker takes its place."""
         if self._worker is not None:
             self._worker.stop()
 
     def end(self) -> None:
-        """End the worker in good order, without a successor. Does not wait."""
+        """Stop the worker gracefully, without a successor. Does not wait."""
         self._stop.set()
         self.restart()
 
     def join(self) -> bool:
-        """Wait for the end of the thread. Returns whether it has ended."""
+        """Wait for the thread. Return whether it has ended."""
         assert self._thread is not None
         self._thread.join(ENDS_WITHIN_S)
         return not self._thread.is_alive()
 
 
-class Membership:
-    """Static and dynamic members; `__call__` lets them come and go until it is told to stop.
+class GroupMembers:
+    """Static and dynamic members of one group; `__call__` changes the members at random times.
 
-    changes: counts what was done to members, by kind.
+    Attributes:
+        ends: Counts the errors that ended workers, by type.
+        changes: Counts the changes, by kind.
     """
 
     def __init__(self, job: CopyJob, run_number: int, gap_s: float) -> None:
@@ -129,7 +131,7 @@ class Membership:
         self._gap_s = gap_s
         self.ends: Counter[str] = Counter()
         self.changes: Counter[str] = Counter()
-        self._static = {each: self._new(each) for each in STATIC_IDS}
+        self._static = {instance_id: self._new(instance_id) for instance_id in STATIC_IDS}
         self._dynamic: Member | None = None
         self._all: list[Member] = [*self._static.values()]
 
@@ -137,21 +139,25 @@ class Membership:
         return Member(self._job, instance_id, self.ends)
 
     def __call__(self, stop: threading.Event) -> None:
-        """Change the membership at random times until told to stop, then end all members."""
+        """Change the members at random times until `stop` is set, then stop all members."""
         for member in self._static.values():
             member.start()
-        changes: list[Callable[[threading.Event], None]] = [self._leave_and_come, self._restart, self._replace]
+        changes: list[Callable[[threading.Event], None]] = [
+            self._replace_dynamic,
+            self._restart_static,
+            self._replace_static,
+        ]
         while not stop.wait(self._random.expovariate(1 / self._gap_s)):
             self._random.choices(changes, [4, 1, 1])[0](stop)
         for member in self._all:
             member.end()
 
     def stuck(self) -> list[str]:
-        """The members that have not ended. Call it after `__call__` has returned."""
+        """Return the members that have not ended. Call this method after `__call__` has returned."""
         return [str(member.instance_id) for member in self._all if not member.join()]
 
-    def _leave_and_come(self, stop: threading.Event) -> None:
-        """The dynamic member leaves, and another one joins."""
+    def _replace_dynamic(self, stop: threading.Event) -> None:
+        """Stop the dynamic member, and start another one."""
         self.changes["dynamic member"] += 1
         if self._dynamic is not None:
             self._dynamic.end()
@@ -159,12 +165,12 @@ class Membership:
         self._dynamic = self._new(None).start()
         self._all.append(self._dynamic)
 
-    def _restart(self, _stop: threading.Event) -> None:
+    def _restart_static(self, _stop: threading.Event) -> None:
         self.changes["static member restarted"] += 1
         self._static[self._random.choice(STATIC_IDS)].restart()
 
-    def _replace(self, stop: threading.Event) -> None:
-        """A successor joins under the same instance id while the static member still runs, which is then fenced."""
+    def _replace_static(self, stop: threading.Event) -> None:
+        """Start a second member with the instance id of a running static member, which is then fenced."""
         self.changes["static member replaced"] += 1
         instance_id = self._random.choice(STATIC_IDS)
         before = self._static[instance_id]

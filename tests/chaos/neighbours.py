@@ -1,4 +1,4 @@
-"""Two owners: one is at all quotas and goes on trying; the other must not notice it."""
+"""Two owners: one has reached all quotas and keeps sending requests; the requests of the other must not slow down."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx2
 
-from tests.acceptance.stack import Stack, beside, pipeline
+from tests.acceptance.stack import Installation, in_background, pipeline
 
 QUOTAS = {
     "configurations": 60,
@@ -30,8 +30,15 @@ MIB = 1 << 20
 
 
 @dataclass
-class Neighbours:
-    """What a run found: the other owner's figures of each round, and what the first owner was answered meanwhile."""
+class NeighboursReport:
+    """The results of a run.
+
+    Attributes:
+        used: By quota, the first owner's usage and the allowed usage.
+        deploys_s: The median time of the other owner's deploys, per round.
+        list_p99_ms: The p99 of the other owner's list requests, per round.
+        refused: Counts the responses to the first owner during the rounds.
+    """
 
     used: dict[str, list[int]] = field(default_factory=dict)
     deploys_s: list[float] = field(default_factory=list)
@@ -49,56 +56,58 @@ class Neighbours:
 
 
 def flags(quotas: dict[str, int]) -> tuple[str, ...]:
-    """The flags of `headwater up` that set these quotas for each owner."""
+    """Return the flags of `headwater up` that set these quotas for each owner."""
     return tuple(word for name, most in quotas.items() for word in (f"--quota-{name.replace('_', '-')}", str(most)))
 
 
-def neighbours(directory: Path) -> Neighbours:
-    """One run on an installation of its own."""
-    stack = Stack(directory / "data", flags=flags(QUOTAS))
-    stack.start()
+def neighbours(directory: Path) -> NeighboursReport:
+    """Run the test on a new installation."""
+    installation = Installation(directory / "data", flags=flags(QUOTAS))
+    installation.start()
     try:
-        return measure(stack)
+        return measure(installation)
     finally:
-        stack.stop()
+        installation.stop()
 
 
-def measure(stack: Stack, rounds: int = ROUNDS, deploys: int = DEPLOYS, lists: int = LISTS) -> Neighbours:
-    """Fill one owner's quotas, let that owner go on, and measure the other."""
-    report = Neighbours()
-    full, other = (stack.client(_key(stack, name)) for name in ("full", "other"))
+def measure(
+    installation: Installation, rounds: int = ROUNDS, deploys: int = DEPLOYS, lists: int = LISTS
+) -> NeighboursReport:
+    """Use up one owner's quotas, let this owner send more requests, and measure the other owner's requests."""
+    report = NeighboursReport()
+    full, other = (installation.client(_key(installation, name)) for name in ("full", "other"))
     with full, other:
-        Greedy(full).fill()
-        shown = full.get("/api/v1/flow/limits").json()["limits"]
-        report.used = {one["name"]: [one["used"], one["allowed"]] for one in shown}
+        Greedy(full).use_up_quotas()
+        limits = full.get("/api/v1/flow/limits").json()["limits"]
+        report.used = {limit["name"]: [limit["used"], limit["allowed"]] for limit in limits}
         greedy = Greedy(full)
-        with beside(greedy.go_on):
+        with in_background(greedy.request_more):
             for _ in range(rounds):
                 report.deploys_s.append(round(statistics.median(_deploys(other, deploys)), 2))
                 report.list_p99_ms.append(round(sorted(_lists(other, lists))[lists * 99 // 100], 1))
-        report.refused = dict(greedy.answers)
+        report.refused = dict(greedy.responses)
     report.load = os.getloadavg()[0]
     if statistics.median(report.deploys_s) > MOST_DEPLOY_S:
         report.faults.append("the other owner's deploys take too long")
     if statistics.median(report.list_p99_ms) > MOST_LIST_P99_MS:
         report.faults.append("the other owner's lists take too long")
-    report.faults += [f"an answer was {status}" for status in report.refused if not status.endswith(" 403")]
+    report.faults += [f"a response was {status}" for status in report.refused if not status.endswith(" 403")]
     return report
 
 
-def _key(stack: Stack, owner: str) -> str:
-    made = stack.run("keys", "create", "--owner", owner)
-    assert made.returncode == 0, made.stderr
-    return made.stdout.strip()
+def _key(installation: Installation, owner: str) -> str:
+    created = installation.run("keys", "create", "--owner", owner)
+    assert created.returncode == 0, created.stderr
+    return created.stdout.strip()
 
 
 def _deploys(client: httpx2.Client, count: int) -> Iterator[float]:
     for _ in range(count):
         flow = client.post("/api/v1/flow", json=pipeline()).json()
         began = time.perf_counter()
-        answer = client.post(f"/api/v1/flow/{flow['id']}/deploy")
+        response = client.post(f"/api/v1/flow/{flow['id']}/deploy")
         yield time.perf_counter() - began
-        assert answer.status_code == 200, answer.text
+        assert response.status_code == 200, response.text
         assert client.delete(f"/api/v1/flow/{flow['id']}").status_code == 200
 
 
@@ -110,28 +119,29 @@ def _lists(client: httpx2.Client, count: int) -> Iterator[float]:
 
 
 class Greedy:
-    """An owner who takes all that there is, and asks for more."""
+    """An owner who uses up all quotas, and requests more."""
 
     def __init__(self, client: httpx2.Client) -> None:
         self._client = client
-        self.answers: Counter[str] = Counter()
+        self.responses: Counter[str] = Counter()
 
-    def fill(self) -> None:
-        """Use up every quota but that of stored bytes."""
-        allowed = {one["name"]: one["allowed"] for one in self._client.get("/api/v1/flow/limits").json()["limits"]}
+    def use_up_quotas(self) -> None:
+        """Use up every quota but the one for stored bytes."""
+        limits = self._client.get("/api/v1/flow/limits").json()["limits"]
+        allowed = {limit["name"]: limit["allowed"] for limit in limits}
         self._fill_configurations(allowed["configurations"], allowed["script_bytes"])
         flows = [flow["id"] for flow in self._client.get("/api/v1/flow").json()]
         for flow_id in flows[: allowed["deployments"]]:
-            answer = self._client.post(f"/api/v1/flow/{flow_id}/deploy")
-            assert answer.status_code == 200, answer.text
+            response = self._client.post(f"/api/v1/flow/{flow_id}/deploy")
+            assert response.status_code == 200, response.text
         for number in range(allowed["datasets"]):
-            made = self._client.post("/api/v1/flow/datasets", json={"name": f"d{number}"})
-            assert made.status_code == 201, made.text
-        first, last = made.json()["id"], allowed["set_values"]
-        for begin in range(0, last, 250_000):
-            values = [str(number) for number in range(begin, min(last, begin + 250_000))]
-            answer = self._client.post(f"/api/v1/flow/datasets/{first}/entries", json={"values": values})
-            assert answer.status_code == 200, answer.text
+            created = self._client.post("/api/v1/flow/datasets", json={"name": f"d{number}"})
+            assert created.status_code == 201, created.text
+        dataset, count = created.json()["id"], allowed["set_values"]
+        for begin in range(0, count, 250_000):
+            values = [str(number) for number in range(begin, min(count, begin + 250_000))]
+            response = self._client.post(f"/api/v1/flow/datasets/{dataset}/entries", json={"values": values})
+            assert response.status_code == 200, response.text
 
     def _fill_configurations(self, count: int, script_bytes: int) -> None:
         scripted = script_bytes // MIB + 1
@@ -141,26 +151,26 @@ class Greedy:
                 body = pipeline(transforms=[_script(size)], name=f"full {number}")
             else:
                 body = pipeline(name=f"full {number}", parallelism=2 if number == count - 1 else 1)
-            answer = self._client.post("/api/v1/flow", json=body)
-            assert answer.status_code == 201, answer.text
+            response = self._client.post("/api/v1/flow", json=body)
+            assert response.status_code == 201, response.text
 
-    def go_on(self, stop: threading.Event) -> None:
-        """Ask for more of everything until `stop`."""
+    def request_more(self, stop: threading.Event) -> None:
+        """Request more of everything until `stop` is set."""
         flows = [flow["id"] for flow in self._client.get("/api/v1/flow").json()]
         dataset = self._client.get("/api/v1/flow/datasets").json()[0]["id"]
         entries = {"values": [f"new {number}" for number in range(1_000)]}
-        asked: list[tuple[str, str, Any]] = [
+        requests: list[tuple[str, str, Any]] = [
             ("create", "/api/v1/flow", pipeline()),
             ("deploy", f"/api/v1/flow/{flows[-1]}/deploy", None),
             ("dataset", "/api/v1/flow/datasets", {"name": "one more"}),
             ("values", f"/api/v1/flow/datasets/{dataset}/entries", entries),
         ]
         while not stop.wait(0.02):
-            for what, path, body in asked:
-                self.answers[f"{what} {self._client.post(path, json=body).status_code}"] += 1
+            for name, path, body in requests:
+                self.responses[f"{name} {self._client.post(path, json=body).status_code}"] += 1
 
 
 def _script(size: int) -> dict[str, Any]:
-    """A script of just so many bytes."""
+    """Return a v8 transform with a script of exactly `size` bytes."""
     code = "function process(r) { return r; }\n//"
     return {"type": "v8", "script": code + "x" * (size - len(code))}

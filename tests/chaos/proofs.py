@@ -1,4 +1,4 @@
-"""Single hardships, each alone and for long: a busy machine, endless loops in the stream, a set store that is away."""
+"""Tests of single faults for a long time: a busy machine, endless loops in scripts, an unavailable set store."""
 
 import contextlib
 import itertools
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from tests.chaos.faults import hit
-from tests.chaos.trial import Installation, Options, Report, run, summary
+from tests.chaos.faults import send_signal
+from tests.chaos.trial import Environment, RunOptions, RunReport, run, summary
 from tests.support.proxy import CLEAR, Conditions, Direction
 from tests.support.waiting import until
 
@@ -19,39 +19,43 @@ STOPPED_S = 0.5
 TICK_S = 0.02
 HOGS = 4
 LATE_MS = 2_000
-"""What the age of 99 of 100 outputs must stay below while records of the stream loop."""
+"""The limit of the p99 of the outputs' age while scripts loop endlessly on some records."""
 RESUMED_WITHIN_S = 2.0
-"""How soon pipelines must go on when the set store is back."""
+"""The limit of the time until pipelines continue when the set store is available again."""
 SETTLED_RECORDS = 400
-ASK_THE_STORE = frozenset(["contains", "filter"])
+LOOKUP_PIPELINES = frozenset(["contains", "filter"])
 
 
-def busy(directory: Path, options: Options) -> Report:
-    """Records of 0.2 ms each on a machine that is full, and V8 stopped every two seconds: no record is blamed."""
-    return run(directory, options, _hogs_and_stops)
+def busy(directory: Path, options: RunOptions) -> RunReport:
+    """Run a script of 0.2 ms per record on a busy machine, and stop V8 every two seconds. No record may fail."""
+    return run(directory, options, _load_and_stop)
 
 
-def _hogs_and_stops(made: Installation, report: Report) -> None:
-    assert made.feeder is not None
-    feeder, records = made.feeder, report.options["records"]
+def _load_and_stop(environment: Environment, report: RunReport) -> None:
+    assert environment.feeder is not None
+    feeder, records = environment.feeder, report.options["records"]
     stops = 0
     with hogs(HOGS):
         while feeder.count < records:
             time.sleep(STOP_EVERY_S - STOPPED_S)
-            stopped = made.stack.sandboxes()
+            stopped = environment.installation.sandboxes()
             for pid in stopped:
-                hit(pid, signal.SIGSTOP)
+                send_signal(pid, signal.SIGSTOP)
             time.sleep(STOPPED_S)
             for pid in stopped:
-                hit(pid, signal.SIGCONT)
+                send_signal(pid, signal.SIGCONT)
             stops += 1
-        until(lambda: all(f.witness.account.complete(records) for f in made.flows), 3600, "the outputs")
+        until(
+            lambda: all(pipeline.consumer.verifier.complete(records) for pipeline in environment.pipelines),
+            3600,
+            "the outputs",
+        )
     report.more |= {"hogs": HOGS, "stops": stops}
 
 
 @contextlib.contextmanager
 def hogs(count: int) -> Iterator[None]:
-    """Processes that use all the CPU that they get."""
+    """Run processes for the block that use as much CPU as they can get."""
     context = multiprocessing.get_context("spawn")
     hogs = [context.Process(target=_burn, daemon=True) for _ in range(count)]
     for hog in hogs:
@@ -69,71 +73,79 @@ def _burn() -> None:
         pass
 
 
-def loops(directory: Path, options: Options) -> Report:
-    """One record in many loops for ever: the others are late by seconds at most, and the worker never crashes."""
+def loops(directory: Path, options: RunOptions) -> RunReport:
+    """Feed some records on which the script loops endlessly. Other records may be late by seconds at most, and the
+    worker must not crash."""
     return run(directory, options, _watch_loops)
 
 
-def _watch_loops(made: Installation, report: Report) -> None:
-    assert made.feeder is not None
-    feeder, records = made.feeder, report.options["records"]
+def _watch_loops(environment: Environment, report: RunReport) -> None:
+    assert environment.feeder is not None
+    feeder, records = environment.feeder, report.options["records"]
     crashing = 0
-    with made.stack.client() as client:
+    with environment.installation.client() as client:
         while feeder.count < records:
-            crashing = max([crashing, *(flow.stats(client).get("crashing_workers", 0) for flow in made.flows)])
+            crashing = max(
+                [crashing, *(pipeline.stats(client).get("crashing_workers", 0) for pipeline in environment.pipelines)]
+            )
             time.sleep(1.0)
-    for flow in made.flows:
-        p99 = summary(flow.witness.ages_ms)["p99"]
+    for pipeline in environment.pipelines:
+        p99 = summary(pipeline.consumer.ages_ms)["p99"]
         if p99 > LATE_MS:
-            report.late.append(f"{flow.name}: of 99 of 100 outputs the age is up to {p99} ms")
+            report.late.append(f"{pipeline.name}: the p99 of the outputs' age is {p99} ms")
     if crashing:
         report.faults.append("a worker was shown as crashing")
 
 
-def away(directory: Path, options: Options, away_s: float, *, silent: bool) -> Report:
-    """The set store is away for a while: who asks it waits, the others don't notice, nobody restarts.
+def away(directory: Path, options: RunOptions, away_s: float, *, silent: bool) -> RunReport:
+    """Make the set store unavailable for a while. Only pipelines with lookups may wait, and no worker may restart.
 
-    silent: connections stay and say nothing; else they are refused.
+    Connections to the store hang if `silent`, and are refused otherwise.
     """
     held: frozenset[Direction] = frozenset(["to_server", "to_client"])
     conditions = Conditions(held=held) if silent else Conditions(refused=True)
 
-    def disturb(made: Installation, report: Report) -> None:
-        link = made.proxies["valkey"]
-        take_the_set_store(made, report, away_s, partial(link.set, conditions), partial(link.set, CLEAR))
+    def disturb(environment: Environment, report: RunReport) -> None:
+        link = environment.proxies["valkey"]
+        interrupt_set_store(environment, report, away_s, partial(link.set, conditions), partial(link.set, CLEAR))
 
     return run(directory, options, disturb)
 
 
-def take_the_set_store(
-    made: Installation, report: Report, away_s: float, take: Callable[[], None], give_back: Callable[[], None]
+def interrupt_set_store(
+    environment: Environment,
+    report: RunReport,
+    away_s: float,
+    make_unavailable: Callable[[], None],
+    make_available: Callable[[], None],
 ) -> None:
-    """Take the set store away from running pipelines, and look at what they do."""
-    assert made.feeder is not None
-    feeder = made.feeder
-    until(lambda: feeder.count > SETTLED_RECORDS and made.newest_ms > 0, what="a running stream")
-    workers = set(made.stack.workers())
-    take()
-    behind_s = _furthest_behind(made, time.time() + away_s)
-    give_back()
-    back = time.time()
-    until(lambda: made.newest_ms > back * 1000, what="the return of all pipelines")
-    resumed_s = round(time.time() - back, 2)
+    """Make the set store unavailable while pipelines run, and check how they react."""
+    assert environment.feeder is not None
+    feeder = environment.feeder
+    until(lambda: feeder.count > SETTLED_RECORDS and environment.newest_ms > 0, what="a running stream")
+    workers = set(environment.installation.workers())
+    make_unavailable()
+    behind_s = _furthest_behind(environment, time.time() + away_s)
+    make_available()
+    available_at = time.time()
+    until(lambda: environment.newest_ms > available_at * 1000, what="outputs of all pipelines")
+    resumed_s = round(time.time() - available_at, 2)
     report.more |= {"away_s": away_s, "furthest_behind_s": behind_s, "resumed_s": resumed_s}
-    if set(made.stack.workers()) != workers:
+    if set(environment.installation.workers()) != workers:
         report.faults.append("a worker was restarted")
-    asking = {name for name, behind in behind_s.items() if behind > away_s / 2}
-    if asking != {flow.name for flow in made.flows} & ASK_THE_STORE:
-        report.faults.append(f"these waited for the set store: {sorted(asking)}")
+    waiting = {name for name, behind in behind_s.items() if behind > away_s / 2}
+    if waiting != {pipeline.name for pipeline in environment.pipelines} & LOOKUP_PIPELINES:
+        report.faults.append(f"unexpected set of pipelines that waited for the set store: {sorted(waiting)}")
     if resumed_s > RESUMED_WITHIN_S:
-        report.late.append(f"they went on {resumed_s} s after its return")
+        report.late.append(f"the pipelines continued {resumed_s} s after the set store was available again")
 
 
-def _furthest_behind(made: Installation, end: float) -> dict[str, float]:
-    """How far each pipeline fell behind the stream, at most, until `end`."""
-    worst = {flow.name: 0.0 for flow in made.flows}
+def _furthest_behind(environment: Environment, end: float) -> dict[str, float]:
+    """Return the largest lag of each pipeline behind the stream until `end`, in seconds."""
+    worst = {pipeline.name: 0.0 for pipeline in environment.pipelines}
     while (now := time.time()) < end:
         time.sleep(TICK_S)
-        for flow in made.flows:
-            worst[flow.name] = max(worst[flow.name], round(now - flow.witness.newest_ms / 1000, 2))
+        for pipeline in environment.pipelines:
+            lag_s = round(now - pipeline.consumer.newest_ms / 1000, 2)
+            worst[pipeline.name] = max(worst[pipeline.name], lag_s)
     return worst

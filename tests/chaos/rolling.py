@@ -1,4 +1,4 @@
-"""The rolling restart: three brokers are restarted one after the other under load, and the output does not pause."""
+"""The rolling restart: three brokers are restarted one after the other under load, and the output must not pause."""
 
 import json
 import threading
@@ -9,29 +9,29 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.stack import beside
-from tests.chaos.account import Account
+from tests.acceptance.stack import in_background
+from tests.chaos.account import OutputVerifier
 from tests.chaos.feeder import Feeder
 from tests.chaos.load import KINDS, PARTITIONS, Load
-from tests.chaos.stillness import StillnessObserver
-from tests.chaos.witness import Witness
+from tests.chaos.stillness import ProgressObserver
+from tests.chaos.witness import VerifyingConsumer
 from tests.integration.engine.harness import Pipeline
 from tests.support.kafka_cluster import KafkaCluster, running_cluster
 from tests.support.waiting import until
 
-MOST_PAUSE_S = 5.0
-REST_WITHIN_S = 120.0
+MAX_PAUSE_S = 5.0
+OUTPUTS_WITHIN_S = 120.0
 SAMPLE_S = 0.05
 
 
 @dataclass(frozen=True)
 class RollingOptions:
-    """What a run does.
+    """The settings of a run.
 
     Attributes:
-        rate: Records a second.
-        rounds: How often each broker is restarted.
-        steady_s: How long the cluster is left alone before each restart.
+        rate: Records per second.
+        rounds: How many times each broker is restarted.
+        steady_s: The time between the restarts.
     """
 
     run_number: int
@@ -42,13 +42,13 @@ class RollingOptions:
 
 @dataclass
 class RollingReport:
-    """What a run found.
+    """The results of a run.
 
     Attributes:
         longest_pause_s: The longest time without any new output while brokers were restarted.
         longest_still_s: By partition, the longest time without a commit while Kafka had unread records.
-        late: A pause over its target.
-        faults: Wrong results.
+        late: Pauses over the target.
+        faults: Wrong outputs.
     """
 
     options: dict[str, Any]
@@ -68,23 +68,23 @@ class RollingReport:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was wrong, and nothing late."""
+        """Whether there were no faults and no late results."""
         return not self.faults and not self.late
 
     def text(self) -> str:
-        """The report as JSON."""
+        """Return the report as JSON."""
         return json.dumps(asdict(self) | {"verdict": "passed" if self.passed else "failed"}, indent=2)
 
 
 class Pauses:
-    """Samples an account, and keeps the longest time without a new output."""
+    """Samples a verifier's count, and keeps the longest time without a new output."""
 
-    def __init__(self, account: Account) -> None:
-        self._account = account
+    def __init__(self, verifier: OutputVerifier) -> None:
+        self._account = verifier
         self.longest_s = 0.0
 
     def __call__(self, stop: threading.Event) -> None:
-        """Sample until told to stop."""
+        """Sample until `stop` is set."""
         before, moved_at = self._account.count, time.monotonic()
         while not stop.wait(SAMPLE_S):
             count, now = self._account.count, time.monotonic()
@@ -93,13 +93,13 @@ class Pauses:
                 before, moved_at = count, now
 
 
-def rolling(directory: Path, options: RollingOptions, tell: Callable[[str], None]) -> RollingReport:
-    """One run, from an empty directory to its report."""
+def rolling(directory: Path, options: RollingOptions, echo: Callable[[str], None]) -> RollingReport:
+    """Run the test in an empty directory."""
     report = RollingReport(asdict(options))
     with running_cluster(directory / "cluster") as cluster:
         pipeline = Pipeline(cluster.server(), directory)
         with pipeline.worker():
-            _observe(cluster, pipeline, options, report, tell)
+            _observe(cluster, pipeline, options, report, echo)
     return report
 
 
@@ -108,63 +108,63 @@ def _observe(
     pipeline: Pipeline,
     options: RollingOptions,
     report: RollingReport,
-    tell: Callable[[str], None],
+    echo: Callable[[str], None],
 ) -> None:
     settings = {"bootstrap.servers": cluster.access.bootstrap_servers, "log_level": 0}
     load = Load(options.run_number, poison_every=0)
-    witness = Witness(
-        settings | {"group.id": "witness", "isolation.level": "read_committed"},
+    consumer = VerifyingConsumer(
+        settings | {"group.id": "verifier", "isolation.level": "read_committed"},
         pipeline.sink,
         lambda n: load.outputs(KINDS["plain"], n),
     )
     feeder, pauses, began = (
         Feeder(settings, pipeline.source, load, options.rate),
-        Pauses(witness.account),
+        Pauses(consumer.verifier),
         time.monotonic(),
     )
-    with ExitStack() as running:
-        running.enter_context(beside(witness))
-        with beside(feeder):
-            until(lambda: witness.account.count > 2 * options.rate, what="the first outputs")
+    with ExitStack() as threads:
+        threads.enter_context(in_background(consumer))
+        with in_background(feeder):
+            until(lambda: consumer.verifier.count > 2 * options.rate, what="the first outputs")
             steady_from, at = time.monotonic(), feeder.count
-            observer = StillnessObserver(cluster.all_nodes, pipeline.source, pipeline.group, PARTITIONS)
-            with beside(pauses), beside(observer):
-                _restart_all(cluster, pipeline, options, lambda text: _note(report, began, text, tell))
+            observer = ProgressObserver(cluster.all_nodes, pipeline.source, pipeline.group, PARTITIONS)
+            with in_background(pauses), in_background(observer):
+                _restart_all(cluster, pipeline, options, lambda text: _log(report, began, text, echo))
             report.rate = int((feeder.count - at) / (time.monotonic() - steady_from))
-        deadline = time.monotonic() + REST_WITHIN_S
-        while not witness.account.complete(feeder.count) and time.monotonic() < deadline:
+        deadline = time.monotonic() + OUTPUTS_WITHIN_S
+        while not consumer.verifier.complete(feeder.count) and time.monotonic() < deadline:
             time.sleep(SAMPLE_S)
     report.longest_pause_s = round(pauses.longest_s, 2)
-    report.longest_still_s = {p: round(s, 2) for p, s in observer.stillness.longest_s.items()}
-    _judge(report, witness, feeder)
+    report.longest_still_s = {p: round(s, 2) for p, s in observer.monitor.longest_s.items()}
+    _judge(report, consumer, feeder)
 
 
-def _note(report: RollingReport, began: float, text: str, tell: Callable[[str], None]) -> None:
+def _log(report: RollingReport, began: float, text: str, echo: Callable[[str], None]) -> None:
     line = f"{time.monotonic() - began:.1f} s: {text}"
     report.timeline.append(line)
-    tell(line)
+    echo(line)
 
 
 def _restart_all(
-    cluster: KafkaCluster, pipeline: Pipeline, options: RollingOptions, note: Callable[[str], None]
+    cluster: KafkaCluster, pipeline: Pipeline, options: RollingOptions, log: Callable[[str], None]
 ) -> None:
     topics = [pipeline.source, pipeline.sink, pipeline.dead, "__consumer_offsets"]
     for _ in range(options.rounds):
         for number, node in enumerate(cluster.nodes, 1):
             time.sleep(options.steady_s)
-            note(f"broker {number} is restarted")
+            log(f"broker {number} is restarted")
             cluster.restart(node, topics)
-            note(f"broker {number} is in sync again")
+            log(f"broker {number} is in sync again")
     time.sleep(options.steady_s)
 
 
-def _judge(report: RollingReport, witness: Witness, feeder: Feeder) -> None:
-    seen = witness.account
-    report.fed, report.lost = feeder.count, seen.lost(feeder.count)
-    report.wrong, report.inversions, report.repeats = seen.wrong, seen.inversions, seen.repeats
-    report.feeder_stalls, report.reader_stalls = feeder.stalls, witness.stalls
+def _judge(report: RollingReport, consumer: VerifyingConsumer, feeder: Feeder) -> None:
+    verifier = consumer.verifier
+    report.fed, report.lost = feeder.count, verifier.lost(feeder.count)
+    report.wrong, report.inversions, report.repeats = verifier.wrong, verifier.inversions, verifier.repeats
+    report.feeder_stalls, report.reader_stalls = feeder.stalls, consumer.stalls
     for name in ("lost", "wrong", "inversions"):
         if count := getattr(report, name):
             report.faults.append(f"{count} outputs {name}")
-    if report.longest_pause_s > MOST_PAUSE_S:
-        report.late.append(f"the output paused for {report.longest_pause_s} s; target {MOST_PAUSE_S:g} s")
+    if report.longest_pause_s > MAX_PAUSE_S:
+        report.late.append(f"the output paused for {report.longest_pause_s} s; target {MAX_PAUSE_S:g} s")

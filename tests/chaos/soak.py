@@ -1,4 +1,4 @@
-"""The soak: everything runs for hours under steady load and steady change, and nothing grows."""
+"""The soak test: pipelines run for hours under constant load while a script changes, and no process may grow."""
 
 import itertools
 import json
@@ -13,28 +13,34 @@ from typing import TextIO
 import httpx2
 import psutil
 
-from tests.acceptance.stack import Stack
+from tests.acceptance.stack import Installation
 from tests.chaos.load import SCRIPT
-from tests.chaos.trial import Flow, Installation, Options, Report, run
+from tests.chaos.trial import Environment, RunningPipeline, RunOptions, RunReport, run
 from tests.support.processes import descendants
 
 KINDS = ("filter", "v8", "contains")
 CHANGED = "v8"
-"""The pipeline whose script changes; the others' workers live as long as the run."""
+"""The pipeline whose script changes. The workers of the other pipelines live as long as the run."""
 MIB = 1 << 20
 PAGE_BYTES = 4096
 CALLS_AT_ONCE = 40
 GROWTH_MIB = 1.0
 GROWTH_PER_S = 1800.0
 JUDGED_FROM_S = 2700.0
-"""In a shorter run what a new process needs would be taken for growth: only content and changes are judged then."""
+"""Runs shorter than this are not checked for growth, since new processes still grow at first."""
 OWN = ("parent", "controller", "api", "worker")
-"""Judged by the slope of their memory; in the others a garbage collector or the data itself decides."""
+"""The roles whose memory must not grow. The memory of other roles depends on a garbage collector or on the data."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """hours: the whole run. change_s: between two changes of a script; sample_s: between two samples."""
+    """The timing of a run.
+
+    Attributes:
+        hours: The length of the run.
+        change_s: The time between changes of the script.
+        sample_s: The time between samples.
+    """
 
     hours: float
     change_s: float = 60.0
@@ -43,7 +49,11 @@ class Pace:
 
 @dataclass
 class Series:
-    """Samples of one process, or of those that followed each other in its place. seconds: since the beginning."""
+    """Samples of one role, whose process may have been replaced.
+
+    Attributes:
+        seconds: The time of each sample since the beginning of the run.
+    """
 
     seconds: list[float] = field(default_factory=list)
     mib: list[float] = field(default_factory=list)
@@ -51,7 +61,7 @@ class Series:
     threads: list[float] = field(default_factory=list)
 
     def growth(self) -> float:
-        """Growth of memory over the last two thirds, in MiB per half an hour: the slope of a line through it."""
+        """Return the slope of a line through the last two thirds of the memory samples, in MiB per half hour."""
         start = len(self.mib) // 3
         if len(self.mib) - start < 2:
             return 0.0
@@ -59,14 +69,18 @@ class Series:
         return float(line.slope) * GROWTH_PER_S
 
 
-def soak(directory: Path, options: Options, pace: Pace) -> Report:
-    """One soak. Its samples are in samples.jsonl in the directory."""
-    return run(directory, options, lambda made, report: _Soak(made, report, pace).run(directory / "samples.jsonl"))
+def soak(directory: Path, options: RunOptions, pace: Pace) -> RunReport:
+    """Run one soak test. Write its samples to samples.jsonl in the directory."""
+    return run(
+        directory,
+        options,
+        lambda environment, report: _SoakTest(environment, report, pace).run(directory / "samples.jsonl"),
+    )
 
 
-class _Soak:
-    def __init__(self, made: Installation, report: Report, pace: Pace) -> None:
-        self._made = made
+class _SoakTest:
+    def __init__(self, environment: Environment, report: RunReport, pace: Pace) -> None:
+        self._environment = environment
         self._report = report
         self._pace = pace
         self._series: dict[str, Series] = {}
@@ -75,11 +89,11 @@ class _Soak:
         self._changes = 0
 
     def run(self, path: Path) -> None:
-        """Change and sample until the time is over, then judge."""
+        """Change the script and sample processes until the end of the run, then check the samples."""
         self._warm_up()
         began = time.monotonic()
         changes, samples = began + self._pace.change_s, began
-        with self._made.stack.client() as client, path.open("w") as out:
+        with self._environment.installation.client() as client, path.open("w") as out:
             while (now := time.monotonic()) < began + self._pace.hours * 3600:
                 if now >= changes:
                     self._change(client)
@@ -91,35 +105,37 @@ class _Soak:
         self._judge()
 
     def _warm_up(self) -> None:
-        """An API process opens its connections and threads when it has several calls at once for the first time."""
+        """Send concurrent requests, on which each API process opens its connections and threads for the first time."""
         with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
             list(pool.map(self._call, range(10 * CALLS_AT_ONCE)))
 
     def _call(self, _: int) -> None:
-        with self._made.stack.client() as client:
+        with self._environment.installation.client() as client:
             assert client.get("/api/v1/flow").status_code == 200
 
     def _change(self, client: httpx2.Client) -> None:
-        flow = next(flow for flow in self._made.flows if flow.name == CHANGED)
+        pipeline = next(each for each in self._environment.pipelines if each.name == CHANGED)
         self._changes += 1
         script = f"{SCRIPT}\n// change {self._changes}"
-        url = f"/api/v1/flow/{flow.made.id}/transforms/{flow.made.uid()}"
-        answer = client.patch(url, json={"type": "v8", "script": script})
-        if answer.status_code != 200:
-            self._report.faults.append(f"change {self._changes} answered {answer.status_code}: {answer.text}")
+        url = f"/api/v1/flow/{pipeline.deployed.id}/transforms/{pipeline.deployed.uid()}"
+        response = client.patch(url, json={"type": "v8", "script": script})
+        if response.status_code != 200:
+            self._report.faults.append(f"change {self._changes} failed with {response.status_code}: {response.text}")
 
     def _sample(self, seconds: float, out: TextIO) -> None:
-        assert self._made.feeder is not None
-        seen = dict(roles(self._made.stack, self._made.flows))
-        sampled = {role: measured for role, pids in seen.items() if (measured := measure(pids)) is not None}
+        assert self._environment.feeder is not None
+        pids_by_role = dict(roles(self._environment.installation, self._environment.pipelines))
+        sampled = {role: measured for role, pids in pids_by_role.items() if (measured := measure(pids)) is not None}
         for role, (mib, descriptors, threads) in sampled.items():
             series = self._series.setdefault(role, Series())
             series.seconds.append(seconds)
             series.mib.append(mib)
             series.descriptors.append(descriptors)
             series.threads.append(threads)
-        self._lags.append(self._made.feeder.count - min(f.witness.account.reached for f in self._made.flows))
-        self._processes.append(sum(map(len, seen.values())))
+        self._lags.append(
+            self._environment.feeder.count - min(each.consumer.verifier.reached for each in self._environment.pipelines)
+        )
+        self._processes.append(sum(map(len, pids_by_role.values())))
         out.write(json.dumps({"s": round(seconds, 1), "lag": self._lags[-1], "roles": sampled}) + "\n")
         out.flush()
 
@@ -131,7 +147,7 @@ class _Soak:
             "changes": self._changes,
             "growth_is_judged": judged,
             "lag": {"median": statistics.median(self._lags), "max": max(self._lags)},
-            "processes": {role: _described(series) for role, series in sorted(self._series.items())},
+            "processes": {role: _statistics(series) for role, series in sorted(self._series.items())},
         }
 
     def _growth(self) -> Iterator[str]:
@@ -139,14 +155,14 @@ class _Soak:
             if role.startswith(OWN) and series.growth() > GROWTH_MIB:
                 yield f"{role} grows by {series.growth():.2f} MiB in half an hour"
             judged = ("threads",) if role == "kafka" else ("descriptors", "threads")
-            yield from (f"{role}: more {what}" for what in judged if grown(getattr(series, what)))
+            yield from (f"{role}: more {measure}" for measure in judged if grown(getattr(series, measure)))
         if grown(self._processes):
             yield "more processes"
         if grown(self._lags, self._report.options["rate"]):
             yield "the lag grows"
 
 
-def _described(series: Series) -> dict[str, float]:
+def _statistics(series: Series) -> dict[str, float]:
     return {
         "samples": len(series.mib),
         "mib_first": series.mib[0],
@@ -161,32 +177,32 @@ def _described(series: Series) -> dict[str, float]:
 
 
 def grown(values: list[float], tolerated: float = 1.0) -> bool:
-    """True when the last third is above the one before it, median against median."""
+    """Return whether the median of the last third exceeds that of the second third by more than `tolerated`."""
     third = len(values) // 3
     return third > 0 and statistics.median(values[-third:]) > statistics.median(values[third : 2 * third]) + tolerated
 
 
-def roles(stack: Stack, flows: Iterable[Flow]) -> Iterator[tuple[str, list[int]]]:
-    """The processes by what they are for."""
-    assert stack.process is not None
-    yield "parent", [stack.process.pid]
-    yield "controller", stack.below(" controller")
-    yield from ((f"api {number}", [pid]) for number, pid in enumerate(sorted(stack.below(" api "))))
-    yield "kafka", stack.below("kafka.Kafka")
-    yield "valkey", stack.below("valkey-server")
-    for flow in flows:
-        workers = stack.workers_of(flow.made)
-        yield f"worker {flow.name}", workers
+def roles(installation: Installation, pipelines: Iterable[RunningPipeline]) -> Iterator[tuple[str, list[int]]]:
+    """Yield each role and the ids of its processes."""
+    assert installation.process is not None
+    yield "parent", [installation.process.pid]
+    yield "controller", installation.processes(" controller")
+    yield from ((f"api {number}", [pid]) for number, pid in enumerate(sorted(installation.processes(" api "))))
+    yield "kafka", installation.processes("kafka.Kafka")
+    yield "valkey", installation.processes("valkey-server")
+    for pipeline in pipelines:
+        workers = installation.workers_of(pipeline.deployed)
+        yield f"worker {pipeline.name}", workers
         below = itertools.chain.from_iterable(map(descendants, workers))
-        yield f"script {flow.name}", [process.pid for process in below if "deno run" in process.command]
+        yield f"script {pipeline.name}", [process.pid for process in below if "deno run" in process.command]
 
 
 def measure(pids: list[int]) -> tuple[float, int, int] | None:
-    """The most of resident MiB, descriptors and threads that one of them has; None when all are gone."""
-    found = [one for pid in pids if (one := _measure(pid)) is not None]
-    if not found:
+    """Return the maximum of resident MiB, descriptors and threads over these processes; None if all have ended."""
+    measured = [figures for pid in pids if (figures := _measure(pid)) is not None]
+    if not measured:
         return None
-    mib, descriptors, threads = zip(*found, strict=True)
+    mib, descriptors, threads = zip(*measured, strict=True)
     return max(mib), max(descriptors), max(threads)
 
 

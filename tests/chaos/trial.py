@@ -1,4 +1,4 @@
-"""One run: an installation, pipelines on one stream, a feeder, readers that check, and something that disturbs them."""
+"""One run of a test: an installation, pipelines on one stream, a feeder, verifying consumers, and a disturbance."""
 
 import json
 import time
@@ -11,11 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from tests.acceptance.stack import Deployed, External, Stack, beside, client_config, deploy, pipeline
+from tests.acceptance.stack import (
+    Deployed,
+    ExternalServers,
+    Installation,
+    client_config,
+    deploy,
+    in_background,
+    pipeline,
+)
 from tests.chaos.feeder import Feeder, PubSubFeeder
-from tests.chaos.load import DATASET, KINDS, LAYOUTS, MEMBER_VALUES, THROWS, Kind, Load
-from tests.chaos.witness import Settings, Witness
-from tests.support.fencing import fencings, telling_broker
+from tests.chaos.load import DATASET, KINDS, LAYOUTS, MEMBER_VALUES, POISONS, Load, PipelineKind
+from tests.chaos.witness import Settings, VerifyingConsumer
+from tests.support.fencing import count_fencings, logged_fencing
 from tests.support.ports import free_port
 from tests.support.proxy import Proxy
 from tests.support.waiting import until
@@ -31,11 +39,17 @@ LONGEST_RUN_S = 30 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
-class Options:
-    """What every run has. records: the fewest; rate: a second; network: Kafka and Valkey are behind proxies.
+class RunOptions:
+    """The settings of a run.
 
-    stream: chain and entity; nothing else may be in it. source: where it is, "kafka" or "pubsub". reread: at the end a
-    second reader compares the whole topics; not for runs longer than the topics keep records.
+    Attributes:
+        records: The least number of records to feed.
+        rate: Records per second.
+        stream: The chain and entity of the stream, which must be empty.
+        source: Where the stream is: "kafka" or "pubsub".
+        network: Whether Kafka and Valkey are behind proxies.
+        reread: Whether a second consumer compares the whole topics at the end. This must be false for runs longer than
+            the retention time of the topics.
     """
 
     run_number: int
@@ -44,7 +58,7 @@ class Options:
     delivery: str = "at_least_once"
     rate: int = 2_000
     poison_every: int = 10_000
-    poisons: Sequence[str] = THROWS
+    poisons: Sequence[str] = POISONS
     stream: tuple[str, str] = ("base", "erc20_token_transfer")
     source: str = "kafka"
     network: bool = True
@@ -52,45 +66,54 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Flow:
-    """A deployed pipeline, and who reads its results and dead letters."""
+class RunningPipeline:
+    """A deployed pipeline, and the consumers that verify its outputs and its dead letters."""
 
     name: str
-    kind: Kind
-    made: Deployed
-    witness: Witness
-    dead: Witness
+    kind: PipelineKind
+    deployed: Deployed
+    consumer: VerifyingConsumer
+    dead_letter_consumer: VerifyingConsumer
 
     def stats(self, client: httpx2.Client) -> dict[str, Any]:
-        """`workers_health` of its stats; empty while there are none."""
-        answer = client.get(f"/api/v1/flow/{self.made.id}/deploy/stats")
-        health: dict[str, Any] = answer.json()["workers_health"] if answer.status_code == 200 else {}
+        """Return `workers_health` of the deployment's stats; empty if there are no stats."""
+        response = client.get(f"/api/v1/flow/{self.deployed.id}/deploy/stats")
+        health: dict[str, Any] = response.json()["workers_health"] if response.status_code == 200 else {}
         return health
 
 
 @dataclass
-class Installation:
-    """A stack, the settings of clients that go straight to its broker, the proxies on its links, Kafka's logs."""
+class Environment:
+    """The installation under test, and what the run adds to it.
 
-    stack: Stack
+    Attributes:
+        direct: Client settings that bypass the proxy to the broker.
+        proxies: The proxies on the installation's links, by name.
+        kafka_logs: The directory of the broker's logs.
+    """
+
+    installation: Installation
     direct: Settings
     proxies: dict[str, Proxy]
     kafka_logs: Path
-    flows: list[Flow] = field(default_factory=list)
+    pipelines: list[RunningPipeline] = field(default_factory=list)
     feeder: Feeder | PubSubFeeder | None = None
     pubsub: "PubSubServer | None" = None
 
     @property
     def newest_ms(self) -> int:
-        """The time up to which every pipeline has sent on what was fed."""
-        return min(flow.witness.newest_ms for flow in self.flows)
+        """The timestamp up to which every pipeline has processed the stream."""
+        return min(pipeline.consumer.newest_ms for pipeline in self.pipelines)
 
 
 @dataclass
-class Result:
-    """What came of one pipeline. restarts: of its worker, without those of a controller that was killed.
+class PipelineResult:
+    """The results of one pipeline.
 
-    reader_stalls: how often the run's own readers had lost a partition.
+    Attributes:
+        readers_agree: Whether the second consumer saw the same outputs in the same order.
+        reader_stalls: How many times the run's own consumers had to be replaced.
+        restarts: The restarts of the worker that the last controller has counted.
     """
 
     outputs: int
@@ -108,25 +131,29 @@ class Result:
     age_ms: dict[str, float]
 
     def faults(self, delivery: str) -> list[str]:
-        """What must not be."""
+        """Return a description of each wrong figure."""
         zeros = ["lost", "wrong", "inversions", "dead_letters_lost", "dead_letters_wrong"]
         zeros += ["repeats", "dead_letter_repeats"] if delivery == "exactly_once" else []
-        found = [f"{name}: {getattr(self, name)}" for name in zeros if getattr(self, name)]
-        return found if self.readers_agree else [*found, "a second reader saw something else"]
+        wrong = [f"{name}: {getattr(self, name)}" for name in zeros if getattr(self, name)]
+        return wrong if self.readers_agree else [*wrong, "a second consumer saw different outputs"]
 
 
 @dataclass
-class Report:
-    """What a run found. more: what its disturbance adds; faults: what must not be; late: what took too long.
+class RunReport:
+    """The results of a run.
 
-    feeder_stalls: how often librdkafka stood still and the run's own feeder had to begin anew.
+    Attributes:
+        feeder_stalls: How many times the run's own feeder had to replace a stalled producer.
+        more: Figures that the disturbance adds.
+        faults: Wrong outputs and other errors.
+        late: Times over their targets.
     """
 
     options: dict[str, Any]
     fed: int = 0
     feeder_stalls: int = 0
     seconds: float = 0.0
-    pipelines: dict[str, Result] = field(default_factory=dict)
+    pipelines: dict[str, PipelineResult] = field(default_factory=dict)
     broker_fencings: int = 0
     more: dict[str, Any] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
@@ -134,83 +161,83 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """True when nothing was wrong, and nothing late."""
+        """Whether there were no faults and no late results."""
         return not self.faults and not self.late
 
     def text(self) -> str:
-        """As JSON."""
+        """Return the report as JSON."""
         return json.dumps(asdict(self) | {"verdict": "passed" if self.passed else "failed"}, indent=2)
 
 
-Disturbance = Callable[[Installation, Report], None]
+Disturbance = Callable[[Environment, RunReport], None]
 
 
-def run(directory: Path, options: Options, disturb: Disturbance) -> Report:
-    """One run, from an empty directory to its report. disturb: called while records flow; may note faults."""
+def run(directory: Path, options: RunOptions, disturb: Disturbance) -> RunReport:
+    """Run a test in an empty directory. `disturb` is called while records flow, and may add to the report."""
     began = time.monotonic()
-    with installed(directory, options) as made:
-        report = observe(made, options, disturb)
-    report.broker_fencings = fencings(made.kafka_logs)
+    with running_environment(directory, options) as environment:
+        report = run_in(environment, options, disturb)
+    report.broker_fencings = count_fencings(environment.kafka_logs)
     report.seconds = round(time.monotonic() - began, 1)
     return report
 
 
-def observe(made: Installation, options: Options, disturb: Disturbance) -> Report:
-    """One run on an installation that is there already; its pipelines are gone afterwards."""
-    report = Report(asdict(options))
+def run_in(environment: Environment, options: RunOptions, disturb: Disturbance) -> RunReport:
+    """Run a test on an existing installation, and delete its pipelines afterwards."""
+    report = RunReport(asdict(options))
     load = Load(options.run_number, options.poison_every, options.poisons)
-    with _deployed(made, options, load, report):
-        made.feeder = feeder = _feeder(made, options, load)
-        with ExitStack() as reading:
-            for flow in made.flows:
-                reading.enter_context(beside(flow.witness))
-                reading.enter_context(beside(flow.dead))
-            with beside(feeder):
-                disturb(made, report)
+    with _deployed(environment, options, load, report):
+        environment.feeder = feeder = _feeder(environment, options, load)
+        with ExitStack() as threads:
+            for pipeline in environment.pipelines:
+                threads.enter_context(in_background(pipeline.consumer))
+                threads.enter_context(in_background(pipeline.dead_letter_consumer))
+            with in_background(feeder):
+                disturb(environment, report)
                 until(lambda: feeder.count >= options.records, LONGEST_RUN_S, "the number of records")
             report.fed = feeder.count
             report.feeder_stalls = feeder.stalls
-            _wait_for_the_rest(made.flows, report.fed)
-        for flow in made.flows:
-            report.pipelines[flow.name] = _result(made, flow, options, load, report.fed)
-            report.faults += [f"{flow.name}: {one}" for one in report.pipelines[flow.name].faults(options.delivery)]
+            _wait_for_outputs(environment.pipelines, report.fed)
+        for pipeline in environment.pipelines:
+            report.pipelines[pipeline.name] = result = _result(environment, pipeline, options, load, report.fed)
+            report.faults += [f"{pipeline.name}: {fault}" for fault in result.faults(options.delivery)]
     return report
 
 
-# An installation.
+# The installation.
 
 
 @contextmanager
-def installed(directory: Path, options: Options) -> Iterator[Installation]:
-    """Everything up, and at the end gone."""
+def running_environment(directory: Path, options: RunOptions) -> Iterator[Environment]:
+    """Start the installation and all servers around it, and stop them after the block."""
     directory.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as closing:
-        closing.enter_context(telling_broker())
-        made = _behind_proxies(directory, options, closing) if options.network else _embedded(directory)
+    with ExitStack() as cleanup:
+        cleanup.enter_context(logged_fencing())
+        environment = _behind_proxies(directory, options, cleanup) if options.network else _embedded(directory)
         if options.source == "pubsub":
-            _bind_to_pubsub(made, directory, options, closing)
-        made.stack.start()
-        closing.callback(made.stack.stop)
-        if not made.direct:
-            made.direct = made.stack.admin_config()
-        yield made
+            _bind_to_pubsub(environment, directory, options, cleanup)
+        environment.installation.start()
+        cleanup.callback(environment.installation.stop)
+        if not environment.direct:
+            environment.direct = environment.installation.admin_config()
+        yield environment
 
 
-def _embedded(directory: Path) -> Installation:
-    return Installation(Stack(directory / "data"), {}, {}, directory / "data" / "logs")
+def _embedded(directory: Path) -> Environment:
+    return Environment(Installation(directory / "data"), {}, {}, directory / "data" / "logs")
 
 
-def _behind_proxies(directory: Path, options: Options, closing: ExitStack) -> Installation:
-    """Kafka and Valkey apart from `up`, each behind a proxy.
+def _behind_proxies(directory: Path, options: RunOptions, cleanup: ExitStack) -> Environment:
+    """Run Kafka and Valkey outside of `headwater up`, each behind a proxy.
 
-    Kafka tells clients of its outer listener to come to the same port of another loopback address: the proxy's.
+    Kafka's outer listener advertises the same port on another loopback address, which is the proxy's address.
     """
-    parts = External(directory / "parts", PROXY_HOST)
-    closing.callback(parts.stop)
-    stack = Stack(directory / "data", external=parts)
-    direct = stack.admin_config()
+    servers = ExternalServers(directory / "parts", PROXY_HOST)
+    cleanup.callback(servers.stop)
+    installation = Installation(directory / "data", external=servers)
+    direct = installation.admin_config()
     kafka_port = json.loads((directory / "parts" / "ports.json").read_text())["kafka"]
-    before, _, valkey = parts.settings["HEADWATER_REDIS_URL"].rpartition(":")
+    redis_url_start, _, valkey = servers.settings["HEADWATER_REDIS_URL"].rpartition(":")
     valkey_port, _, database = valkey.partition("/")
     proxies = {
         "kafka": Proxy((PROXY_HOST, kafka_port), ("127.0.0.1", kafka_port), options.run_number),
@@ -218,131 +245,145 @@ def _behind_proxies(directory: Path, options: Options, closing: ExitStack) -> In
     }
     for proxy in proxies.values():
         proxy.start()
-        closing.callback(proxy.stop)
-    parts.settings["HEADWATER_KAFKA_BOOTSTRAP_SERVERS"] = f"{PROXY_HOST}:{kafka_port}"
-    parts.settings["HEADWATER_REDIS_URL"] = f"{before}:{proxies['valkey'].address[1]}/{database}"
-    return Installation(stack, direct, proxies, directory / "parts" / "logs")
+        cleanup.callback(proxy.stop)
+    servers.settings["HEADWATER_KAFKA_BOOTSTRAP_SERVERS"] = f"{PROXY_HOST}:{kafka_port}"
+    servers.settings["HEADWATER_REDIS_URL"] = f"{redis_url_start}:{proxies['valkey'].address[1]}/{database}"
+    return Environment(installation, direct, proxies, directory / "parts" / "logs")
 
 
-def _bind_to_pubsub(made: Installation, directory: Path, options: Options, closing: ExitStack) -> None:
-    """The stream is on a server of Pub/Sub's protocol; behind a proxy too, when the others are."""
+def _bind_to_pubsub(environment: Environment, directory: Path, options: RunOptions, cleanup: ExitStack) -> None:
+    """Bind the stream to the fake Pub/Sub server, which is also behind a proxy if Kafka and Valkey are."""
     from tests.support.pubsub_server import PROJECT, start_fake
 
-    made.pubsub = server = start_fake()
-    closing.callback(server.stop)
+    environment.pubsub = server = start_fake()
+    cleanup.callback(server.stop)
     server.topic(PUBSUB_TOPIC)
     endpoint = server.address
     if options.network:
         host, port = endpoint.split(":")
-        proxy = made.proxies["pubsub"] = Proxy(("127.0.0.1", free_port()), (host, int(port)), options.run_number)
+        proxy = environment.proxies["pubsub"] = Proxy(("127.0.0.1", free_port()), (host, int(port)), options.run_number)
         proxy.start()
-        closing.callback(proxy.stop)
+        cleanup.callback(proxy.stop)
         endpoint = "{}:{}".format(*proxy.address)
-    place = {"pubsub": {"project": PROJECT, "topic": PUBSUB_TOPIC, "endpoint": endpoint}}
+    binding = {"pubsub": {"project": PROJECT, "topic": PUBSUB_TOPIC, "endpoint": endpoint}}
     path = directory / "streams.json"
-    path.write_text(json.dumps({".".join(options.stream): place}))
-    made.stack.flags = ("--stream-bindings", str(path))
+    path.write_text(json.dumps({".".join(options.stream): binding}))
+    environment.installation.flags = ("--stream-bindings", str(path))
 
 
-def _feeder(made: Installation, options: Options, load: Load) -> Feeder | PubSubFeeder:
-    if made.pubsub is None:
-        return Feeder(made.direct, "stream." + ".".join(options.stream), load, options.rate)
+def _feeder(environment: Environment, options: RunOptions, load: Load) -> Feeder | PubSubFeeder:
+    if environment.pubsub is None:
+        return Feeder(environment.direct, "stream." + ".".join(options.stream), load, options.rate)
     from tests.support.pubsub_server import PROJECT
 
-    return PubSubFeeder(made.pubsub, f"projects/{PROJECT}/topics/{PUBSUB_TOPIC}", load, options.rate)
+    return PubSubFeeder(environment.pubsub, f"projects/{PROJECT}/topics/{PUBSUB_TOPIC}", load, options.rate)
 
 
 # Pipelines.
 
 
 @contextmanager
-def _deployed(made: Installation, options: Options, load: Load, report: Report) -> Iterator[None]:
-    with made.stack.client() as client:
+def _deployed(environment: Environment, options: RunOptions, load: Load, report: RunReport) -> Iterator[None]:
+    with environment.installation.client() as client:
         dataset = _filled_dataset(client)
-        made.flows = [_deploy(made, client, name, options, load) for name in options.kinds]
+        environment.pipelines = [_deploy(environment, client, name, options, load) for name in options.kinds]
         yield
-    with made.stack.client() as client:  # another one: what the run has killed may have held the first one's connection
-        for url in [*(f"/api/v1/flow/{flow.made.id}" for flow in made.flows), dataset]:
-            gone = client.delete(url)
-            if not gone.is_success:
-                report.faults.append(f"{url} can't be deleted: {gone.text}")
+    # A new client: the run may have killed the process to which the old one was connected.
+    with environment.installation.client() as client:
+        flows = (f"/api/v1/flow/{pipeline.deployed.id}" for pipeline in environment.pipelines)
+        for url in [*flows, dataset]:
+            response = client.delete(url)
+            if not response.is_success:
+                report.faults.append(f"{url} cannot be deleted: {response.text}")
 
 
 def _filled_dataset(client: httpx2.Client) -> str:
-    """The path of the dataset that scripts ask."""
-    made = client.post("/api/v1/flow/datasets", json={"name": DATASET})
-    assert made.status_code == 201, made.text
-    url = f"/api/v1/flow/datasets/{made.json()['id']}"
+    """Create and fill the dataset that scripts use. Return its path."""
+    response = client.post("/api/v1/flow/datasets", json={"name": DATASET})
+    assert response.status_code == 201, response.text
+    url = f"/api/v1/flow/datasets/{response.json()['id']}"
     assert client.post(f"{url}/entries", json={"values": MEMBER_VALUES}).json() == {"count": len(MEMBER_VALUES)}
     return url
 
 
-def _deploy(made: Installation, client: httpx2.Client, name: str, options: Options, load: Load) -> Flow:
+def _deploy(
+    environment: Environment, client: httpx2.Client, name: str, options: RunOptions, load: Load
+) -> RunningPipeline:
     kind, (chain, entity) = KINDS[name], options.stream
     extra = {} if options.delivery == "at_least_once" else {"delivery": options.delivery}
-    flow = deploy(client, pipeline(entity, chain, name=name, transforms=list(kind.transforms), **extra))
-    settings, letters = _settings(made, flow), flow.answer["dead_letter"]["topic"]
-    layout = LAYOUTS[options.source]
-    witness = Witness(settings, flow.sink["topic"], partial(load.outputs, kind), layout)
-    return Flow(name, kind, flow, witness, Witness(settings, letters, partial(load.dead_letters, kind), layout))
+    deployed = deploy(client, pipeline(entity, chain, name=name, transforms=list(kind.transforms), **extra))
+    settings, layout = _settings(environment, deployed), LAYOUTS[options.source]
+    dead_letters = deployed.answer["dead_letter"]["topic"]
+    return RunningPipeline(
+        name,
+        kind,
+        deployed,
+        VerifyingConsumer(settings, deployed.sink["topic"], partial(load.outputs, kind), layout),
+        VerifyingConsumer(settings, dead_letters, partial(load.dead_letters, kind), layout),
+    )
 
 
-def _settings(made: Installation, flow: Deployed) -> Settings:
-    """Those of the deployment's reader, past the proxy: what is measured is the way to the topic."""
-    return {**client_config(flow.sink), "bootstrap.servers": made.direct["bootstrap.servers"]}
+def _settings(environment: Environment, deployed: Deployed) -> Settings:
+    """Return consumer settings with the deployment's credentials that bypass the proxy.
+
+    So the age of an output does not include the impaired link between the broker and the test.
+    """
+    return {**client_config(deployed.sink), "bootstrap.servers": environment.direct["bootstrap.servers"]}
 
 
-def _wait_for_the_rest(flows: Sequence[Flow], fed: int) -> None:
-    """Until everything came, or nothing came for a long time."""
-    witnesses = [witness for flow in flows for witness in (flow.witness, flow.dead)]
-    while not all(witness.account.complete(fed) for witness in witnesses):
-        if time.monotonic() - max(witness.came_at for witness in witnesses) > STUCK_AFTER_S:
+def _wait_for_outputs(pipelines: Sequence[RunningPipeline], fed: int) -> None:
+    """Wait until all outputs have come, or until none has come for STUCK_AFTER_S."""
+    consumers = [consumer for each in pipelines for consumer in (each.consumer, each.dead_letter_consumer)]
+    while not all(consumer.verifier.complete(fed) for consumer in consumers):
+        if time.monotonic() - max(consumer.last_output_at for consumer in consumers) > STUCK_AFTER_S:
             return
         time.sleep(TICK_S)
 
 
-def _result(made: Installation, flow: Flow, options: Options, load: Load, fed: int) -> Result:
-    seen, dead = flow.witness.account, flow.dead.account
+def _result(
+    environment: Environment, pipeline: RunningPipeline, options: RunOptions, load: Load, fed: int
+) -> PipelineResult:
+    outputs, dead_letters = pipeline.consumer.verifier, pipeline.dead_letter_consumer.verifier
     agree = True
     if options.reread:
-        topic = flow.made.sink["topic"]
-        wanted, layout = partial(load.outputs, flow.kind), LAYOUTS[options.source]
-        again = Witness(_settings(made, flow.made), topic, wanted, layout).read_to_the_end()
-        agree = again.account.digest() == seen.digest()
-    return Result(
-        outputs=seen.count,
-        lost=seen.lost(fed),
-        wrong=seen.wrong,
-        inversions=seen.inversions,
-        repeats=seen.repeats,
-        dead_letters=dead.count,
-        dead_letters_lost=dead.lost(fed),
-        dead_letters_wrong=dead.wrong,
-        dead_letter_repeats=dead.repeats,
+        settings, topic = _settings(environment, pipeline.deployed), pipeline.deployed.sink["topic"]
+        expected, layout = partial(load.outputs, pipeline.kind), LAYOUTS[options.source]
+        second = VerifyingConsumer(settings, topic, expected, layout).read_to_end()
+        agree = second.verifier.digest() == outputs.digest()
+    return PipelineResult(
+        outputs=outputs.count,
+        lost=outputs.lost(fed),
+        wrong=outputs.wrong,
+        inversions=outputs.inversions,
+        repeats=outputs.repeats,
+        dead_letters=dead_letters.count,
+        dead_letters_lost=dead_letters.lost(fed),
+        dead_letters_wrong=dead_letters.wrong,
+        dead_letter_repeats=dead_letters.repeats,
         readers_agree=agree,
-        reader_stalls=flow.witness.stalls + flow.dead.stalls,
-        restarts=_restarts_when_healthy(made, flow),
-        age_ms=summary(flow.witness.ages_ms),
+        reader_stalls=pipeline.consumer.stalls + pipeline.dead_letter_consumer.stalls,
+        restarts=_restarts_when_healthy(environment, pipeline),
+        age_ms=summary(pipeline.consumer.ages_ms),
     )
 
 
-def _restarts_when_healthy(made: Installation, flow: Flow) -> int:
-    """At the end every pipeline is whole again."""
-    with made.stack.client() as client:
-        until(lambda: flow.stats(client).get("healthy_workers") == 1, what=f"health of {flow.name} at the end")
-        return sum(worker["restart_count"] for worker in flow.stats(client)["workers"])
+def _restarts_when_healthy(environment: Environment, pipeline: RunningPipeline) -> int:
+    """Wait until the pipeline's worker is healthy. Return its restart count."""
+    with environment.installation.client() as client:
+        until(lambda: pipeline.stats(client).get("healthy_workers") == 1, what=f"a healthy {pipeline.name} at the end")
+        return sum(worker["restart_count"] for worker in pipeline.stats(client)["workers"])
 
 
 def summary(counts: Mapping[Any, int]) -> dict[str, float]:
-    """Median, 99th percentile and maximum of values that are given with how often they came."""
+    """Return the median, 99th percentile and maximum of values, given how many times each value came."""
     total = sum(counts.values())
     if not total:
         return {"count": 0}
-    left, found = [0.5 * total, 0.99 * total], []
-    seen = 0
+    ranks, percentiles = [0.5 * total, 0.99 * total], []
+    passed = 0
     for value in sorted(counts):
-        seen += counts[value]
-        while left and seen >= left[0]:
-            found.append(value)
-            left.pop(0)
-    return {"count": total, "p50": found[0], "p99": found[1], "max": max(counts)}
+        passed += counts[value]
+        while ranks and passed >= ranks[0]:
+            percentiles.append(value)
+            ranks.pop(0)
+    return {"count": total, "p50": percentiles[0], "p99": percentiles[1], "max": max(counts)}

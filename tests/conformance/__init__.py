@@ -1,1 +1,1 @@
-"""The conformance table: which test proves which line of docs/reference/interface.md."""
+"""The conformance table says which tests prove which line of docs/reference/interface.md."""

@@ -1,4 +1,4 @@
-"""docs/reference/interface.md as rows: one per table line, list entry and sentence that says something to prove."""
+"""Splits docs/reference/interface.md into rows: one per table row, list entry and sentence that can be proven."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ INTERFACE = Path(__file__).parents[2] / "docs" / "reference" / "interface.md"
 
 WORDS_OF_AN_ID = 6
 NOTHING_TO_PROVE = ("not shown.", "see source table.", "see sink table.")
-"""Ends of sentences that leave something open, or only point to another line."""
+"""Endings of sentences that specify nothing, or only refer to another line."""
 
 _HEADING = re.compile(r"#+ (\d+(?:\.\d+)?)\.? ")
 _ENTRY = re.compile(r"(?:-|\d+\.) ")
@@ -20,88 +20,88 @@ _FIELD = re.compile(r"(\w+) \(([^)]*)\)")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line to prove. id: `<section>/<what>`."""
+    """One statement to prove. Its id has the form `<section>/<name>`."""
 
     id: str
     text: str
 
 
 @dataclass(slots=True)
-class _Place:
+class _Context:
     section: str = ""
     group: str = ""
     header: tuple[str, ...] = ()
 
 
 def rows(text: str | None = None) -> list[Row]:
-    """All rows of the interface, in its order. Raises ValueError when two would have one id."""
-    found = list(_rows(INTERFACE.read_text("utf-8") if text is None else text))
-    ids = [row.id for row in found]
+    """Return all rows of the interface, in order. Raise ValueError if two rows have the same id."""
+    parsed = list(_rows(INTERFACE.read_text("utf-8") if text is None else text))
+    ids = [row.id for row in parsed]
     if repeated := sorted({id_ for id_ in ids if ids.count(id_) > 1}):
-        raise ValueError(f"two rows have one id: {', '.join(repeated)}")
-    return found
+        raise ValueError(f"several rows have the same id: {', '.join(repeated)}")
+    return parsed
 
 
 def _rows(text: str) -> Iterator[Row]:
-    place = _Place()
+    context = _Context()
     for line in text.splitlines():
         if heading := _HEADING.match(line):
-            place = _Place(heading[1])
-        elif not place.section or not line.strip():
-            place.header = ()
+            context = _Context(heading[1])
+        elif not context.section or not line.strip():
+            context.header = ()
         elif line.startswith("|"):
-            yield from _table_row(place, tuple(cell.strip() for cell in line.strip("|").split("|")))
+            yield from _table_row(context, tuple(cell.strip() for cell in line.strip("|").split("|")))
         elif _ENTRY.match(line):
-            yield from _entry(place, _ENTRY.sub("", line, count=1))
+            yield from _entry(context, _ENTRY.sub("", line, count=1))
         else:
-            yield from _sentences(place, line)
+            yield from _sentences(context, line)
 
 
-def _table_row(place: _Place, cells: tuple[str, ...]) -> Iterator[Row]:
-    if not place.header:
-        place.header = cells
+def _table_row(context: _Context, cells: tuple[str, ...]) -> Iterator[Row]:
+    if not context.header:
+        context.header = cells
     elif not set("".join(cells)) <= set("-: "):
-        what = _key(place, cells)
+        what = _key(context, cells)
         yield Row(
-            f"{place.section}/{what}", " · ".join(cell for cell in cells[_key_cells(place) :] if cell) or cells[0]
+            f"{context.section}/{what}", " · ".join(cell for cell in cells[_key_cells(context) :] if cell) or cells[0]
         )
 
 
-def _key_cells(place: _Place) -> int:
-    return 2 if place.header[0] in ("Method", "State") else 1
+def _key_cells(context: _Context) -> int:
+    return 2 if context.header[0] in ("Method", "State") else 1
 
 
-def _key(place: _Place, cells: tuple[str, ...]) -> str:
-    """The first cell; where endpoints or transitions stand, the first two."""
+def _key(context: _Context, cells: tuple[str, ...]) -> str:
+    """Return the first cell, or the first two cells in tables of endpoints and of transitions."""
     plain = [cell.replace("`", "").replace("(none)", "").strip() for cell in cells]
-    if place.header[0] == "Method":
+    if context.header[0] == "Method":
         return f"{plain[0]} {plain[1]}".strip()
-    if place.header[0] == "State":
+    if context.header[0] == "State":
         return f"{plain[0]}: {plain[1]}".removeprefix(": ")
-    return f"{place.group}.{plain[0]}" if place.group else plain[0]
+    return f"{context.group}.{plain[0]}" if context.group else plain[0]
 
 
-def _entry(place: _Place, text: str) -> Iterator[Row]:
+def _entry(context: _Context, text: str) -> Iterator[Row]:
     if not text.endswith(NOTHING_TO_PROVE):
-        yield Row(f"{place.section}/{_slug(text.partition(':')[0])}", text)
+        yield Row(f"{context.section}/{_slug(text.partition(':')[0])}", text)
 
 
-def _sentences(place: _Place, line: str) -> Iterator[Row]:
-    """A line that ends with a colon names the table below it."""
+def _sentences(context: _Context, line: str) -> Iterator[Row]:
+    """Yield a row per sentence. A line that ends with a colon names the table below it."""
     if line.endswith(":"):
-        place.group = re.split(r"[ :]", line.lower())[0]
+        context.group = re.split(r"[ :]", line.lower())[0]
         return
     for sentence in _SENTENCE.split(line):
         if fields := _FIELDS.fullmatch(sentence):
-            yield from _fields(place, fields)
+            yield from _fields(context, fields)
         elif not sentence.lower().endswith(NOTHING_TO_PROVE):
-            yield Row(f"{place.section}/{_slug(sentence)}", sentence)
+            yield Row(f"{context.section}/{_slug(sentence)}", sentence)
 
 
-def _fields(place: _Place, found: re.Match[str]) -> Iterator[Row]:
-    """A sentence that lists fields: one row for each."""
+def _fields(context: _Context, found: re.Match[str]) -> Iterator[Row]:
+    """Yield a row per field of a sentence that lists fields."""
     for name, text in _FIELD.findall(found[2]):
-        yield Row(f"{place.section}/{_slug(found[1])}.{name}", text)
+        yield Row(f"{context.section}/{_slug(found[1])}.{name}", text)
 
 
 def _slug(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The rows that the acceptance tests name, read from their source without running them."""
+"""Reads from the source of the acceptance tests which rows they prove."""
 
 import ast
 from collections import defaultdict
@@ -11,7 +11,7 @@ ACCEPTANCE = Path(__file__).parents[1] / "acceptance"
 
 
 def proofs(folder: Path = ACCEPTANCE) -> dict[str, set[str]]:
-    """Row id → names of the tests that are marked with it."""
+    """Return for each row id the names of the tests that are marked with it."""
     found: dict[str, set[str]] = defaultdict(set)
     for path in sorted(folder.rglob("test_*.py")):
         for row, test in _marked(ast.parse(path.read_text("utf-8")).body, path.stem, ()):

@@ -1,4 +1,4 @@
-"""docs/reference/conformance.md: each row of the interface, and the tests that prove it."""
+"""Writes docs/reference/conformance.md: each row of the interface, and the tests that prove it."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ proven, and why.
 
 
 def page(proofs: Mapping[str, Iterable[str]]) -> str:
-    """The page. proofs: row id → names of the tests that prove it."""
+    """Return the page. `proofs` has the names of the tests that prove a row, by row id."""
     all_rows = rows()
     proven = sum(1 for row in all_rows if proofs.get(row.id) and reason(row.id) is None)
     lines = [INTRODUCTION, f"{proven} of {len(all_rows)} rows are proven.", ""]

@@ -1,7 +1,7 @@
-"""pytest plugin: `@pytest.mark.proves("2.1/name", …)` names rows, `--write-conformance` writes the page.
+"""A pytest plugin: `@pytest.mark.proves("2.1/name", …)` names rows, and `--write-conformance` writes the page.
 
-A row counts as proven when every test that names it passed in the run. Works with pytest-xdist: the names travel with
-the reports.
+A row counts as proven if every test that names it passed in the run. The names are part of the test reports, so the
+plugin works with pytest-xdist.
 """
 
 from collections import defaultdict
@@ -34,12 +34,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def test_name(nodeid: str) -> str:
-    """A test's name on the page: the file's name, the class, the function; all parameters as one."""
+    """Return a test's name for the page: file, class and function, without parameters."""
     return nodeid.rpartition("/")[2].partition("[")[0].partition("@")[0].replace(".py::", "::")
 
 
 class Writer:
-    """Collects the outcomes in the process that reports them, and writes the page."""
+    """Collects test outcomes in the process that receives the reports, and writes the page."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

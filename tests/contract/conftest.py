@@ -1,4 +1,4 @@
-"""The control stores of every kind, and a sandbox, for the suites of their protocols."""
+"""Fixtures for the contract tests: control stores of every kind, and a sandbox."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.support.v8 import Bench
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ControlStores]:
-    """Empty stores."""
+    """Open empty stores."""
     opened = _open(request, tmp_path)
     yield opened
     opened.close()
@@ -25,7 +25,7 @@ def _open(request: pytest.FixtureRequest, directory: Path) -> ControlStores:
 
 @pytest.fixture(scope="module")
 def module_bench() -> Iterator[Bench]:
-    """One sandbox for all tests of a file."""
+    """A sandbox for all tests of a file."""
     bench = Bench()
     yield bench
     bench.sandbox.close()
@@ -33,7 +33,7 @@ def module_bench() -> Iterator[Bench]:
 
 @pytest.fixture
 def bench(module_bench: Bench) -> Bench:
-    """It, with the sets as at the beginning."""
+    """Return the file's sandbox, with the initial sets."""
     module_bench.sets.away = False
     module_bench.sets.asked.clear()
     module_bench.fill("wallets", ["0xAA", "0xbb"])

@@ -23,7 +23,7 @@ PARTITIONS: Final = 2
 WAIT_S: Final = 60.0
 BYTES: Final = 8 << 20
 FOREVER_S: Final = 600.0
-"""Longer than the timeout of a test."""
+"""This is longer than the timeout of a test."""
 STAMP: Final = 1_700_000_000_000
 
 Text = bytes | None
@@ -146,10 +146,10 @@ def check(written: Sequence[Row], read: Sequence[Row]) -> None:
 class TestRecords:
     @settings(max_examples=60)
     @given(PLAIN_ROWS, COLUMNS)
-    def test_columns_come_out_as_they_went_in(
+    def test_columns_are_read_as_they_were_written(
         self, shared: Bridge, rows: list[Row], columns: list[tuple[str, list[Text]]]
     ) -> None:
-        """A header whose value is None is left out; names may repeat."""
+        """A header whose value is None is omitted, and names may repeat."""
         shared.write(rows, [HeaderColumn(name, BytesColumn.of(values[: len(rows)])) for name, values in columns])
         of_rows: list[Pairs] = [
             [(name.encode(), values[at]) for name, values in columns if values[at] is not None]
@@ -158,7 +158,7 @@ class TestRecords:
         written = [row._replace(headers=pairs) for row, pairs in zip(rows, of_rows, strict=True)]
         check(written, shared.read(len(rows)))
 
-    def test_large_ones(self, shared: Bridge) -> None:
+    def test_large_records(self, shared: Bridge) -> None:
         rows = [Row(b"\n" * 1_000_000, b"k" * size, 0, STAMP, []) for size in (0, 1, 39_000)]
         shared.write(rows)
         check(rows, shared.read(3))
@@ -176,7 +176,7 @@ class TestRecords:
                 [(b"src", positions.value(1))],
             ]
 
-    def test_headers_that_others_write(self, shared: Bridge) -> None:
+    def test_headers_of_other_producers(self, shared: Bridge) -> None:
         """Headers with null values are read too, although the bridge does not write them."""
         writer = confluent_kafka.Producer(dict(shared.kafka.plain_settings))
         pairs: list[tuple[str, str | Text]] = [("a", None), ("a", b""), ("a", b"x"), ("", b"\n"), ("é", None)]
@@ -208,7 +208,7 @@ class TestBounds:
         return bridge
 
     @pytest.mark.parametrize(("max_records", "max_bytes", "most"), [(10, BYTES, 10), (1000, 20_000, 21), (5, 1, 5)])
-    def test_of_records_and_bytes(self, full: Bridge, max_records: int, max_bytes: int, most: int) -> None:
+    def test_limits_of_records_and_bytes(self, full: Bridge, max_records: int, max_bytes: int, most: int) -> None:
         sizes: list[int] = []
         while sum(sizes) < 500:
             sizes.append(len(full.consumer.receive(max_records, max_bytes, WAIT_S).values))
@@ -217,7 +217,7 @@ class TestBounds:
 
 
 class TestWait:
-    def test_a_rebalance_ends_it(self, bridge: Bridge) -> None:
+    def test_a_rebalance_ends_a_wait(self, bridge: Bridge) -> None:
         """A rebalance ends the wait of `join`, which is longer than the timeout of this test."""
         bridge.join()
         bridge.consumer.unsubscribe()
@@ -225,7 +225,7 @@ class TestWait:
             bridge.consumer.receive(10, BYTES, FOREVER_S)
         assert [(change.is_assignment, change.lost) for change in changes] == [(False, False)]
 
-    def test_a_record_ends_it(self, bridge: Bridge) -> None:
+    def test_a_record_ends_a_wait(self, bridge: Bridge) -> None:
         bridge.join()
         bridge.write([Row(b"a", None, 0, 0, [])])
         assert len(bridge.read(1)) == 1
@@ -245,7 +245,7 @@ class TestEnds:
                 break
         return ends, offsets
 
-    def test_they_lie_behind_the_control_records(self, transactional: Bridge) -> None:
+    def test_end_offsets_include_control_records(self, transactional: Bridge) -> None:
         bridge = transactional
         for abort in (False, True, False, True):
             bridge.producer.begin_transaction()

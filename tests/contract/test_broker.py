@@ -140,7 +140,7 @@ class KafkaBench:
 
     def rules(self, user: str) -> set[tuple[str, str]]:
         client = AdminClient(admin_settings(self._kafka.access, ClientErrors(self._kafka.access)))
-        anything: Any = None  # the binding's types leave out that None is a wildcard
+        anything: Any = None  # the type annotations lack that None is a wildcard
         found = client.describe_acls(
             AclBindingFilter(
                 ResourceType.ANY,
@@ -185,7 +185,7 @@ def topic_of(owned: DeploymentResources) -> str:
 
 
 class TestTrim:
-    def test_removes_what_is_no_longer_wanted_and_nothing_else(self, bench: Bench) -> None:
+    def test_only_stale_resources_are_removed(self, bench: Bench) -> None:
         old, other = deployment(), deployment()
         bench.broker.ensure(old)
         bench.broker.ensure(other)
@@ -205,7 +205,7 @@ class TestTrim:
 
 
 class TestEnsure:
-    def test_everything_is_there_when_it_returns(self, bench: Bench) -> None:
+    def test_all_resources_exist_when_ensure_returns(self, bench: Bench) -> None:
         wanted = deployment()
         bench.broker.ensure(wanted)
         found = bench.broker.inventory()
@@ -214,7 +214,7 @@ class TestEnsure:
         assert all(bench.can_login(user) for user in wanted.users)
         assert bench.broker.partitions(topic_of(wanted)) == 2
 
-    def test_again_changes_nothing(self, bench: Bench) -> None:
+    def test_a_second_ensure_changes_nothing(self, bench: Bench) -> None:
         wanted = deployment()
         bench.broker.ensure(wanted)
         bench.broker.ensure(wanted)
@@ -235,7 +235,7 @@ class TestEnsure:
         assert bench.can_login(User("dep-rotated", "new"))
         assert not bench.can_login(User("dep-rotated", "old"))
 
-    def test_nothing_wanted_is_no_error(self, bench: Bench) -> None:
+    def test_ensure_without_resources(self, bench: Bench) -> None:
         bench.broker.ensure(DeploymentResources((), (), (), ()))
 
     def test_many_threads_at_once(self, bench: Bench) -> None:
@@ -247,7 +247,7 @@ class TestEnsure:
         assert not {topic_of(each) for each in wanted} & bench.broker.inventory().topics
 
 
-def test_a_cluster_answers_also_for_a_topic_that_is_not_there(bench: Bench) -> None:
+def test_ping_with_a_missing_topic(bench: Bench) -> None:
     bench.broker.ping("no-such-topic")
 
 
@@ -279,20 +279,20 @@ class TestConfigure:
 class TestUsersOfSomebodyElse:
     """The operator of Kafka manages its users, and Headwater manages only topics and groups."""
 
-    def test_no_user_and_no_rule_is_made_changed_or_removed(self, bench: Bench) -> None:
-        given, made = deployment(), deployment()
+    def test_no_user_and_no_acl_is_created_changed_or_removed(self, bench: Bench) -> None:
+        given, created = deployment(), deployment()
         broker = bench.without_users()
-        bench.broker.ensure(made)
-        broker.ensure(replace(given, users=(*given.users, User(made.users[0].name, "other"))))
+        bench.broker.ensure(created)
+        broker.ensure(replace(given, users=(*given.users, User(created.users[0].name, "other"))))
         assert broker.partitions(topic_of(given)) == 2
         assert not any(bench.rules(user.name) for user in given.users)
         assert not any(bench.can_login(user) for user in given.users)
-        broker.remove_stale(replace(made, rules=()), [])
-        broker.remove_all(made)
-        assert broker.partitions(topic_of(made)) is None
-        assert all(bench.can_login(user) and len(bench.rules(user.name)) == 2 for user in made.users)
+        broker.remove_stale(replace(created, rules=()), [])
+        broker.remove_all(created)
+        assert broker.partitions(topic_of(created)) is None
+        assert all(bench.can_login(user) and len(bench.rules(user.name)) == 2 for user in created.users)
 
-    def test_topics_that_are_trimmed_or_dropped_are_gone(self, bench: Bench) -> None:
+    def test_topics_are_removed(self, bench: Bench) -> None:
         old, new = deployment(), deployment()
         broker = bench.without_users()
         broker.ensure(old)
@@ -302,15 +302,15 @@ class TestUsersOfSomebodyElse:
         broker.remove_all(new)
         assert topic_of(new) not in broker.inventory().topics
 
-    def test_its_inventory_names_no_users(self, bench: Bench) -> None:
-        made = deployment()
-        bench.broker.ensure(made)
+    def test_the_inventory_has_no_users(self, bench: Bench) -> None:
+        known = deployment()
+        bench.broker.ensure(known)
         broker = bench.without_users()
-        broker.commit_start_offsets(f"{made.users[0].name}.1", topic_of(made), "latest")
+        broker.commit_start_offsets(f"{known.users[0].name}.1", topic_of(known), "latest")
         found = broker.inventory()
         assert (found.users, found.rules, found.lists_users) == (frozenset(), {}, False)
-        assert topic_of(made) in found.topics
-        assert f"{made.users[0].name}.1" in found.groups
+        assert topic_of(known) in found.topics
+        assert f"{known.users[0].name}.1" in found.groups
         assert bench.broker.inventory().lists_users
 
 
@@ -349,7 +349,7 @@ class TestPin:
         bench.append(topic, 2, [1_000])
         assert bench.broker.commit_start_offsets(f"group-{topic}", topic, "latest") == {0: 3, 1: 0, 2: 0}
 
-    def test_a_live_group_can_be_asked_but_not_moved(self, bench: Bench, topic: str) -> None:
+    def test_offsets_of_an_active_group_can_be_read_but_not_set(self, bench: Bench, topic: str) -> None:
         bench.broker.commit_start_offsets(f"pinned-{topic}", topic, "latest")
         with bench.member(f"pinned-{topic}", topic):
             assert bench.broker.commit_start_offsets(f"pinned-{topic}", topic, "latest") == {0: 3, 1: 0}
@@ -375,7 +375,7 @@ class TestInventory:
 
 
 class TestDrop:
-    def test_nothing_is_left(self, bench: Bench) -> None:
+    def test_all_resources_are_removed(self, bench: Bench) -> None:
         owned = deployment()
         bench.broker.ensure(owned)
         bench.broker.remove_all(owned)
@@ -384,7 +384,7 @@ class TestDrop:
         assert not {user.name for user in owned.users} & (found.users | found.rule_users)
         assert not any(bench.can_login(user) for user in owned.users)
 
-    def test_what_is_not_there_is_no_error(self, bench: Bench) -> None:
+    def test_missing_resources_are_ignored(self, bench: Bench) -> None:
         owned = deployment()
         bench.broker.remove_all(owned)
         bench.broker.ensure(DeploymentResources(owned.topics, (), (), ()))
@@ -392,7 +392,7 @@ class TestDrop:
         bench.broker.remove_all(owned)
         assert topic_of(owned) not in bench.broker.inventory().topics
 
-    def test_a_name_that_begins_alike_is_somebody_else(self, bench: Bench) -> None:
+    def test_a_user_with_the_same_prefix_is_kept(self, bench: Bench) -> None:
         short, long = deployment("alike1"), deployment("alike10")
         bench.broker.ensure(short)
         bench.broker.ensure(long)
@@ -402,7 +402,7 @@ class TestDrop:
         assert {"dep-alike10", "wrk-alike10"} <= found.users & found.rule_users
         assert bench.can_login(long.users[0])
 
-    def test_made_again(self, bench: Bench) -> None:
+    def test_resources_can_be_created_again(self, bench: Bench) -> None:
         owned = deployment()
         bench.broker.ensure(owned)
         bench.append(topic_of(owned), 0, [1_000])
@@ -412,7 +412,7 @@ class TestDrop:
 
 
 class TestDropGroups:
-    def test_empty_groups_go_and_others_stay(self, bench: Bench) -> None:
+    def test_only_empty_groups_are_deleted(self, bench: Bench) -> None:
         owned = deployment()
         name = owned.users[0].name
         bench.broker.ensure(owned)
@@ -442,7 +442,7 @@ class TestDropGroups:
 
 
 class TestLag:
-    def test_is_what_is_not_committed(self, bench: Bench) -> None:
+    def test_the_lag_counts_uncommitted_records(self, bench: Bench) -> None:
         first, second = deployment(), deployment()
         for owned in (first, second):
             bench.broker.ensure(owned)
@@ -460,7 +460,7 @@ class TestLag:
         assert bench.broker.lag([]) == {}
         assert bench.broker.lag(["no-such-group"]) == {}
 
-    def test_of_a_topic_that_is_gone(self, bench: Bench) -> None:
+    def test_a_deleted_topic_has_no_lag(self, bench: Bench) -> None:
         owned = deployment()
         bench.broker.ensure(owned)
         group = f"{owned.users[0].name}.1"

@@ -1,4 +1,4 @@
-"""One suite for every AuditLog, and for the entries that other stores write."""
+"""The contract of AuditLog, and the entries that other stores write."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -43,7 +43,7 @@ class TestRecorded:
         assert SHA.fullmatch(created.after)
         assert saved.after.startswith("revision 2 ")
 
-    def test_the_hash_is_of_the_content_alone(self, stores: ControlStores) -> None:
+    def test_the_hash_depends_only_on_the_content(self, stores: ControlStores) -> None:
         for number, owner in enumerate(("ann", "bob")):
             stores.flows.create(a_flow(f"f{number}", owner, created_s=number))
         stores.flows.create(a_flow("f3", tags=("b", "a")))
@@ -88,7 +88,7 @@ class TestRecorded:
             Change("dataset.delete", OWNER, "s1"),
         ]
 
-    def test_what_is_refused_changes_nothing(self, stores: ControlStores) -> None:
+    def test_a_rejected_write_is_not_recorded(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
         stores.keys.create(a_key())
         stores.datasets.create(a_dataset())
@@ -106,7 +106,7 @@ class TestRecorded:
         stores.deployments.request_teardown("f1")
         assert actions(stores) == before
 
-    def test_many_at_once(self, stores: ControlStores) -> None:
+    def test_concurrent_writes(self, stores: ControlStores) -> None:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda number: stores.flows.create(a_flow(f"f{number}")), range(32)))
         entries = read(stores)
@@ -118,7 +118,7 @@ class TestPending:
     CHANGE = Change("filter_values.add", OWNER, "f1.t1")
 
     @pytest.mark.parametrize("state", ["done", "failed"])
-    def test_closed_once(self, stores: ControlStores, state: str) -> None:
+    def test_a_pending_entry_is_closed_once(self, stores: ControlStores, state: str) -> None:
         with with_actor(WHO):
             entry_id = stores.audit.begin(self.CHANGE)
         assert [entry.state for entry in read(stores)] == ["pending"]
@@ -128,7 +128,7 @@ class TestPending:
         (entry,) = read(stores)
         assert (entry.id, entry.state, entry.key_id, entry.change.after) == (entry_id, state, "k1", "version 1")
 
-    def test_what_is_done_is_never_changed(self, stores: ControlStores) -> None:
+    def test_completed_entries_never_change(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
         (entry,) = read(stores)
         stores.audit.close(entry.id, "failed", "tampered")
@@ -147,7 +147,7 @@ class TestRead:
         assert [entry.change.object for entry in read(stores, owner="bob")] == ["f2"]
         assert read(stores, owner="") == []
 
-    def test_by_object_with_what_belongs_to_it(self, stores: ControlStores) -> None:
+    def test_by_object_and_its_parts(self, stores: ControlStores) -> None:
         for name in ("f1", "f1.t1", "f10", "f1%", "f"):
             stores.audit.begin(Change("filter_values.add", OWNER, name))
         assert [entry.change.object for entry in read(stores, object="f1")] == ["f1.t1", "f1"]

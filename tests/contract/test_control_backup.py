@@ -92,7 +92,7 @@ def test_everything_arrives(source: str, target: str) -> None:
     after.close()
 
 
-def test_what_was_there_is_replaced_and_its_leaders_are_fenced(source: str, target: str) -> None:
+def test_existing_rows_are_replaced_and_leaders_are_fenced(source: str, target: str) -> None:
     before, other = opened(source), opened(target)
     fill(before)
     other.flows.create(a_flow("f7"))
@@ -107,7 +107,7 @@ def test_what_was_there_is_replaced_and_its_leaders_are_fenced(source: str, targ
     after.close()
 
 
-def test_one_moment_while_others_write(source: str, target: str) -> None:
+def test_a_backup_is_a_consistent_snapshot_during_writes(source: str, target: str) -> None:
     before = opened(source)
     fill(before)
     with backup.snapshot(source) as snapshot:

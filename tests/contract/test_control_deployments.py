@@ -1,4 +1,4 @@
-"""One suite for every DeploymentStore and Doorbell."""
+"""The contract of DeploymentStore and Doorbell."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -45,19 +45,19 @@ class TestRequestDeploy:
 
     def test_takes_configuration_and_revision_from_the_flow(self, stores: ControlStores) -> None:
         save(stores, SOLANA)
-        made = stores.deployments.request_deploy(OWNER, "f1", a_deployment(desired_revision=9))
-        assert (made.config, made.desired_revision, made.source_epoch) == (SOLANA, 2, 1)
-        assert stores.deployments.active("f1") == made
+        deployment = stores.deployments.request_deploy(OWNER, "f1", a_deployment(desired_revision=9))
+        assert (deployment.config, deployment.desired_revision, deployment.source_epoch) == (SOLANA, 2, 1)
+        assert stores.deployments.active("f1") == deployment
 
-    def test_refuses_anothers(self, stores: ControlStores) -> None:
+    def test_a_configuration_of_another_owner_is_rejected(self, stores: ControlStores) -> None:
         with pytest.raises(NotFound):
             stores.deployments.request_deploy("bob", "f1", a_deployment(owner="bob"))
 
-    def test_pending_is_left_alone(self, stores: ControlStores) -> None:
+    def test_a_pending_deployment_is_unchanged(self, stores: ControlStores) -> None:
         assert deploy(stores) == deploy(stores, "d2")
         assert stores.doorbell.value() == 1
 
-    def test_same_revision_running_is_left_alone(self, stores: ControlStores) -> None:
+    def test_a_running_revision_is_unchanged(self, stores: ControlStores) -> None:
         deploy(stores)
         before = running(stores)
         assert deploy(stores, "d2") == before
@@ -87,7 +87,7 @@ class TestRequestDeploy:
         save(stores, SOLANA)
         assert stores.deployments.active("f1") == before
 
-    def test_failed_is_tried_again_once(self, stores: ControlStores) -> None:
+    def test_a_failed_deployment_is_retried_once(self, stores: ControlStores) -> None:
         deploy(stores)
         observed(stores, Phase.FAILED)
         again = deploy(stores)
@@ -95,7 +95,7 @@ class TestRequestDeploy:
         assert deploy(stores) == again
         assert running(stores).is_reconciled
 
-    def test_rolled_back_is_tried_again(self, stores: ControlStores) -> None:
+    def test_a_rolled_back_revision_is_retried(self, stores: ControlStores) -> None:
         deploy(stores)
         running(stores)
         save(stores, a_config(parallelism=2))
@@ -106,7 +106,7 @@ class TestRequestDeploy:
         assert (again.generation, again.desired_revision, again.observed_revision) == (3, 2, 1)
         assert (again.condition, again.reason) == (Condition.ROLLING_OUT, "")
 
-    def test_refuses_while_a_teardown_goes_on(self, stores: ControlStores) -> None:
+    def test_a_deploy_is_rejected_during_a_teardown(self, stores: ControlStores) -> None:
         deploy(stores)
         stores.deployments.request_teardown("f1")
         with pytest.raises(Conflict, match="Teardown"):
@@ -120,14 +120,14 @@ class TestRequestDeploy:
         assert deploy(stores, "d2") == a_deployment("d2")
         assert list(stores.deployments.ended_among(["d2", "d1"])) == ["d1"]
 
-    def test_many_at_once_make_one(self, stores: ControlStores) -> None:
+    def test_concurrent_requests_create_one_deployment(self, stores: ControlStores) -> None:
         with ThreadPoolExecutor(32) as pool:
-            made = list(pool.map(lambda number: deploy(stores, f"d{number}"), range(32)))
-        assert len({deployment.id for deployment in made}) == 1
-        assert [d.id for d in stores.deployments.unfinished()] == [made[0].id]
+            deployments = list(pool.map(lambda number: deploy(stores, f"d{number}"), range(32)))
+        assert len({deployment.id for deployment in deployments}) == 1
+        assert [d.id for d in stores.deployments.unfinished()] == [deployments[0].id]
         assert stores.doorbell.value() == 1
 
-    def test_many_tries_at_once_raise_the_generation_once(self, stores: ControlStores) -> None:
+    def test_concurrent_retries_raise_the_generation_once(self, stores: ControlStores) -> None:
         deploy(stores)
         observed(stores, Phase.FAILED)
         with ThreadPoolExecutor(8) as pool:
@@ -169,7 +169,7 @@ class TestLogs:
         assert len(stores.deployments.read_logs("d1", 5000)) == MAX_LOG_LINES
         assert list(stores.deployments.read_logs("unknown", 3)) == []
 
-    def test_go_with_the_deployment(self, stores: ControlStores) -> None:
+    def test_logs_are_deleted_with_the_deployment(self, stores: ControlStores) -> None:
         first = deploy(stores)
         stores.deployments.write_logs({"d1": [a_line()]})
         stores.deployments.observe([seen(first, Phase.ABSENT)])
@@ -178,9 +178,9 @@ class TestLogs:
 
 
 class TestRequestRedeploy:
-    """Without a deployment to insert."""
+    """A redeploy never inserts a deployment."""
 
-    def test_undeployed_stays_so(self, stores: ControlStores) -> None:
+    def test_an_undeployed_configuration_stays_undeployed(self, stores: ControlStores) -> None:
         with pytest.raises(NotFound):
             stores.deployments.request_deploy(OWNER, "f1", None)
         assert stores.deployments.active("f1") is None
@@ -193,7 +193,7 @@ class TestRequestRedeploy:
         changed = stores.deployments.request_deploy(OWNER, "f1", None)
         assert (changed.desired_revision, changed.config) == (2, a_config(parallelism=2))
 
-    def test_a_teardown_goes_on(self, stores: ControlStores) -> None:
+    def test_a_teardown_continues(self, stores: ControlStores) -> None:
         deploy(stores)
         stores.deployments.request_teardown("f1")
         with pytest.raises(Conflict):
@@ -228,7 +228,7 @@ class TestObserve:
         assert running(stores) == wanted
         assert wanted.is_reconciled
 
-    def test_older_news_change_nothing(self, stores: ControlStores) -> None:
+    def test_an_older_observation_is_ignored(self, stores: ControlStores) -> None:
         first = deploy(stores)
         running(stores)
         save(stores, a_config(parallelism=2))
@@ -237,7 +237,7 @@ class TestObserve:
         stores.deployments.observe([seen(first, Phase.FAILED)])
         assert stores.deployments.active("f1") == after
 
-    def test_news_of_a_generation_that_is_no_longer_wanted(self, stores: ControlStores) -> None:
+    def test_an_observation_of_an_outdated_generation(self, stores: ControlStores) -> None:
         first = deploy(stores)
         save(stores, a_config(parallelism=2))
         deploy(stores)
@@ -257,7 +257,7 @@ class TestObserve:
         phases = {d.id: (d.phase, d.reason) for d in stores.deployments.unfinished()}
         assert phases == {"d1": (Phase.RUNNING, ""), "d2": (Phase.FAILED, "no topic")}
 
-    def test_absent_ends_it_for_good(self, stores: ControlStores) -> None:
+    def test_absent_ends_a_deployment_permanently(self, stores: ControlStores) -> None:
         first = deploy(stores)
         stores.deployments.report_workers({"d1": [worker("d1-0")]})
         stores.deployments.observe([seen(first, Phase.ABSENT)])
@@ -302,7 +302,7 @@ class TestUndeployedAmong:
 
 
 class TestRecordAsEnded:
-    def test_what_the_database_does_not_know_is_recorded_as_ended(self, stores: ControlStores) -> None:
+    def test_unknown_deployments_are_recorded_as_ended(self, stores: ControlStores) -> None:
         assert list(stores.deployments.ended_among(["d7"])) == []
         stores.deployments.record_as_ended(["d7", "f7"], at(0))
         stores.deployments.record_as_ended(["d7"], at(1))
@@ -311,7 +311,7 @@ class TestRecordAsEnded:
         [second, first] = stores.audit.read(AuditQuery(limit=2))
         assert {first.change.object, second.change.object} == {"d7", "f7"}
 
-    def test_what_is_active_is_never_ended(self, stores: ControlStores) -> None:
+    def test_active_deployments_are_never_ended(self, stores: ControlStores) -> None:
         deploy(stores)
         stores.deployments.record_as_ended(["d1", "f1"], at(0))
         assert list(stores.deployments.ended_among(["d1"])) == []
@@ -319,7 +319,7 @@ class TestRecordAsEnded:
 
 
 class TestObsoleteTopics:
-    """The topics that ended deployments wrote."""
+    """These are the topics to which ended deployments wrote."""
 
     TOPICS: ClassVar = {
         "f1": ["flow.f1.out", "flow.f1.dlq", "flow.f1.old", "flow.f1.foreign"],
@@ -336,11 +336,11 @@ class TestObsoleteTopics:
         save(stores, a_config(sinks=[{"uid": "s3", "type": "kafka", "name": "foreign"}]))
         assert stores.deployments.obsolete_topics(self.TOPICS) == {"flow.f1.out", "flow.f1.dlq", "flow.f1.old"}
 
-    def test_of_what_was_given_up_all_names(self, stores: ControlStores) -> None:
+    def test_all_topics_of_abandoned_deployments(self, stores: ControlStores) -> None:
         stores.deployments.record_as_ended(["f8"], at(0))
         assert stores.deployments.obsolete_topics(self.TOPICS) == {"flow.f8.any"}
 
-    def test_of_a_deleted_configuration_the_dead_letters(self, stores: ControlStores) -> None:
+    def test_the_dead_letter_topic_of_a_deleted_configuration(self, stores: ControlStores) -> None:
         stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
         stores.flows.delete(OWNER, "f1")
         stores.flows.purge("f1")
@@ -349,7 +349,7 @@ class TestObsoleteTopics:
 
 
 class TestDeleteEnded:
-    def test_old_ones_go_and_those_of_which_something_is_left_stay(self, stores: ControlStores) -> None:
+    def test_old_ended_deployments_are_deleted_unless_resources_remain(self, stores: ControlStores) -> None:
         for number in range(1, 5):
             stores.flows.create(a_flow(f"g{number}"))
             new = a_deployment(f"e{number}", flow_id=f"g{number}")
@@ -370,10 +370,10 @@ class TestDeleteEnded:
 
 class TestVersions:
     def test_equal_versions_mean_an_equal_deployment(self, stores: ControlStores) -> None:
-        made = deploy(stores)
-        assert stores.deployments.versions() == [DeploymentVersion.of(made)]
+        created = deploy(stores)
+        assert stores.deployments.versions() == [DeploymentVersion.of(created)]
         steps: list[Callable[[], object]] = [
-            lambda: stores.deployments.observe([seen(made)]),
+            lambda: stores.deployments.observe([seen(created)]),
             lambda: stores.deployments.request_credential_rotation(OWNER, "f1", "other"),
             lambda: save(stores, SOLANA),
             lambda: deploy(stores),
@@ -393,8 +393,8 @@ class TestVersions:
 
 class TestUnfinished:
     def test_of_some_ids(self, stores: ControlStores) -> None:
-        made = deploy(stores)
-        assert stores.deployments.unfinished(["d1", "unknown"]) == [made]
+        deployment = deploy(stores)
+        assert stores.deployments.unfinished(["d1", "unknown"]) == [deployment]
         assert stores.deployments.unfinished([]) == []
 
     def test_newest_first(self, stores: ControlStores) -> None:

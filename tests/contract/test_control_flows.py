@@ -1,4 +1,4 @@
-"""One suite for every FlowStore."""
+"""The contract of FlowStore."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -33,7 +33,7 @@ class TestGet:
         stores.flows.create(replace(a_flow(), revision=7))
         assert stores.flows.get(OWNER, "f1").revision == 1
 
-    def test_unknown_and_anothers_are_refused_alike(self, stores: ControlStores) -> None:
+    def test_unknown_and_foreign_configurations_raise_the_same_error(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
         with pytest.raises(NotFound) as unknown:
             stores.flows.get(OWNER, "f2")
@@ -79,7 +79,7 @@ class TestListPositions:
         stores.flows.delete(OWNER, middle.id)
         assert stores.flows.list_positions(OWNER, middle, 3) == [last]
 
-    def test_many_are_those_of_the_owner(self, stores: ControlStores) -> None:
+    def test_several_positions_of_the_owner(self, stores: ControlStores) -> None:
         for flow_id, created_s in (("f1", 0), ("f2", 1), ("f3", 2)):
             stores.flows.create(a_flow(flow_id, created_s=created_s))
         stores.flows.create(a_flow("b1", "bob"))
@@ -100,19 +100,19 @@ class TestSave:
         assert stores.flows.get(OWNER, "f1").created_at == a_flow().created_at
 
     @pytest.mark.parametrize("revision", [1, 3])
-    def test_refuses_a_save_from_another_revision(self, stores: ControlStores, revision: int) -> None:
+    def test_a_save_based_on_another_revision_is_rejected(self, stores: ControlStores, revision: int) -> None:
         stores.flows.create(a_flow())
         with pytest.raises(Conflict):
             stores.flows.save(replace(a_flow(name="lost"), revision=revision))
         assert stores.flows.get(OWNER, "f1") == a_flow()
 
     @pytest.mark.parametrize("fields", [{"flow_id": "f2"}, {"owner": "bob"}])
-    def test_refuses_what_is_not_the_owners(self, stores: ControlStores, fields: dict[str, Any]) -> None:
+    def test_a_configuration_of_another_owner_is_rejected(self, stores: ControlStores, fields: dict[str, Any]) -> None:
         stores.flows.create(a_flow())
         with pytest.raises(NotFound):
             stores.flows.save(next_revision(a_flow(**fields)))
 
-    def test_rings_nobody(self, stores: ControlStores) -> None:
+    def test_a_save_does_not_ring_the_doorbell(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
         stores.flows.save(next_revision(a_flow()))
         assert stores.doorbell.value() == 0
@@ -135,7 +135,7 @@ class TestExternalId:
             stores.flows.create(a_flow("f3", external_id="x"))
         with pytest.raises(Conflict, match="external_id 'x'") as refused:
             stores.flows.save(next_revision(a_flow("f2"), external_id="x"))
-        assert not isinstance(refused.value, ConcurrentUpdate)  # which would be tried again
+        assert not isinstance(refused.value, ConcurrentUpdate)  # which would be retried
         assert stores.flows.get(OWNER, "f2") == a_flow("f2")
         stores.flows.save(next_revision(a_flow(external_id="x"), name="the same one"))
 
@@ -148,7 +148,7 @@ class TestExternalId:
             stores.flows.create(a_flow(flow_id, external_id=external_id))
         assert list(stores.flows.deleted()) == [a_flow()]
 
-    def test_many_of_one_at_once_make_one(self, stores: ControlStores) -> None:
+    def test_concurrent_creates_with_one_external_id_create_one(self, stores: ControlStores) -> None:
         def create(number: int) -> bool:
             try:
                 stores.flows.create(a_flow(f"f{number}", external_id="x"))
@@ -161,7 +161,7 @@ class TestExternalId:
 
 
 class TestDelete:
-    def test_undeployed_is_gone_at_once_and_waits_for_purge(self, stores: ControlStores) -> None:
+    def test_an_undeployed_configuration_is_deleted_immediately_and_purged_later(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
         assert stores.flows.delete(OWNER, "f1") is False
         assert list(stores.flows.list(OWNER)) == []
@@ -185,12 +185,14 @@ class TestDelete:
         assert (deployment.delete_flow, deployment.generation) == (True, 2)
 
     @pytest.mark.parametrize(("owner", "flow_id"), [("bob", "f1"), (OWNER, "f2")])
-    def test_refuses_what_is_not_the_owners(self, stores: ControlStores, owner: str, flow_id: str) -> None:
+    def test_a_configuration_of_another_owner_is_rejected(
+        self, stores: ControlStores, owner: str, flow_id: str
+    ) -> None:
         stores.flows.create(a_flow())
         with pytest.raises(NotFound):
             stores.flows.delete(owner, flow_id)
 
-    def test_everything_is_refused_afterwards(self, stores: ControlStores) -> None:
+    def test_a_deleted_configuration_rejects_all_requests(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
         stores.flows.delete(OWNER, "f1")
         for call in (
@@ -204,7 +206,7 @@ class TestDelete:
 
 
 class TestPurge:
-    def test_removes_a_deleted_one(self, stores: ControlStores) -> None:
+    def test_purge_removes_a_deleted_configuration(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
         stores.flows.save(next_revision(a_flow()))
         stores.flows.delete(OWNER, "f1")
@@ -212,7 +214,7 @@ class TestPurge:
         stores.flows.purge("f1")
         assert list(stores.flows.deleted()) == []
 
-    def test_leaves_one_that_is_not_deleted(self, stores: ControlStores) -> None:
+    def test_purge_keeps_other_configurations(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
         stores.flows.purge("f1")
         assert stores.flows.get(OWNER, "f1") == a_flow()
@@ -248,7 +250,7 @@ class TestDeleteAtARevision:
 
 
 class TestRevisions:
-    """Revision r is saved r − 1 seconds after T0, with the filters t0 … t(r − 1)."""
+    """Revision r is saved r − 1 seconds after T0 with the filters t0 … t(r − 1)."""
 
     @pytest.fixture(autouse=True)
     def three(self, stores: ControlStores) -> None:
@@ -268,7 +270,7 @@ class TestRevisions:
         assert stores.revisions.filters("f1") == wanted
         assert stores.revisions.filters("unknown") == {}
 
-    def test_scripts_are_no_filters(self, stores: ControlStores) -> None:
+    def test_scripts_do_not_count_as_filters(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow("f2"))
         assert stores.revisions.filters("f2") == {1: set()}
 
@@ -295,7 +297,7 @@ class TestRevisions:
         stores.flows.delete(OWNER, "f1")
         assert self.superseded(stores) == {}
 
-    def test_removed_ones_are_gone(self, stores: ControlStores) -> None:
+    def test_removed_revisions_do_not_exist(self, stores: ControlStores) -> None:
         stores.revisions.remove("f1", [1, 2, 77], at(9))
         stores.revisions.remove("unknown", [1], at(9))
         stores.revisions.remove("f1", [], at(9))
@@ -374,7 +376,7 @@ TEXTS = [
 
 @pytest.mark.parametrize("text", TEXTS)
 class TestUnreadable:
-    """A stored pipeline that this version can't read, between two that it can."""
+    """One stored pipeline cannot be read by this version; two others can."""
 
     @pytest.fixture(autouse=True)
     def three(self, stores: ControlStores, text: str) -> None:
@@ -398,7 +400,7 @@ class TestUnreadable:
         stores.deployments.request_deploy(OWNER, "f2", a_deployment(flow_id="f2"))
         assert [d.flow_id for d in stores.deployments.unfinished()] == ["f2"]
 
-    def test_is_mended_by_a_save(self, stores: ControlStores) -> None:
+    def test_is_repaired_by_a_save(self, stores: ControlStores) -> None:
         mended = next_revision(stores.flows.get(OWNER, "f1"), pipeline_config=a_config())
         stores.flows.save(mended)
         assert stores.flows.get(OWNER, "f1") == mended
@@ -414,6 +416,6 @@ class TestUnreadable:
 
 def test_the_filters_of_an_unreadable_pipeline_are_known(stores: ControlStores) -> None:
     stores.flows.create(a_flow(pipeline_config=read_config(LIMIT_LOWERED)))
-    stores.flows.create(a_flow("f2", pipeline_config=read_config(LIMIT_LOWERED[:-5])))  # cut off: no JSON
+    stores.flows.create(a_flow("f2", pipeline_config=read_config(LIMIT_LOWERED[:-5])))  # truncated, so not JSON
     assert stores.revisions.filters("f1") == {1: {"t0", "t1", "t2"}}
     assert stores.revisions.filters("f2")[1] >= {"t0", "t1", "t2"}

@@ -1,4 +1,4 @@
-"""Migrations on every database: up, down, and the same tables as the code's."""
+"""Migrations on every database: upgrade, downgrade, and the same tables as in the code."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ from tests.support.sql import OWNER, SECRET_KEY, a_config, a_dataset, a_flow
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database."""
+    """Return the URL of an empty database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'headwater.db'}"
     found: str = request.getfixturevalue("empty_postgres_url")
@@ -33,9 +33,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def engine(url: str) -> Iterator[Engine]:
-    made = make_engine(url)
-    yield made
-    made.dispose()
+    made_engine = make_engine(url)
+    yield made_engine
+    made_engine.dispose()
 
 
 def _config() -> Config:
@@ -69,7 +69,7 @@ def test_one_linear_chain() -> None:
     assert numbers == sorted(numbers, reverse=True)
 
 
-def test_every_step_down_and_up_again(engine: Engine) -> None:
+def test_every_downgrade_and_upgrade(engine: Engine) -> None:
     revisions = [script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()]
     migrate(engine)
     for below in [*revisions[1:], "base"]:
@@ -80,7 +80,7 @@ def test_every_step_down_and_up_again(engine: Engine) -> None:
     assert _differences(engine) == []
 
 
-def test_keeps_what_is_there(url: str) -> None:
+def test_migrations_keep_the_rows(url: str) -> None:
     database = open_database(url, Sealer(SECRET_KEY))
     database.flows.create(a_flow())
     database.datasets.create(a_dataset())
@@ -90,7 +90,7 @@ def test_keeps_what_is_there(url: str) -> None:
     again.close()
 
 
-def test_many_that_start_at_once(url: str) -> None:
+def test_concurrent_migrations(url: str) -> None:
     def start(_: int) -> int:
         database = open_database(url, Sealer(SECRET_KEY))
         try:

@@ -1,4 +1,4 @@
-"""PostgreSQL alone: several writers, locks, outages, and no secret in its tables."""
+"""Tests of PostgreSQL: concurrent writers, locks, outages, and no secrets in the tables."""
 
 import threading
 from collections.abc import Iterator
@@ -40,13 +40,13 @@ def database(postgres_url: str) -> Iterator[Database]:
 
 @pytest.fixture
 def other(postgres_url: str, database: Database) -> Iterator[psycopg.Connection]:
-    """Another program on the same database."""
+    """Open the same database as another program would."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         yield connection
 
 
 class TestWriters:
-    def test_a_save_that_waited_meets_the_newest_revision(
+    def test_a_save_that_waited_sees_the_newest_revision(
         self, shared_postgres: PostgresServer, database: Database, other: psycopg.Connection
     ) -> None:
         database.flows.create(a_flow())
@@ -59,18 +59,18 @@ class TestWriters:
         assert sorted(refused) == [False] + [True] * (WRITERS - 1)
         assert database.flows.get(OWNER, "f1").revision == 2
 
-    def test_deploys_that_waited_find_the_one_deployment(
+    def test_deploys_that_waited_see_the_same_deployment(
         self, shared_postgres: PostgresServer, database: Database, other: psycopg.Connection
     ) -> None:
         database.flows.create(a_flow())
         with ThreadPoolExecutor(WRITERS) as pool, other.transaction():
             other.execute("SELECT * FROM flows FOR UPDATE")
-            made = [
+            deployments = [
                 pool.submit(database.deployments.request_deploy, OWNER, "f1", a_deployment(f"d{number}"))
                 for number in range(WRITERS)
             ]
             _until_waiting(shared_postgres, WRITERS)
-        assert len({deploy.result().id for deploy in made}) == 1
+        assert len({deploy.result().id for deploy in deployments}) == 1
 
     def test_a_teardown_that_waited_sees_the_newest_rollout(
         self, shared_postgres: PostgresServer, database: Database, other: psycopg.Connection
@@ -93,8 +93,8 @@ class TestWriters:
             for turn in range(3):
                 flow_id = f"f-{number}-{turn}"
                 database.flows.create(a_flow(flow_id))
-                made = database.deployments.request_deploy(OWNER, flow_id, a_deployment(f"d-{number}-{turn}"))
-                database.deployments.observe([seen(made)])
+                deployment = database.deployments.request_deploy(OWNER, flow_id, a_deployment(f"d-{number}-{turn}"))
+                database.deployments.observe([seen(deployment)])
                 database.keys.create(a_key(f"k-{number}-{turn}"))
 
         with ThreadPoolExecutor(20) as pool:
@@ -146,7 +146,7 @@ class TestOutages:
             opened = open_postgres(server.url())
             assert opened.flows.list(OWNER) == []
             with server.hanging():
-                for _ in range(2):  # the connection of the first one is given up
+                for _ in range(2):  # the first connection is discarded
                     with pytest.raises(StoreUnavailable):
                         opened.flows.list(OWNER)
             assert opened.flows.list(OWNER) == []
@@ -154,13 +154,13 @@ class TestOutages:
         finally:
             server.remove()
 
-    def test_connections_that_were_cut_are_made_again(self, database: Database, other: psycopg.Connection) -> None:
+    def test_broken_connections_are_reopened(self, database: Database, other: psycopg.Connection) -> None:
         database.flows.create(a_flow())
         cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'headwater'"
         assert other.execute(cut).fetchall()
         assert database.flows.get(OWNER, "f1") == a_flow()
 
-    def test_a_connection_that_is_cut_inside_a_unit(
+    def test_a_connection_that_breaks_inside_a_transaction(
         self, shared_postgres: PostgresServer, database: Database, other: psycopg.Connection
     ) -> None:
         database.flows.create(a_flow())
@@ -184,7 +184,7 @@ class TestOutages:
                 except StoreUnavailable as error:
                     errors.append(error)
                     stop.wait(0.05)
-                except IntegrityError:  # committed, but the server died before it said so
+                except IntegrityError:  # committed, but the server died before it confirmed it
                     written[number] += 1
                 else:
                     written[number] += 1
@@ -231,7 +231,7 @@ def _until_all(counts: list[int], more_by: int) -> None:
 
 
 class TestRules:
-    def test_a_broken_rule_is_no_outage(self, database: Database) -> None:
+    def test_a_constraint_violation_is_not_an_outage(self, database: Database) -> None:
         database.flows.create(a_flow())
         with pytest.raises(IntegrityError):
             database.flows.create(a_flow())
@@ -246,10 +246,10 @@ class TestRules:
         with pytest.raises(psycopg.errors.UniqueViolation):
             other.execute("INSERT INTO deployments SELECT * FROM copy")
 
-    def test_the_last_words_of_a_worker_may_hold_nul(self, database: Database) -> None:
+    def test_a_workers_last_log_lines_may_contain_nul(self, database: Database) -> None:
         database.flows.create(a_flow())
-        made = database.deployments.request_deploy(OWNER, "f1", a_deployment())
-        database.deployments.observe([seen(made, Phase.FAILED, reason="it said \0")])
+        deployment = database.deployments.request_deploy(OWNER, "f1", a_deployment())
+        database.deployments.observe([seen(deployment, Phase.FAILED, reason="it said \0")])
         found = database.deployments.active("f1")
         assert found is not None
         assert found.reason == "it said \N{SYMBOL FOR NULL}"
@@ -275,7 +275,7 @@ class TestUrls:
         database.close()
 
     @pytest.mark.parametrize("scheme", ["postgres", "mysql", "postgresql+psycopg2"])
-    def test_others_are_refused_with_what_to_write(self, shared_postgres: PostgresServer, scheme: str) -> None:
+    def test_other_schemes_are_rejected_with_advice(self, shared_postgres: PostgresServer, scheme: str) -> None:
         with pytest.raises(SetupError, match=r"Write .*postgresql://") as refused:
             open_postgres(shared_postgres.url("shared", scheme))
         assert PASSWORD not in str(refused.value)
@@ -284,14 +284,14 @@ class TestUrls:
 class TestSecrets:
     def test_no_password_is_in_the_tables(self, database: Database, other: psycopg.Connection) -> None:
         database.flows.create(a_flow())
-        made = database.deployments.request_deploy(OWNER, "f1", a_deployment())
+        deployment = database.deployments.request_deploy(OWNER, "f1", a_deployment())
         stored = str(other.execute("SELECT * FROM deployments").fetchall())
-        assert made.id in stored
-        for password in (made.reader_password, made.worker_password):
+        assert deployment.id in stored
+        for password in (deployment.reader_password, deployment.worker_password):
             assert password not in stored
             assert password.encode().hex() not in stored
 
-    def test_another_key_is_noticed_at_the_start(self, postgres_url: str, database: Database) -> None:
+    def test_another_key_is_detected_at_the_start(self, postgres_url: str, database: Database) -> None:
         database.flows.create(a_flow())
         database.deployments.request_deploy(OWNER, "f1", a_deployment())
         with pytest.raises(SetupError, match="another secret key"):

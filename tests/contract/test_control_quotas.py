@@ -1,4 +1,4 @@
-"""One suite for every QuotaStore, and for the checks of the stores that write."""
+"""The contract of QuotaStore, and of the quota checks in other stores."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -39,17 +39,17 @@ def sized(size: int, flow_id: str = "f1", owner: str = OWNER) -> Any:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
-    """Opens the stores with quotas in the settings."""
-    made: list[ControlStores] = []
+    """Yield a function that opens stores with quotas from the settings."""
+    databases: list[ControlStores] = []
 
     def open_with(defaults: QuotaDefaults) -> ControlStores:
         lite = f"sqlite:///{tmp_path / 'headwater.db'}"
         url = lite if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-        made.append(open_database(url, Sealer(SECRET_KEY), defaults))
-        return made[-1]
+        databases.append(open_database(url, Sealer(SECRET_KEY), defaults))
+        return databases[-1]
 
     yield open_with
-    for stores in made:
+    for stores in databases:
         stores.close()
 
 
@@ -58,7 +58,7 @@ class TestUsage:
         assert set(stores.quotas.usage(OWNER).values()) == {0}
         assert stores.quotas.allowed(OWNER) == dict.fromkeys(QUOTA_NAMES)
 
-    def test_what_is_stored_deployed_and_named(self, stores: ControlStores) -> None:
+    def test_usage_counts_stored_and_deployed_resources(self, stores: ControlStores) -> None:
         config = a_config(transforms=[script(100)], parallelism=3)
         stores.flows.create(a_flow("f1", pipeline_config=config))
         stores.flows.create(sized(10, "f2"))
@@ -80,7 +80,7 @@ class TestUsage:
         stores.revisions.remove("f1", [1], at(9))
         assert stores.quotas.usage(OWNER)["stored_bytes"] < 1_000
 
-    def test_values_of_a_removed_filter_are_the_owners_while_they_are_kept(self, stores: ControlStores) -> None:
+    def test_values_of_a_removed_filter_count_while_they_are_stored(self, stores: ControlStores) -> None:
         filter_ = {"uid": "t9", "type": "redis_set_filter", "filter_expr": "root = this.a"}
         flow = a_flow(pipeline_config=a_config(transforms=[filter_]))
         stores.flows.create(flow)
@@ -90,20 +90,20 @@ class TestUsage:
         stores.revisions.delete_removed_filters("f1", ["t9"])
         assert list(stores.quotas.sets(OWNER)) == []
 
-    def test_what_is_removed_counts_no_more(self, stores: ControlStores) -> None:
+    def test_removed_resources_do_not_count(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
-        made = stores.deployments.request_deploy(OWNER, "f1", a_deployment())
+        deployment = stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         stores.datasets.create(a_dataset())
         stores.flows.delete(OWNER, "f1")
         assert stores.quotas.usage(OWNER)["workers"] == 1
-        stores.deployments.observe([seen(made, Phase.ABSENT, observed_generation=9)])
+        stores.deployments.observe([seen(deployment, Phase.ABSENT, observed_generation=9)])
         stores.flows.purge("f1")
         stores.datasets.set_state("s1", "deleting")
         assert set(stores.quotas.usage(OWNER).values()) == {0}
 
 
 class TestOverrides:
-    def test_replace_those_of_the_settings(self, opened: Open) -> None:
+    def test_overrides_replace_the_settings(self, opened: Open) -> None:
         stores = opened(QuotaDefaults({"workers": 5, "datasets": 2}))
         stores.quotas.set_limits(OWNER, {"workers": 9, "datasets": None, "configurations": 0}, [])
         allowed = stores.quotas.allowed(OWNER)
@@ -111,7 +111,7 @@ class TestOverrides:
         assert stores.quotas.allowed("bob")["workers"] == 5
         assert stores.quotas.overrides() == {OWNER: {"workers": 9, "datasets": None, "configurations": 0}}
 
-    def test_go_back_to_the_settings(self, opened: Open) -> None:
+    def test_removing_an_override_restores_the_settings(self, opened: Open) -> None:
         stores = opened(QuotaDefaults({"workers": 5}))
         stores.quotas.set_limits(OWNER, {"workers": 9, "datasets": 1}, [])
         stores.quotas.set_limits(OWNER, {}, ["workers"])
@@ -142,7 +142,7 @@ class TestEnforced:
         with pytest.raises(QuotaExceeded):
             stores.flows.create(sized(2_500, "f2"))
 
-    def test_a_lowered_quota_lets_what_does_not_grow(self, stores: ControlStores) -> None:
+    def test_saves_that_do_not_grow_are_allowed_over_a_lowered_quota(self, stores: ControlStores) -> None:
         flow = sized(1_000)
         stores.flows.create(flow)
         stores.quotas.set_limits(OWNER, {"script_bytes": 10, "configurations": 0}, [])
@@ -151,7 +151,7 @@ class TestEnforced:
         with pytest.raises(QuotaExceeded):
             stores.flows.save(next_revision(smaller, pipeline_config=a_config(transforms=[script(1_001)])))
 
-    def test_what_is_not_larger_is_saved_at_the_quota_of_stored_bytes(self, stores: ControlStores) -> None:
+    def test_saves_that_do_not_grow_are_allowed_at_the_stored_bytes_quota(self, stores: ControlStores) -> None:
         flow = sized(1_000)
         stores.flows.create(flow)
         stores.flows.create(sized(1_000, "f2", "bob"))
@@ -167,7 +167,7 @@ class TestEnforced:
         with pytest.raises(QuotaExceeded):
             stores.flows.create(sized(1, "f3"))
 
-    def test_what_is_not_larger_is_saved_at_the_quota_of_all_owners(self, opened: Open) -> None:
+    def test_saves_that_do_not_grow_are_allowed_at_the_total_quota(self, opened: Open) -> None:
         stores = opened(QuotaDefaults(total={"stored_bytes": 3_500}))
         flow = sized(1_000)
         stores.flows.create(flow)
@@ -193,7 +193,7 @@ class TestEnforced:
             deploy(OWNER, "f4", a_deployment("d4"))
         assert deploy(OWNER, "f1", None).id == first.id
 
-    def test_a_redeploy_counts_what_it_adds(self, stores: ControlStores) -> None:
+    def test_a_redeploy_counts_only_additional_workers(self, stores: ControlStores) -> None:
         stores.quotas.set_limits(OWNER, {"workers": 3}, [])
         flow = a_flow(pipeline_config=a_config(parallelism=2))
         stores.flows.create(flow)
@@ -225,7 +225,7 @@ class TestEnforced:
     @pytest.mark.parametrize(
         "defaults", [QuotaDefaults({"configurations": 5}), QuotaDefaults(total={"configurations": 5})]
     )
-    def test_many_at_once_never_exceed_it(self, opened: Open, defaults: QuotaDefaults) -> None:
+    def test_concurrent_creates_never_exceed_the_quota(self, opened: Open, defaults: QuotaDefaults) -> None:
         stores = opened(defaults)
 
         def create(number: int) -> bool:
@@ -239,7 +239,7 @@ class TestEnforced:
             assert sum(pool.map(create, range(32))) == 5
         assert len(stores.flows.list(OWNER)) == 5
 
-    def test_many_deploys_at_once_never_exceed_it(self, opened: Open) -> None:
+    def test_concurrent_deploys_never_exceed_the_quota(self, opened: Open) -> None:
         stores = opened(QuotaDefaults({"workers": 7}))
         for number in range(16):
             stores.flows.create(a_flow(f"f{number}", pipeline_config=a_config(parallelism=2)))

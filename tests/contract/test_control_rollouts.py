@@ -1,4 +1,4 @@
-"""The rollouts that every DeploymentStore records: the revisions that a deployment was asked to run."""
+"""The contract of DeploymentStore about rollouts, which are the requested revisions of a deployment."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def other_stream(start_at: str, parallelism: int = 1) -> PipelineConfig:
 
 
 def rolled_back(stores: ControlStores) -> None:
-    """The newest revision died; the first one runs again."""
+    """Roll back from the newest revision to the first one."""
     active = stores.deployments.active("f1")
     assert active is not None
     stores.deployments.observe([seen(active, observed_revision=1, condition=Condition.ROLLED_BACK)])
@@ -29,7 +29,7 @@ def rolled_back(stores: ControlStores) -> None:
 
 class TestRollback:
     def ready(self, stores: ControlStores) -> Deployment:
-        """The active deployment, ready and not proven yet."""
+        """Return the active deployment, which is ready but not stable yet."""
         active = stores.deployments.active("f1")
         assert active is not None
         stores.deployments.observe([seen(active, condition=Condition.ROLLING_OUT)])
@@ -48,7 +48,7 @@ class TestRollback:
         assert [revision.number for revision in after.revisions] == [3, 2, 1]
         assert after.revision(1) == Revision(1, a_config(), 1)
 
-    def test_while_none_is_stable_it_goes_back_to_the_one_before(self, stores: ControlStores) -> None:
+    def test_goes_back_to_the_previous_revision_if_none_is_stable(self, stores: ControlStores) -> None:
         deploy(stores)
         self.ready(stores)
         save(stores, a_config(parallelism=2))
@@ -60,7 +60,7 @@ class TestRollback:
         save(stores, a_config(parallelism=2))
         assert deploy(stores).stable_revision is None
 
-    def test_the_others_go_when_what_they_owned_is_gone(self, stores: ControlStores) -> None:
+    def test_other_rollouts_are_removed_with_their_resources(self, stores: ControlStores) -> None:
         deploy(stores)
         running(stores)
         save(stores, a_config(parallelism=2))
@@ -72,7 +72,7 @@ class TestRollback:
         assert after is not None
         assert (after.stable_revision, after.previous_revisions) == (2, ())
 
-    def test_a_revision_that_was_asked_for_meanwhile_retires_nothing(self, stores: ControlStores) -> None:
+    def test_a_newly_requested_revision_retires_no_rollout(self, stores: ControlStores) -> None:
         deploy(stores)
         running(stores)
         save(stores, a_config(parallelism=2))
@@ -100,7 +100,7 @@ class TestSourceEpoch:
         source = {"type": "pubsub", "chain": "base", "entity": "log", "start_at": "earliest"}
         assert self.epoch(stores, a_config(source=source, transforms=[])) == 1
 
-    def test_another_start_counts_until_something_ran(self, stores: ControlStores) -> None:
+    def test_another_start_applies_until_a_revision_has_run(self, stores: ControlStores) -> None:
         earliest = a_config(source={"type": "pubsub", "chain": "base", "entity": "log", "start_at": "earliest"})
         deploy(stores)
         observed(stores, Phase.FAILED)
@@ -130,7 +130,7 @@ class TestSourceEpoch:
         running(stores)
         assert self.epoch(stores, a_config()) == 3
 
-    def test_another_start_counts_after_a_try_that_was_given_up(self, stores: ControlStores) -> None:
+    def test_another_start_applies_after_an_abandoned_rollout(self, stores: ControlStores) -> None:
         deploy(stores)
         running(stores)
         assert self.epoch(stores, other_stream("latest")) == 2
@@ -143,14 +143,14 @@ class TestSourceEpoch:
         rolled_back(stores)
         assert self.epoch(stores, other_stream("latest")) == 4
 
-    def test_latest_of_a_try_that_was_given_up_is_long_ago(self, stores: ControlStores) -> None:
+    def test_latest_of_an_abandoned_rollout_is_not_reused(self, stores: ControlStores) -> None:
         deploy(stores)
         running(stores)
         assert self.epoch(stores, other_stream("latest")) == 2
         rolled_back(stores)
         assert self.epoch(stores, other_stream("latest", parallelism=2)) == 3
 
-    def test_failed_try_of_another_stream_loses_no_position(self, stores: ControlStores) -> None:
+    def test_a_failed_rollout_of_another_stream_loses_no_offset(self, stores: ControlStores) -> None:
         deploy(stores)
         running(stores)
         assert self.epoch(stores, SOLANA) == 2

@@ -1,4 +1,4 @@
-"""SQLite alone: several processes, locks, and no secret in the file."""
+"""Tests of SQLite: several processes, locks, and no secrets in the file."""
 
 import multiprocessing
 import sqlite3
@@ -36,7 +36,7 @@ def database(path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def other(path: Path, database: Database) -> Iterator[sqlite3.Connection]:
-    """A program that has the same file open."""
+    """Open the same file as another program would."""
     connection = sqlite3.connect(path, isolation_level=None)
     yield connection
     connection.close()
@@ -53,7 +53,7 @@ def _write(database: Database, name: str) -> None:
 
 
 def _write_in_threads(path: Path, process: int) -> None:
-    """Runs in a process of its own: opens the file, new or not, and writes from several threads."""
+    """Open the file, which may not exist, and write from several threads. This runs in another process."""
     database = open_sqlite(path)
     names = [f"{process}-{writer}" for writer in range(process, WRITERS, PROCESSES)]
     with ThreadPoolExecutor(len(names)) as pool:
@@ -63,7 +63,7 @@ def _write_in_threads(path: Path, process: int) -> None:
 
 class TestProcesses:
     @pytest.mark.long
-    def test_many_writers_wait_for_their_turn(self, path: Path) -> None:
+    def test_concurrent_writers_wait_for_each_other(self, path: Path) -> None:
         with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
             list(pool.map(_write_in_threads, [path] * PROCESSES, range(PROCESSES)))
         database = open_sqlite(path)
@@ -73,7 +73,7 @@ class TestProcesses:
         assert database.doorbell.value() == written
         database.close()
 
-    def test_each_sees_what_another_wrote(self, path: Path, database: Database) -> None:
+    def test_processes_see_each_others_writes(self, path: Path, database: Database) -> None:
         second = open_sqlite(path)
         second.flows.create(a_flow())
         assert database.flows.get(OWNER, "f1") == a_flow()
@@ -81,7 +81,7 @@ class TestProcesses:
 
 
 class TestLocks:
-    def test_readers_never_wait_and_writers_give_up(
+    def test_readers_never_wait_and_writers_time_out(
         self, database: Database, other: sqlite3.Connection, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(connections, "WRITE_LOCK_TIMEOUT_S", 0.05)
@@ -95,7 +95,7 @@ class TestLocks:
         impatient.flows.create(a_flow("f2"))
         impatient.close()
 
-    def test_a_reader_stops_no_writer(self, database: Database, other: sqlite3.Connection) -> None:
+    def test_a_reader_does_not_block_writers(self, database: Database, other: sqlite3.Connection) -> None:
         other.execute("BEGIN")
         assert other.execute("SELECT count(*) FROM flows").fetchone() == (0,)
         database.flows.create(a_flow())
@@ -108,7 +108,7 @@ class TestLocks:
         with pytest.raises(StoreUnavailable):
             database.keys.find("k1")
 
-    def test_a_failed_unit_leaves_nothing(self, database: Database, other: sqlite3.Connection) -> None:
+    def test_a_failed_transaction_is_rolled_back(self, database: Database, other: sqlite3.Connection) -> None:
         database.flows.create(a_flow())
         other.execute("DROP TABLE doorbell")
         with pytest.raises(StoreUnavailable):
@@ -128,7 +128,7 @@ class TestLocks:
                 "FROM deployments"
             )
 
-    def test_a_broken_rule_is_no_outage(self, database: Database) -> None:
+    def test_a_constraint_violation_is_not_an_outage(self, database: Database) -> None:
         database.flows.create(a_flow())
         with pytest.raises(IntegrityError):
             database.flows.create(a_flow())
@@ -147,12 +147,12 @@ class TestOpen:
         modes = {stat.S_IMODE(file.stat().st_mode) for file in path.parent.glob("headwater.db*")}
         assert modes == {0o600}
 
-    def test_a_file_that_is_no_database(self, path: Path) -> None:
+    def test_a_file_that_is_not_a_database(self, path: Path) -> None:
         path.write_bytes(b"This is a text. " * 100)
         with pytest.raises(SetupError, match=r"can't be opened: file is not a database"):
             open_sqlite(path)
 
-    def test_a_directory_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_a_missing_directory(self, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match="No such file or directory"):
             open_sqlite(tmp_path / "missing" / "headwater.db")
 
@@ -160,28 +160,30 @@ class TestOpen:
 class TestSecrets:
     def test_no_password_is_in_the_files(self, path: Path, database: Database) -> None:
         database.flows.create(a_flow())
-        made = database.deployments.request_deploy(OWNER, "f1", a_deployment())
+        deployment = database.deployments.request_deploy(OWNER, "f1", a_deployment())
         stored = path.with_name("headwater.db-wal").read_bytes()
         database.close()
         stored += path.read_bytes()
-        assert made.id.encode() in stored
-        for password in (made.reader_password, made.worker_password):
+        assert deployment.id.encode() in stored
+        for password in (deployment.reader_password, deployment.worker_password):
             assert password.encode() not in stored
 
-    def test_an_ended_deployment_has_none_left(self, database: Database, other: sqlite3.Connection) -> None:
+    def test_an_ended_deployment_has_no_passwords(self, database: Database, other: sqlite3.Connection) -> None:
         database.flows.create(a_flow())
-        made = database.deployments.request_deploy(OWNER, "f1", a_deployment())
-        database.deployments.observe([seen(made, Phase.ABSENT)])
+        deployment = database.deployments.request_deploy(OWNER, "f1", a_deployment())
+        database.deployments.observe([seen(deployment, Phase.ABSENT)])
         row = other.execute("SELECT phase, reader_password, worker_password FROM deployments").fetchone()
         assert row == ("absent", None, None)
 
-    def test_another_key_is_noticed_at_the_start(self, path: Path, database: Database) -> None:
+    def test_another_key_is_detected_at_the_start(self, path: Path, database: Database) -> None:
         database.flows.create(a_flow())
         database.deployments.request_deploy(OWNER, "f1", a_deployment())
         with pytest.raises(SetupError, match="another secret key"):
             open_sqlite(path, key=bytes(32))
 
-    def test_passwords_moved_to_another_row_do_not_open(self, database: Database, other: sqlite3.Connection) -> None:
+    def test_passwords_moved_to_another_row_cannot_be_decrypted(
+        self, database: Database, other: sqlite3.Connection
+    ) -> None:
         database.flows.create(a_flow())
         database.deployments.request_deploy(OWNER, "f1", a_deployment())
         other.execute("UPDATE deployments SET reader_password = worker_password")

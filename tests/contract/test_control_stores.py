@@ -1,4 +1,4 @@
-"""One suite for every implementation of Leases, KeyStore and DatasetStore."""
+"""The contracts of Leases, KeyStore and DatasetStore."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -35,12 +35,12 @@ class TestLeases:
         assert stores.leases.acquire("controller", B, 3600) == 2
         assert stores.leases.acquire("controller", A, 3600) is None
 
-    def test_renewing_keeps_the_number_and_tells_what_fails(self, stores: ControlStores) -> None:
+    def test_renewing_keeps_the_fencing_number_and_reports_failures(self, stores: ControlStores) -> None:
         assert stores.leases.acquire("controller", A, 3600) == 1
         assert stores.leases.acquire("controller", replace(A, failing="Sweeping fails."), 3600) == 1
         assert stores.leases.leader("controller") == Leader("a", "Sweeping fails.")
 
-    def test_released_is_free_at_once(self, stores: ControlStores) -> None:
+    def test_a_released_lease_is_free_immediately(self, stores: ControlStores) -> None:
         stores.leases.acquire("controller", A, 3600)
         stores.leases.release("controller", "b")
         assert stores.leases.leader("controller") == Leader("a")
@@ -50,28 +50,28 @@ class TestLeases:
         stores.leases.release("controller", "b")
         assert stores.leases.acquire("controller", B, 3600) == 3
 
-    def test_the_holder_of_the_same_lock_takes_over_at_once(self, stores: ControlStores) -> None:
+    def test_a_candidate_with_the_same_lock_takes_over_immediately(self, stores: ControlStores) -> None:
         assert stores.leases.acquire("controller", Candidate("a", "machine:file"), 3600) == 1
         assert stores.leases.acquire("controller", Candidate("b", "machine:copy of the file"), 3600) is None
         assert stores.leases.acquire("controller", Candidate("c"), 3600) is None
         assert stores.leases.acquire("controller", Candidate("d", "machine:file"), 3600) == 2
 
-    def test_no_lock_is_not_the_same_lock(self, stores: ControlStores) -> None:
+    def test_two_candidates_without_a_lock_do_not_share_one(self, stores: ControlStores) -> None:
         assert stores.leases.acquire("controller", A, 3600) == 1
         assert stores.leases.acquire("controller", B, 3600) is None
 
-    def test_a_lease_that_a_clock_made_too_long_is_cut(self, stores: ControlStores) -> None:
+    def test_a_lease_that_a_wrong_clock_made_too_long_is_shortened(self, stores: ControlStores) -> None:
         stores.leases.acquire("controller", A, 3600)
         assert stores.leases.acquire("controller", B, 0) is None
         assert stores.leases.acquire("controller", B, 3600) == 2
 
-    def test_names_are_apart(self, stores: ControlStores) -> None:
+    def test_leases_are_independent(self, stores: ControlStores) -> None:
         assert stores.leases.acquire("controller", A, 3600) == 1
         assert stores.leases.acquire("sweeper", B, 3600) == 1
         assert stores.leases.leader("unknown") is None
         stores.leases.release("unknown", "a")
 
-    def test_many_at_once_make_one_holder(self, stores: ControlStores) -> None:
+    def test_one_of_many_concurrent_candidates_gets_the_lease(self, stores: ControlStores) -> None:
         with ThreadPoolExecutor(16) as pool:
             candidates = map(Candidate, "abcdefghijklmnop")
             numbers = pool.map(lambda one: stores.leases.acquire("controller", one, 3600), candidates)
@@ -79,7 +79,7 @@ class TestLeases:
 
 
 class TestFencing:
-    """Writes of a deposed leader are refused, whatever its clock says."""
+    """Writes of a deposed leader are rejected, whatever its clock says."""
 
     @pytest.fixture
     def deposed(self, stores: ControlStores) -> Fence:
@@ -122,7 +122,7 @@ class TestKeys:
         assert stores.keys.find("k1") == key
         assert stores.keys.find("k2") is None
 
-    def test_an_id_is_never_taken_over(self, stores: ControlStores) -> None:
+    def test_an_id_is_never_reused(self, stores: ControlStores) -> None:
         stores.keys.create(a_key())
         with pytest.raises(Conflict):
             stores.keys.create(a_key(owner="bob"))
@@ -176,7 +176,7 @@ class TestDatasets:
         assert list(stores.datasets.list(OWNER)) == [live]
         assert list(stores.datasets.incomplete()) == []
 
-    def test_anothers_is_unknown(self, stores: ControlStores) -> None:
+    def test_a_dataset_of_another_owner_is_unknown(self, stores: ControlStores) -> None:
         self.live(stores, "s1", "wallets")
         with pytest.raises(NotFound):
             stores.datasets.get("bob", "s1")
@@ -207,7 +207,7 @@ class TestDatasets:
             stores.datasets.set_state("s1", "live")
         assert [d.id for d in stores.datasets.incomplete()] == ["s1"]
 
-    def test_one_that_is_going_away_can_still_be_removed(self, stores: ControlStores) -> None:
+    def test_a_dataset_in_deletion_can_be_removed(self, stores: ControlStores) -> None:
         stores.datasets.create(a_dataset())
         with pytest.raises(NotFound):
             stores.datasets.removable(OWNER, "s1")
@@ -228,7 +228,7 @@ class TestDatasets:
         assert list(stores.datasets.list(OWNER)) == []
         stores.datasets.create(a_dataset("s2"))
 
-    def test_many_of_one_name_at_once_make_one(self, stores: ControlStores) -> None:
+    def test_concurrent_creates_with_one_name_create_one(self, stores: ControlStores) -> None:
         def create(number: int) -> bool:
             try:
                 stores.datasets.create(a_dataset(f"s{number}"))

@@ -42,7 +42,7 @@ CONFIGS = st.sampled_from(
 
 
 class Twins(RuleBasedStateMachine):
-    """Every rule calls both and compares what they return or raise; the invariant compares all that can be read."""
+    """Every rule calls both databases and compares results and errors; the invariant compares all readable content."""
 
     open_empty: ClassVar[Callable[[], Database]]
 
@@ -114,7 +114,7 @@ class Twins(RuleBasedStateMachine):
         behind=st.integers(0, 2),
     )
     def observe(self, newest: int, phase: Phase, condition: Condition, behind: int) -> None:
-        """Observe one of the three newest deployments, as it is, or as it was up to two changes ago."""
+        """Observe one of the three newest deployments in its current state, or in one of its last two states."""
         name = f"d{self._made - newest}"
         known = {deployment.id: deployment for deployment in self._sqlite.deployments.unfinished()}
         current = known.get(name, a_deployment(name))

@@ -44,7 +44,7 @@ def database(url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def damage(url: str, database: Database) -> Iterator[Damage]:  # the tables must be there
+def damage(url: str, database: Database) -> Iterator[Damage]:  # the tables must exist
     """Runs a statement on the database."""
     engine = make_engine(url)
     connections = Connections(engine)
@@ -62,10 +62,10 @@ def two(database: Database) -> Database:
     """Deploy two configurations, d1 of f1 and d2 of f2, whose workers are ready."""
     for number in (1, 2):
         database.flows.create(a_flow(f"f{number}", created_s=number))
-        made = database.deployments.request_deploy(
+        deployment = database.deployments.request_deploy(
             OWNER, f"f{number}", a_deployment(f"d{number}", flow_id=f"f{number}", created_at=at(number))
         )
-        database.deployments.observe([seen(made)])
+        database.deployments.observe([seen(deployment)])
     return database
 
 
@@ -79,7 +79,7 @@ def reseal(damage: Damage, deployment_id: str) -> None:
 
 class TestSecrets:
     @pytest.fixture(autouse=True)
-    def resealed(self, two: Database, damage: Damage) -> None:  # there must be something to seal
+    def resealed(self, two: Database, damage: Damage) -> None:  # there must be a secret to encrypt
         reseal(damage, "d1")
 
     def test_the_others_are_not_affected(self, two: Database) -> None:
@@ -87,13 +87,13 @@ class TestSecrets:
         assert [(f.id, bool(f.unreadable)) for f in two.flows.list(OWNER)] == [("f2", False), ("f1", True)]
         assert two.deployments.request_credential_rotation(OWNER, "f2", "new").reader_password == "new"
 
-    def test_nothing_is_begun_for_it(self, two: Database) -> None:
+    def test_no_deployment_starts_for_it(self, two: Database) -> None:
         with pytest.raises(StoredDataUnreadable, match="another secret key"):
             two.deployments.request_deploy(OWNER, "f1", None)
         with pytest.raises(StoredDataUnreadable, match="another secret key"):
             two.deployments.request_credential_rotation(OWNER, "f1", "new")
 
-    def test_a_save_gives_it_new_ones(self, two: Database) -> None:
+    def test_a_save_generates_new_passwords(self, two: Database) -> None:
         two.flows.save(next_revision(two.flows.get(OWNER, "f1"), unreadable_members=""))
         renewed = two.deployments.active("f1")
         assert renewed is not None
@@ -112,7 +112,7 @@ class TestSecrets:
         assert [d.id for d in two.deployments.unfinished()] == ["d2"]
         assert list(two.flows.deleted()) == []
 
-    def test_the_database_opens_while_the_key_is_the_right_one(self, url: str, two: Database, damage: Damage) -> None:
+    def test_the_database_opens_if_one_secret_can_be_decrypted(self, url: str, two: Database, damage: Damage) -> None:
         reseal(damage, "d2")
         open_database(url, Sealer(SECRET_KEY)).close()
         assert len(two.unreadable()) == 4
@@ -126,7 +126,7 @@ class TestSecrets:
         ]
 
 
-def test_a_key_that_nothing_was_sealed_with_may_be_changed(url: str, database: Database) -> None:
+def test_the_key_can_be_changed_if_it_has_encrypted_nothing(url: str, database: Database) -> None:
     database.flows.create(a_flow())
     open_database(url, Sealer(bytes(32))).close()
 
@@ -141,7 +141,7 @@ class TestPipelines:
         assert (configuration.kind, deployment.kind) == ("configuration", "deployment")
         assert "/pipeline_config/parallelism: input should be less than or equal to 64" in configuration.reason
 
-    def test_a_save_mends_it_and_a_deploy_rolls_it_out(self, two: Database, damage: Damage) -> None:
+    def test_a_save_repairs_it_and_a_deploy_rolls_it_out(self, two: Database, damage: Damage) -> None:
         damage("UPDATE flow_revisions SET config = 'damaged' WHERE flow_id = 'f1'")
         two.flows.save(next_revision(two.flows.get(OWNER, "f1"), pipeline_config=a_config()))
         rolled_out = two.deployments.request_deploy(OWNER, "f1", None)
@@ -195,8 +195,8 @@ class TestOtherRows:
         assert [(f.tags, bool(f.unreadable)) for f in two.flows.list(OWNER)] == [(("a", "b"), False), ((), True)]
 
 
-def test_json_that_is_none_fails_for_its_row_only(two: Database, damage: Damage, url: str) -> None:
-    """PostgreSQL stores no such text."""
+def test_invalid_json_affects_its_row_only(two: Database, damage: Damage, url: str) -> None:
+    """PostgreSQL rejects such values."""
     if url.startswith("sqlite"):
         two.keys.create(a_key())
         for table, column in (("flows", "tags"), ("api_keys", "scopes")):

@@ -1,4 +1,4 @@
-"""One suite for every DatasetNames."""
+"""The contract of DatasetNames."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""One suite for every MetricStore."""
+"""The contract of MetricStore."""
 
 import random
 import time
@@ -87,7 +87,7 @@ def test_only_the_range_is_read(store: MetricStore) -> None:
     assert [sum(one.counts["messages_received"] for one in intervals) for intervals in counted] == [2, 3, 4]
 
 
-def test_the_new_owner_gets_the_marks_and_the_old_one_is_refused(store: MetricStore) -> None:
+def test_a_new_owner_gets_the_marks_and_the_old_owner_is_rejected(store: MetricStore) -> None:
     assert store.acquire_partitions(ID, GROUP, "a", [0, 1]) == {}
     assert store.write(ID, GROUP, "a", measured({0: received(5, 5), 1: received(8, 8)})) == frozenset()
     assert store.acquire_partitions(ID, GROUP, "b", [0, 2]) == {0: 5}
@@ -98,7 +98,7 @@ def test_the_new_owner_gets_the_marks_and_the_old_one_is_refused(store: MetricSt
     assert total(store) == 15
 
 
-def test_a_refused_write_brings_no_times(store: MetricStore) -> None:
+def test_a_rejected_write_adds_no_times(store: MetricStore) -> None:
     store.acquire_partitions(ID, GROUP, "b", [0])
     store.write(ID, GROUP, "a", measured({0: received(7, 2)}, total_latency=[1.0]))
     assert store.read(ID, HOUR, NOW) == {}
@@ -117,7 +117,7 @@ def test_a_write_sent_twice_counts_once(store: MetricStore) -> None:
     assert (found.counts["messages_received"], found.times["total_latency"].total()) == (2, 1)
 
 
-def test_a_partition_that_nobody_took_may_be_counted(store: MetricStore) -> None:
+def test_a_partition_without_owner_can_be_counted(store: MetricStore) -> None:
     assert store.write(ID, GROUP, "a", measured({0: received(7, 2)})) == frozenset()
     assert store.write(ID, GROUP, "b", measured({0: received(8, 1)})) == {0}
 
@@ -138,7 +138,7 @@ def test_progress(store: MetricStore) -> None:
     assert MINUTE <= at <= time.time()
 
 
-def test_deployments_are_apart_and_dropped_whole(store: MetricStore) -> None:
+def test_deployments_are_independent_and_dropped_completely(store: MetricStore) -> None:
     for deployment_id in ("d1", "d2"):
         store.write(deployment_id, GROUP, "a", measured({0: received(7, 2)}, data_age=[1.0]))
     store.drop("d1")
@@ -178,7 +178,7 @@ def test_all_keys_expire_share_a_slot_and_are_dropped(valkey_url: str) -> None:
         assert server.dbsize() == 0
 
 
-def test_a_server_that_is_away(tmp_path: Path) -> None:
+def test_an_unavailable_server(tmp_path: Path) -> None:
     with closing(connect(f"unix://{tmp_path}/none.sock")) as client:
         store = RedisMetrics(client)
         with pytest.raises(SetStoreUnavailable):

@@ -1,6 +1,6 @@
-"""One suite for every orchestrator: the twin in memory, and real processes running a small stand-in program.
+"""The contract of Orchestrator: in memory, and with real processes that run a small fake worker.
 
-The stand-in speaks the workers' probe protocol; the real worker is driven by the acceptance tests.
+The fake worker implements the workers' probe protocol; acceptance tests use real workers.
 """
 
 import json
@@ -90,13 +90,13 @@ def ready(orchestrator: Orchestrator, spec_hash: str, slots: int = 1) -> Callabl
 
 @pytest.fixture(params=["memory", "process"])
 def orchestrator(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Orchestrator]:
-    made: Orchestrator = MemoryOrchestrator() if request.param == "memory" else process_orchestrator(tmp_path)
-    yield made
-    made.close()
+    orchestrator: Orchestrator = MemoryOrchestrator() if request.param == "memory" else process_orchestrator(tmp_path)
+    yield orchestrator
+    orchestrator.close()
 
 
 class Clock:
-    """Real time, and what a test adds to it."""
+    """A real clock that a test can advance."""
 
     added_s = 0.0
 
@@ -161,14 +161,14 @@ class TestEveryOrchestrator:
         assert list(orchestrator.status("nobody")) == []
         assert orchestrator.stop_workers("nobody")
 
-    def test_a_closed_one_says_so_instead_of_answering_empty(self, orchestrator: Orchestrator) -> None:
+    def test_a_closed_orchestrator_raises_an_error(self, orchestrator: Orchestrator) -> None:
         orchestrator.close()
         with pytest.raises(OrchestratorUnavailable):
             orchestrator.status("d1")
 
 
 class TestHandOver:
-    """What the twin and the processes have in common: who runs while a successor prepares."""
+    """Both implementations keep the old workers running while successors prepare."""
 
     def test_logs_come_once(self, orchestrator: Orchestrator) -> None:
         orchestrator.ensure(worker_set())
@@ -192,12 +192,12 @@ class TestProcesses:
 
     @pytest.fixture
     def processes(self, tmp_path: Path, clock: Clock) -> Iterator[ProcessOrchestrator]:
-        made = process_orchestrator(tmp_path, clock)
-        yield made
-        made.close()
+        orchestrator = process_orchestrator(tmp_path, clock)
+        yield orchestrator
+        orchestrator.close()
 
     def journal(self, tmp_path: Path, slot: int = 0) -> list[str]:
-        """Who joined and left: "<revision> <pid>" and "<revision> left"."""
+        """Return the workers' log: "<revision> <pid>" when one joins, and "<revision> left"."""
         return (tmp_path / "workers" / "d1" / f"joined-{slot}").read_text().splitlines()
 
     def pid(self, tmp_path: Path, slot: int = 0) -> int:
@@ -206,7 +206,7 @@ class TestProcesses:
     def worker(self, processes: ProcessOrchestrator) -> WorkerStatus:
         return next(iter(processes.status("d1")))
 
-    def test_a_killed_worker_comes_back_and_is_counted(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
+    def test_a_killed_worker_is_restarted_and_counted(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
         processes.ensure(worker_set())
         until(ready(processes, "hash1"))
         first = self.pid(tmp_path)
@@ -224,7 +224,7 @@ class TestProcesses:
         assert not worker.is_ready
         assert "the script does not compile" in worker.reason
 
-    def test_a_stopped_worker_is_not_ready_and_killed_in_the_end(
+    def test_a_stopped_worker_is_not_ready_and_finally_killed(
         self, processes: ProcessOrchestrator, tmp_path: Path, clock: Clock
     ) -> None:
         processes.ensure(worker_set())
@@ -246,14 +246,16 @@ class TestProcesses:
         assert self.pid(tmp_path) != first
 
     @pytest.mark.long
-    def test_a_worker_that_only_says_that_it_lives_is_stuck(self, processes: ProcessOrchestrator, clock: Clock) -> None:
+    def test_a_worker_that_sends_only_alive_heartbeats_is_stuck(
+        self, processes: ProcessOrchestrator, clock: Clock
+    ) -> None:
         processes.ensure(worker_set(revision=444))
         until(ready(processes, "hash444"))
         until(lambda: not self.worker(processes).is_ready)
         clock.added_s += STUCK_AFTER_S
         until(lambda: self.worker(processes).restart_count == 1)
 
-    def test_a_worker_whose_scripts_keep_crashing_is_shown_and_left_alone(
+    def test_a_worker_whose_scripts_keep_crashing_is_reported_and_not_killed(
         self, processes: ProcessOrchestrator, tmp_path: Path
     ) -> None:
         processes.ensure(worker_set(revision=555))
@@ -262,7 +264,7 @@ class TestProcesses:
         assert (worker.is_crash_looping, worker.is_ready, worker.restart_count) == (True, False, 0)
         assert len(self.journal(tmp_path)) == 1
 
-    def test_a_better_spec_ends_the_crash_loop_at_once(self, processes: ProcessOrchestrator) -> None:
+    def test_a_fixed_spec_ends_the_crash_loop_immediately(self, processes: ProcessOrchestrator) -> None:
         processes.ensure(worker_set(revision=666))
         until(lambda: self.worker(processes).is_crash_looping)
         processes.ensure(worker_set(revision=2))
@@ -270,7 +272,7 @@ class TestProcesses:
         assert not self.worker(processes).is_crash_looping
 
     def names(self, tmp_path: Path, slot: int = 0) -> list[str]:
-        """The journal without pids."""
+        """Return the workers' log without pids."""
         return [line if "left" in line else line.split()[0] for line in self.journal(tmp_path, slot)]
 
     def test_a_successor_joins_when_its_predecessor_has_left(
@@ -300,7 +302,7 @@ class TestProcesses:
         assert self.names(tmp_path) == ["1", "1 left", "2"]
         assert self.names(tmp_path, 1) == ["1", "1 left for good"]
 
-    def test_the_old_set_runs_on_until_all_successors_are_prepared(
+    def test_old_workers_run_until_all_successors_are_prepared(
         self, processes: ProcessOrchestrator, tmp_path: Path
     ) -> None:
         processes.ensure(worker_set(slots=2))
@@ -317,7 +319,7 @@ class TestProcesses:
         assert ready(processes, "hash1", 2)()
         assert [self.names(tmp_path, slot) for slot in range(2)] == [["1"], ["1"]]
 
-    def test_a_worker_that_is_killed_while_its_successor_prepares_comes_back(
+    def test_a_worker_that_is_killed_while_its_successor_prepares_is_restarted(
         self, processes: ProcessOrchestrator, tmp_path: Path
     ) -> None:
         processes.ensure(worker_set())
@@ -357,7 +359,7 @@ class TestProcesses:
             ("d1-0", "worker", "killed by SIGKILL"),
         ]
 
-    def test_workers_get_nothing_of_the_controllers_secrets(
+    def test_workers_do_not_get_the_controllers_secrets(
         self, processes: ProcessOrchestrator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HEADWATER_SECRET_KEY", "secret of the controller")
@@ -381,21 +383,21 @@ class TestProcesses:
         until(lambda: processes.stop_workers("d1"))
         assert not spec.exists()
 
-    def test_specs_of_revisions_that_are_gone_go(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
+    def test_specs_of_removed_revisions_are_deleted(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
         for revision in range(1, 5):
             processes.ensure(worker_set(revision))
             until(ready(processes, f"hash{revision}"))
         specs = sorted(path.name for path in (tmp_path / "workers" / "d1").glob("spec-*"))
         assert specs == ["spec-hash3.json", "spec-hash4.json"]
 
-    def test_the_lines_of_a_worker_that_is_given_up_are_kept(self, processes: ProcessOrchestrator) -> None:
+    def test_log_lines_of_an_abandoned_worker_are_kept(self, processes: ProcessOrchestrator) -> None:
         processes.ensure(worker_set(revision=666))
         until(lambda: self.worker(processes).is_crash_looping)
         until(lambda: processes.stop_workers("d1"))
         assert "the script does not compile" in processes.take_logs()["d1"][-1].message
         assert processes.take_logs() == {}
 
-    def test_a_worker_that_does_not_run_has_a_pulse_that_is_not_ready(self, processes: ProcessOrchestrator) -> None:
+    def test_a_worker_that_does_not_run_is_not_ready(self, processes: ProcessOrchestrator) -> None:
         processes.ensure(worker_set(revision=666))
         until(lambda: self.worker(processes).is_crash_looping)
         (pulse,) = processes.worker_snapshots()

@@ -1,4 +1,4 @@
-"""Workers in control groups of their own, made by the kernel of this machine: what it kills, and what is left."""
+"""Workers in their own cgroups of this machine's kernel: out-of-memory kills, and cleanup."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ from tests.support.waiting import until
 
 @pytest.fixture
 def groups(tmp_path: Path) -> WorkerGroups:
-    """Without a place for groups these tests are skipped, but not in CI."""
+    """Skip these tests if cgroups cannot be created, but not in CI."""
     found = find_groups(tmp_path / "workers", MEMORY_LIMIT)
     if found is None:
         reason = "no control group can be made here: it takes root or a delegated part of the tree"
@@ -36,9 +36,9 @@ def clock() -> Clock:
 
 @pytest.fixture
 def processes(tmp_path: Path, clock: Clock, groups: WorkerGroups) -> Iterator[ProcessOrchestrator]:
-    made = process_orchestrator(tmp_path, clock, groups)
-    yield made
-    made.close()
+    orchestrator = process_orchestrator(tmp_path, clock, groups)
+    yield orchestrator
+    orchestrator.close()
     assert folders(groups) == []
 
 
@@ -59,7 +59,7 @@ def limit_of(groups: WorkerGroups) -> int:
     return int((folder / groups._version.limit).read_text())
 
 
-def test_a_worker_and_what_it_starts_are_in_a_group_that_goes_with_them(
+def test_a_worker_and_its_children_have_a_cgroup_that_is_removed_with_them(
     processes: ProcessOrchestrator, groups: WorkerGroups, tmp_path: Path
 ) -> None:
     processes.ensure(worker_set())
@@ -74,14 +74,14 @@ def test_a_worker_and_what_it_starts_are_in_a_group_that_goes_with_them(
     until(lambda: folders(groups) == [])
 
 
-def test_a_worker_that_needs_too_much_is_killed_by_the_kernel_and_shown_as_such(processes: ProcessOrchestrator) -> None:
+def test_an_out_of_memory_kill_of_a_worker_is_reported(processes: ProcessOrchestrator) -> None:
     processes.ensure(worker_set(revision=888))
     until(lambda: worker(processes).status is Status.OOM_KILLED)
     assert (worker(processes).is_oom_killed, worker(processes).is_ready) == (True, False)
     assert worker(processes).reason == OVER_LIMIT_REASON
 
 
-def test_a_kill_of_what_a_worker_started_is_told_and_no_death_of_the_worker(
+def test_an_out_of_memory_kill_of_a_child_is_reported_and_not_a_death_of_the_worker(
     processes: ProcessOrchestrator, tmp_path: Path, clock: Clock
 ) -> None:
     processes.ensure(worker_set(revision=887))
@@ -89,11 +89,11 @@ def test_a_kill_of_what_a_worker_started_is_told_and_no_death_of_the_worker(
     first = pid(tmp_path)
     until(lambda: processes._slots["d1"][0].worker.process.kills.is_recent)  # type: ignore[union-attr]
     clock.added_s += RECENT_S + MEMORY_CHECK_INTERVAL_S
-    told: list[str] = []
+    messages: list[str] = []
 
     def is_told() -> bool:
-        told.extend(line.message for line in processes.take_logs().get("d1", []))
-        return SCRIPTS_KILLED_MESSAGE in told
+        messages.extend(line.message for line in processes.take_logs().get("d1", []))
+        return SCRIPTS_KILLED_MESSAGE in messages
 
     until(is_told)
     assert (pid(tmp_path), worker(processes).restart_count, worker(processes).is_oom_killed) == (first, 0, False)
@@ -102,7 +102,7 @@ def test_a_kill_of_what_a_worker_started_is_told_and_no_death_of_the_worker(
     assert (worker(processes).is_oom_killed, worker(processes).reason) == (False, "killed by SIGKILL")
 
 
-def test_what_a_killed_orchestrator_left_is_removed_by_the_next_one(groups: WorkerGroups, tmp_path: Path) -> None:
+def test_cgroups_of_a_killed_orchestrator_are_removed_by_the_next_one(groups: WorkerGroups, tmp_path: Path) -> None:
     program = f"""
 import pathlib, time
 from headwater.orchestrators.cgroups import find_groups

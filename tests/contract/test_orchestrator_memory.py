@@ -1,5 +1,7 @@
-"""Workers that are killed for memory: by the orchestrator, or by the kernel, of which its counter tells (a file of the
-test's in place of the control group's). Workers have no control groups of their own, apart from those of TestIsolation.
+"""Workers that the orchestrator or the kernel kills for their memory use.
+
+The kernel's counter of kills is a file of the test. Only the workers of TestIsolation have their own cgroups.
+
 """
 
 import json
@@ -39,13 +41,13 @@ def clock() -> Clock:
 
 @pytest.fixture
 def processes(tmp_path: Path, clock: Clock, counter: Path) -> Iterator[ProcessOrchestrator]:
-    made = process_orchestrator(tmp_path, clock)
-    yield made
-    made.close()
+    orchestrator = process_orchestrator(tmp_path, clock)
+    yield orchestrator
+    orchestrator.close()
 
 
 def start(processes: ProcessOrchestrator, tmp_path: Path, slots: int = 1) -> list[int]:
-    """The processes' ids, once all of them work."""
+    """Start workers, wait until they are ready, and return their process ids."""
     processes.ensure(worker_set(slots=slots))
     until(ready(processes, "hash1", slots))
     journals = [tmp_path / "workers" / "d1" / f"joined-{slot}" for slot in range(slots)]
@@ -56,7 +58,7 @@ def dead(processes: ProcessOrchestrator) -> list[WorkerStatus]:
     return [worker for worker in processes.status("d1") if worker.restart_count]
 
 
-def test_a_worker_that_uses_too_much_is_killed_and_shown_as_such(processes: ProcessOrchestrator) -> None:
+def test_a_worker_over_its_memory_limit_is_killed_and_reported(processes: ProcessOrchestrator) -> None:
     processes.ensure(worker_set(revision=888))
     until(lambda: processes.status("d1")[0].status is Status.OOM_KILLED)
     worker = processes.status("d1")[0]
@@ -64,13 +66,13 @@ def test_a_worker_that_uses_too_much_is_killed_and_shown_as_such(processes: Proc
     assert not worker.is_ready
     assert "killed for memory" in worker.reason
     until(lambda: processes.status("d1")[0].status is Status.RUNNING)
-    assert processes.status("d1")[0].is_oom_killed, "it is told for a while"
+    assert processes.status("d1")[0].is_oom_killed, "the kill is reported for a while"
     processes.ensure(worker_set(revision=1))
     until(ready(processes, "hash1"))
     assert not processes.status("d1")[0].is_oom_killed
 
 
-def test_all_workers_that_the_kernel_takes_at_once_are_told_as_such(
+def test_all_workers_that_the_kernel_kills_together_are_reported(
     processes: ProcessOrchestrator, tmp_path: Path, counter: Path
 ) -> None:
     pids = start(processes, tmp_path, slots=2)
@@ -81,7 +83,7 @@ def test_all_workers_that_the_kernel_takes_at_once_are_told_as_such(
     assert all(worker.is_oom_killed and "by the kernel" in worker.reason for worker in dead(processes))
 
 
-def test_a_kill_long_after_that_of_another_process_is_not(
+def test_a_kill_long_after_an_out_of_memory_kill_is_not_reported_as_one(
     processes: ProcessOrchestrator, tmp_path: Path, counter: Path, clock: Clock
 ) -> None:
     pid = start(processes, tmp_path)[0]
@@ -94,7 +96,7 @@ def test_a_kill_long_after_that_of_another_process_is_not(
     assert (dead(processes)[0].is_oom_killed, dead(processes)[0].reason) == (False, "killed by SIGKILL")
 
 
-def test_a_worker_that_is_killed_because_it_does_not_stop_has_not_died(
+def test_a_worker_that_is_killed_because_it_does_not_stop_is_not_counted(
     processes: ProcessOrchestrator, tmp_path: Path, counter: Path, clock: Clock
 ) -> None:
     pid = start(processes, tmp_path)[0]
@@ -122,7 +124,7 @@ WITHIN_S = 90.0
 
 
 class TestIsolation:
-    """One record of partition 0 takes more memory than a worker may have: tests/support/memory_worker.py."""
+    """One record of partition 0 needs more memory than a worker may use: tests/support/memory_worker.py."""
 
     @pytest.fixture(params=["measured", "control group"])
     def isolating(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ProcessOrchestrator]:
@@ -140,21 +142,23 @@ class TestIsolation:
 
         repository = str(Path(__file__).parents[2])
         environment = inherited_environment() | {POSITIONS: str(self.positions), "PYTHONPATH": repository}
-        made = ProcessOrchestrator(run_dir, command, ISOLATION_LIMIT, environment=environment, groups=groups)
-        yield made
-        made.close()
+        orchestrator = ProcessOrchestrator(run_dir, command, ISOLATION_LIMIT, environment=environment, groups=groups)
+        yield orchestrator
+        orchestrator.close()
 
     def committed(self) -> list[int]:
         return list(json.loads(self.positions.read_text()).values())
 
     def is_left_out(self, isolating: ProcessOrchestrator, spec_hash: str) -> bool:
-        """Whether a worker of a spec has read all partitions but partition 0."""
+        """Return whether a worker of a spec has read all partitions but partition 0."""
         (worker,) = isolating.status("d1")
         left_out = worker.reason.startswith("Partition 0 of the stream is not read")
         others = self.committed()[1:] == [RECORDS] * (PARTITIONS - 1)
         return worker.spec_hash == spec_hash and worker.is_ready and left_out and others
 
-    def test_the_partition_of_a_record_that_takes_too_much_is_left_out(self, isolating: ProcessOrchestrator) -> None:
+    def test_the_partition_of_a_record_that_needs_too_much_memory_is_excluded(
+        self, isolating: ProcessOrchestrator
+    ) -> None:
         isolating.ensure(worker_set())
         until(lambda: self.is_left_out(isolating, "hash1"), WITHIN_S)
         assert self.committed()[0] <= BOMB

@@ -1,4 +1,4 @@
-"""Processes while the controller itself is in trouble: no file descriptors, errors that nobody expects, no lease."""
+"""Worker processes while the controller has no file descriptors, unexpected errors, or no lease."""
 
 import errno
 import os
@@ -27,14 +27,14 @@ def clock() -> Clock:
 
 @pytest.fixture
 def processes(tmp_path: Path, clock: Clock) -> Iterator[ProcessOrchestrator]:
-    made = process_orchestrator(tmp_path, clock)
-    yield made
-    made.close()
+    orchestrator = process_orchestrator(tmp_path, clock)
+    yield orchestrator
+    orchestrator.close()
 
 
 @contextmanager
 def no_descriptors() -> Iterator[None]:
-    """Nothing can be opened in this process; what is open stays."""
+    """Use up this process's file descriptors for the block."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
     try:
@@ -47,14 +47,14 @@ def pid(tmp_path: Path) -> int:
     return int((tmp_path / "workers" / "d1" / "joined-0").read_text().splitlines()[-1].split()[1])
 
 
-def test_a_time_without_file_descriptors_is_outlived(
+def test_the_orchestrator_recovers_from_a_lack_of_file_descriptors(
     processes: ProcessOrchestrator, tmp_path: Path, clock: Clock
 ) -> None:
     processes.ensure(worker_set())
     until(ready(processes, "hash1"))
     first = pid(tmp_path)
     with no_descriptors():
-        time.sleep(1.5)  # the orchestrator looks at the memory once a second
+        time.sleep(1.5)  # the orchestrator checks the memory once a second
         assert ready(processes, "hash1")()
         os.kill(first, signal.SIGKILL)
         until(lambda: processes.status("d1")[0].restart_count == 1)
@@ -88,7 +88,7 @@ def test_a_process_that_cannot_be_watched_is_not_left_running(
     until(ready(processes, "hash1"))
 
 
-def test_an_unexpected_error_is_logged_and_the_work_goes_on(
+def test_an_unexpected_error_is_logged_and_the_orchestrator_continues(
     processes: ProcessOrchestrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raised = []
@@ -104,7 +104,7 @@ def test_an_unexpected_error_is_logged_and_the_work_goes_on(
     until(ready(processes, "hash1"))
 
 
-def test_a_worker_whose_place_another_took_waits_until_its_controller_leads(
+def test_a_fenced_worker_is_restarted_only_when_its_controller_leads(
     processes: ProcessOrchestrator, tmp_path: Path, clock: Clock
 ) -> None:
     processes.extend_leadership(10)
@@ -127,7 +127,7 @@ def test_a_worker_whose_place_another_took_waits_until_its_controller_leads(
     until(ready(processes, "hash1"))
 
 
-def test_any_other_death_is_mended_without_a_lease(
+def test_other_dead_workers_are_restarted_without_a_lease(
     processes: ProcessOrchestrator, tmp_path: Path, clock: Clock
 ) -> None:
     processes.ensure(worker_set())

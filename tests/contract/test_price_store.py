@@ -1,4 +1,4 @@
-"""One suite for every PriceStore."""
+"""The contract of PriceStore."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -59,7 +59,7 @@ def test_nothing(store: PriceStore) -> None:
     assert store.chains() == frozenset()
 
 
-def test_what_is_written_is_read(store: PriceStore) -> None:
+def test_written_states_are_read(store: PriceStore) -> None:
     store.acquire_partitions("a", ID, [P])
     left = {(X, HOUR): b"ticks", (X, MINUTES[0]): b"first", (X, MINUTES[1]): b"last", (X, BEFORE): b"\x00\xff"}
     assert store.write(P, "a", write(7, {X: b"\x01\x00", b"y": b"two"}, left)) == {}
@@ -68,14 +68,14 @@ def test_what_is_written_is_read(store: PriceStore) -> None:
     assert states_of(store, P + 1, [X]) == [None]
 
 
-def test_the_position_is_that_of_the_last_write(store: PriceStore) -> None:
+def test_the_offset_is_that_of_the_last_write(store: PriceStore) -> None:
     store.acquire_partitions("a", ID, [1, 2])
     store.write(1, "a", write(10))
     store.write(1, "a", write(25))
     assert store.acquire_partitions("b", ID, [1, 2]) == {1: 25}
 
 
-def test_an_earlier_owner_is_refused(store: PriceStore) -> None:
+def test_an_earlier_owner_is_rejected(store: PriceStore) -> None:
     store.acquire_partitions("a", ID, [P, P + 1])
     store.write(P, "a", write(10, {X: b"old"}))
     store.acquire_partitions("b", ID, [P])
@@ -86,7 +86,7 @@ def test_an_earlier_owner_is_refused(store: PriceStore) -> None:
     assert store.write(P + 1, "a", write(5)) == {}
 
 
-def test_positions_are_those_of_one_topic(store: PriceStore) -> None:
+def test_offsets_belong_to_one_topic(store: PriceStore) -> None:
     store.acquire_partitions("a", ID, [1])
     store.write(1, "a", write(10))
     assert store.acquire_partitions("b", "another", [1]) == {}
@@ -95,7 +95,7 @@ def test_positions_are_those_of_one_topic(store: PriceStore) -> None:
     assert store.acquire_partitions("d", ID, [1]) == {}
 
 
-def test_a_store_that_lost_the_last_write_refuses_the_next(valkey_url: str) -> None:
+def test_a_store_that_lost_the_last_write_rejects_the_next(valkey_url: str) -> None:
     with closing(connect(valkey_url)) as client:
         store = RedisPrices(client)
         store.acquire_partitions("a", ID, [3])
@@ -176,7 +176,7 @@ def test_quoted_ticks_are_found_beside_the_token(store: PriceStore) -> None:
     assert store.unsettled(P) == frozenset()
 
 
-def test_an_earlier_owner_notes_nothing(store: PriceStore) -> None:
+def test_an_earlier_owner_cannot_mark_ticks(store: PriceStore) -> None:
     store.acquire_partitions("a", ID, [P])
     store.write(P, "a", PriceWrite(1, {}, {}, {}, unsettled=[X]))
     store.acquire_partitions("b", ID, [P])
@@ -199,7 +199,7 @@ def test_chains(store: PriceStore) -> None:
     assert store.chains() == {"base", "solana"}
 
 
-def test_nothing_stays_for_ever(valkey_url: str) -> None:
+def test_all_keys_expire(valkey_url: str) -> None:
     with closing(connect(valkey_url)) as client:
         store = RedisPrices(client)
         store.acquire_partitions("a", ID, [3])
@@ -209,6 +209,6 @@ def test_nothing_stays_for_ever(valkey_url: str) -> None:
     with closing(redis.Redis.from_url(valkey_url)) as direct:
         kept = {key: direct.ttl(key) for key in direct.keys("{px:3}*")}
     assert kept.pop(b"{px:3}:who") == -1
-    assert len(kept) == 4  # an hour that no reader can read any more expires at once
+    assert len(kept) == 4  # an hour outside of all windows expires immediately
     assert all(0 < ttl <= 30 * 86_400 for ttl in kept.values())
     assert kept[b"{px:3}:t:x"] > 100

@@ -1,4 +1,4 @@
-"""The producer while its connections are cut, whatever is on its way: each record once, in order."""
+"""The producer writes each record once and in order while its connections break."""
 
 import itertools
 import random
@@ -13,7 +13,7 @@ RECORDS, PER_CALL, PARTITIONS = 12_000, 200, 3
 NOW = 1_700_000_000_000
 
 
-def test_connections_that_break_all_the_time(kafka: KafkaServer) -> None:
+def test_each_record_is_written_once_while_connections_break(kafka: KafkaServer) -> None:
     topic = kafka.create_topic(kafka.unique("cut"), PARTITIONS)
     producer = KafkaProducer(kafka.access, [topic])
     with breaking(kafka.port, 0.25, random.Random(5)):

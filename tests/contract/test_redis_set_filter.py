@@ -62,7 +62,9 @@ def test_every_write_shows_in_the_next_batch(filter_: RedisSetFilter, client: Cl
     assert passed(filter_) == []
 
 
-def test_waits_while_the_server_is_away(filter_: RedisSetFilter, client: Client, valkey_server: ValkeyServer) -> None:
+def test_the_filter_waits_while_the_server_is_unavailable(
+    filter_: RedisSetFilter, client: Client, valkey_server: ValkeyServer
+) -> None:
     RedisSetStore(client).add(TARGET, WALLETS[:2])
     assert passed(filter_) == [0]
     valkey_server.kill()

@@ -37,7 +37,7 @@ class Counting(Client):
         return super().run(script, keys, args)
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        if any("HMGET" in command for command in commands):  # else values are read for a filter
+        if any("HMGET" in command for command in commands):  # otherwise values are read for a filter
             self.keys.append(len(commands))
         return super().pipeline(commands)
 
@@ -62,16 +62,16 @@ def client(valkey_url: str) -> Iterator[Counting]:
 
 @pytest.fixture
 def store(client: Counting) -> RedisSetStore:
-    made = RedisSetStore(client)
-    made.add(TARGET, PRESENT)
-    return made
+    store = RedisSetStore(client)
+    store.add(TARGET, PRESENT)
+    return store
 
 
 @pytest.fixture
 def lookup(client: Counting, clock: Clock) -> Iterator[RedisSetLookup]:
-    made = RedisSetLookup(client, clock)
-    yield made
-    made.close()
+    lookup = RedisSetLookup(client, clock)
+    yield lookup
+    lookup.close()
 
 
 def keys_asked(client: Counting, lookup: RedisSetLookup, values: list[str]) -> int:
@@ -89,7 +89,7 @@ def warm(lookup: RedisSetLookup) -> None:
 
 
 class TestFilter:
-    def test_spares_the_server_nearly_all_that_is_absent(
+    def test_the_filter_answers_nearly_all_lookups_of_absent_values(
         self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup
     ) -> None:
         assert keys_asked(client, lookup, ABSENT) > 2_000
@@ -98,7 +98,7 @@ class TestFilter:
         assert len(client.keys) == 1
         assert lookup.contains_many(TARGET, [*PRESENT, *ABSENT]) == [True] * 2_000 + [False] * 2_000
 
-    def test_asks_about_a_value_once_however_often_it_stands_in_a_question(
+    def test_repeated_values_of_a_lookup_are_sent_once(
         self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup
     ) -> None:
         warm(lookup)
@@ -107,7 +107,7 @@ class TestFilter:
         assert lookup.contains_many(TARGET, values) == store.contains_many(TARGET, values)
         assert keys_asked(client, lookup, values) <= 1 + 6
 
-    def test_is_built_for_a_set_that_was_empty_when_it_was_asked_first(
+    def test_a_filter_is_built_for_a_set_that_was_empty_at_first(
         self, client: Counting, lookup: RedisSetLookup
     ) -> None:
         Keys.of(TARGET).create(client, "set")
@@ -116,7 +116,7 @@ class TestFilter:
         warm(lookup)
         assert keys_asked(client, lookup, ABSENT) < 100
 
-    def test_is_not_built_for_a_set_that_is_seldom_asked(
+    def test_no_filter_is_built_for_a_set_with_few_lookups(
         self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup
     ) -> None:
         asked = ABSENT[: MIN_LOOKUPS_BEFORE_BUILD // 2]
@@ -124,7 +124,7 @@ class TestFilter:
         lookup.wait()
         assert keys_asked(client, lookup, asked) > len(asked)
 
-    def test_is_not_built_beyond_its_memory(self, client: Counting, store: RedisSetStore) -> None:
+    def test_no_filter_is_built_beyond_its_memory_limit(self, client: Counting, store: RedisSetStore) -> None:
         lookup = RedisSetLookup(client, max_filter_bytes=1_000)
         warm(lookup)
         assert keys_asked(client, lookup, ABSENT) > 2_000
@@ -135,7 +135,9 @@ class TestFilter:
 
 
 class TestWrites:
-    def test_are_seen_by_the_next_lookup(self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup) -> None:
+    def test_writes_are_seen_by_the_next_lookup(
+        self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup
+    ) -> None:
         warm(lookup)
         for value in ABSENT[:50]:
             store.add(TARGET, [value])
@@ -144,7 +146,7 @@ class TestWrites:
             assert lookup.contains_many(TARGET, [value, "x"]) == [False, False]
         assert keys_asked(client, lookup, ABSENT) < 200
 
-    def test_that_came_in_great_number(self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup) -> None:
+    def test_many_writes(self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup) -> None:
         warm(lookup)
         for value in ABSENT[: LOG_ENTRIES_PER_LOOKUP + 10]:
             store.add(TARGET, [value])
@@ -153,7 +155,7 @@ class TestWrites:
         lookup.wait()
         assert keys_asked(client, lookup, ABSENT[added:]) < 200
 
-    def test_that_the_log_has_lost(
+    def test_writes_that_the_log_has_lost(
         self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup, clock: Clock
     ) -> None:
         warm(lookup)
@@ -197,7 +199,7 @@ class TestWrites:
         store.add(TARGET, ABSENT[2:3])
         assert lookup.contains_many(TARGET, ABSENT[:3]) == [False, True, True]
 
-    def test_beyond_its_room_make_it_grow(
+    def test_writes_beyond_the_filters_capacity_make_it_grow(
         self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup, clock: Clock
     ) -> None:
         warm(lookup)
@@ -212,7 +214,7 @@ class TestWrites:
 
 class TestAtOnce:
     @pytest.mark.slow
-    def test_every_answered_write_is_seen_and_no_other(self, store: RedisSetStore, client: Counting) -> None:
+    def test_exactly_the_acknowledged_writes_are_seen(self, store: RedisSetStore, client: Counting) -> None:
         """A writer adds and removes values while readers check that lookups agree with the acknowledged writes."""
         written, stop = [0], threading.Event()
         wrong: list[object] = []
@@ -239,7 +241,7 @@ class TestAtOnce:
 
 
 class TestOutage:
-    def test_raises_and_goes_on_afterwards(self, valkey_server: ValkeyServer) -> None:
+    def test_lookups_raise_errors_during_an_outage_and_continue_afterwards(self, valkey_server: ValkeyServer) -> None:
         client = connect(valkey_server.url)
         store, lookup = RedisSetStore(client), RedisSetLookup(client)
         store.add(TARGET, PRESENT)

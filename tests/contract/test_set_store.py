@@ -1,4 +1,4 @@
-"""One suite for every SetStore."""
+"""The contract of SetStore."""
 
 import random
 import threading
@@ -38,7 +38,7 @@ class TestAdd:
         assert store.add(TARGET, ["a"]).version == version
         assert store.add(TARGET, []) == store.remove(TARGET, ["b"])
 
-    def test_every_form_of_value_comes_back(self, store: SetStore) -> None:
+    def test_every_form_of_value_is_stored(self, store: SetStore) -> None:
         store.add(TARGET, VALUES)
         assert sorted(everything(store, TARGET)) == sorted(VALUES)
         assert all(store.contains_many(TARGET, VALUES))
@@ -49,7 +49,7 @@ class TestAdd:
         assert store.remove(TARGET, numbers(1000, 5000)).changed == 2500
         assert sorted(everything(store, TARGET)) == numbers(0, 1000)
 
-    def test_sets_are_apart(self, store: SetStore) -> None:
+    def test_sets_are_independent(self, store: SetStore) -> None:
         store.add(TARGET, ["a"])
         store.add(OTHER, ["b"])
         assert store.contains_many(OTHER, ["a", "b"]) == [False, True]
@@ -86,7 +86,7 @@ class TestReplace:
         assert store.replace(TARGET, ["a"]).changed == 1
         assert store.remove(TARGET, ["a"]).changed == 1
 
-    def test_that_breaks_off_changes_nothing(self, store: SetStore) -> None:
+    def test_an_interrupted_replace_changes_nothing(self, store: SetStore) -> None:
         def broken() -> Iterator[str]:
             yield from numbers(0, 10)
             raise ValueError("the body ended")
@@ -97,7 +97,7 @@ class TestReplace:
         assert store.count(TARGET) == (1, version)
         assert everything(store, TARGET) == ["a"]
 
-    def test_the_one_that_ends_last_wins_whole(self, store: SetStore) -> None:
+    def test_the_replace_that_ends_last_wins_completely(self, store: SetStore) -> None:
         def slow() -> Iterator[str]:
             yield "slow"
             assert store.replace(TARGET, ["fast"]).count == 1
@@ -203,7 +203,7 @@ class TestDrop:
         assert store.count(TARGET) == (0, 0)
         assert store.contains_many(TARGET, ["a"]) == [False]
 
-    def test_made_again_it_is_empty(self, store: SetStore) -> None:
+    def test_a_recreated_set_is_empty(self, store: SetStore) -> None:
         store.add(TARGET, ["a", "b"])
         store.drop(TARGET)
         assert store.add(TARGET, ["b"]).changed == 1

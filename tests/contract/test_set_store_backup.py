@@ -76,7 +76,7 @@ def test_a_set_that_is_replaced_meanwhile_is_never_a_mix(source: Client, target:
     assert all_values(target, FILTER) == {"new"}
 
 
-def test_a_set_that_is_added_to_meanwhile_has_what_was_there(source: Client, target: Client) -> None:
+def test_a_set_with_concurrent_adds_has_all_earlier_values(source: Client, target: Client) -> None:
     store, stop = RedisSetStore(source), threading.Event()
     store.replace(FILTER, VALUES)
 
@@ -117,7 +117,7 @@ def test_unsaved_sets_and_reservations_are_data_and_are_cleared(target: Client) 
         assert list(target.scan("*")) == []
 
 
-def test_clearing_leaves_what_others_keep(target: Client) -> None:
+def test_clearing_keeps_keys_of_other_programs(target: Client) -> None:
     RedisSetStore(target).replace(FILTER, VALUES)
     target.call("SET", "somebody-elses", "x")
     assert not backup.is_empty(target)
@@ -126,6 +126,6 @@ def test_clearing_leaves_what_others_keep(target: Client) -> None:
     assert list(target.scan("*")) == [b"somebody-elses"]
 
 
-def test_a_key_that_this_server_can_not_read_is_counted(target: Client) -> None:
+def test_unreadable_keys_are_counted(target: Client) -> None:
     loaded = backup.load(target, [{"key": "e3B4fQ==", "dump": "AAAA", "ttl_ms": 0}])
     assert (loaded.keys, loaded.unreadable) == (0, 1)

@@ -36,7 +36,7 @@ def evict(admin: redis.Redis) -> None:
     assert admin.info("stats")["evicted_keys"] > 0
 
 
-def test_an_upload_to_one_that_may_evict_is_refused(valkey_server: ValkeyServer, admin: redis.Redis) -> None:
+def test_an_upload_to_a_server_that_may_evict_is_rejected(valkey_server: ValkeyServer, admin: redis.Redis) -> None:
     admin.config_set("maxmemory", MEMORY)
     admin.config_set("maxmemory-policy", "allkeys-lru")
     store = RedisSetStore(connect(valkey_server.url))
@@ -47,7 +47,7 @@ def test_an_upload_to_one_that_may_evict_is_refused(valkey_server: ValkeyServer,
     assert admin.dbsize() == 0
 
 
-def test_values_that_were_evicted_are_never_told_to_be_missing(
+def test_evicted_values_are_never_reported_as_missing(
     valkey_server: ValkeyServer, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = connect(valkey_server.url)
@@ -67,7 +67,7 @@ def test_values_that_were_evicted_are_never_told_to_be_missing(
             ask()
 
 
-def test_one_that_keeps_all_is_full_and_says_so(valkey_server: ValkeyServer, admin: redis.Redis) -> None:
+def test_a_full_server_without_eviction_reports_it(valkey_server: ValkeyServer, admin: redis.Redis) -> None:
     store = RedisSetStore(connect(valkey_server.url))
     store.replace(TARGET, VALUES[:1000])
     admin.config_set("maxmemory", 1 << 20)
@@ -77,7 +77,7 @@ def test_one_that_keeps_all_is_full_and_says_so(valkey_server: ValkeyServer, adm
     assert all(store.contains_many(TARGET, VALUES[:1000]))
 
 
-def test_processes_refuse_to_start_on_one_that_may_evict(
+def test_processes_do_not_start_on_a_server_that_may_evict(
     valkey_server: ValkeyServer, admin: redis.Redis, tmp_path: Path
 ) -> None:
     settings = Settings.model_validate({"data_dir": tmp_path, "redis_url": valkey_server.url})

@@ -75,7 +75,7 @@ class TestRedis:
         assert here.remove(TARGET, ["e"]).changed == 1
         client.close()
 
-    def test_the_log_tells_what_was_written(self, valkey_url: str) -> None:
+    def test_the_log_has_the_writes(self, valkey_url: str) -> None:
         client = connect(valkey_url)
         store = RedisSetStore(client)
         added = store.add(TARGET, numbers(0, 3)).version
@@ -185,7 +185,7 @@ class TestRestart:
 
 
 class TestPages:
-    def test_of_several_round_trips_end_where_the_set_does(
+    def test_pages_of_several_round_trips_end_with_the_set(
         self, valkey_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(layout, "BITS", 8)

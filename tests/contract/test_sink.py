@@ -1,4 +1,4 @@
-"""What every sinks.base.Producer does, and the Kafka sink over each. Names are unique: the broker is shared."""
+"""The contract of sinks.base.Producer, and the Kafka sink with each producer."""
 
 import contextlib
 import random
@@ -17,7 +17,7 @@ from headwater.sinks.outputs import MAX_RECORD_BYTES, OutputBatch
 from tests.support.kafka import KafkaServer
 from tests.support.memory.sinks import MemoryProducer, MemoryTopics
 
-FLUSHES = 600  # a minute: other tests may hold both cores
+FLUSHES = 600  # other tests may use both cores
 STAMP = 1_700_000_000_000
 
 
@@ -28,13 +28,13 @@ class Bench(Protocol):
 
     @property
     def refusing(self) -> str:
-        """A topic that refuses records of 8,000 random bytes."""
+        """Return a topic that rejects records of 8,000 random bytes."""
 
     def producer(self) -> Producer:
-        """A new producer to the topic. Closed at the end of the test."""
+        """Return a new producer, which is closed at the end of the test."""
 
     def records(self, count: int) -> list[tuple[int, bytes | None, bytes | None, int, Headers]]:
-        """All records: partition, value, key, timestamp, headers; by partition, in order."""
+        """Return partition, value, key, timestamp and headers of all records, by partition and in order."""
 
 
 class MemoryBench:
@@ -92,7 +92,7 @@ def one(topic: str, value: bytes | None, key: bytes | None, partition: int, head
 
 
 def flush(producer: Producer) -> list[RecordRejection]:
-    """Wait until all is acknowledged, or something was refused: a client that gave up acknowledges nothing more."""
+    """Wait until all records are acknowledged, or one was rejected: then no more are acknowledged."""
     for _ in range(FLUSHES):
         left, failures = producer.flush(0.1), producer.failures()
         if failures:
@@ -103,7 +103,7 @@ def flush(producer: Producer) -> list[RecordRejection]:
 
 
 class TestProducer:
-    def test_a_record_keeps_all_of_itself(self, bench: Bench) -> None:
+    def test_a_record_keeps_all_of_its_fields(self, bench: Bench) -> None:
         producer = bench.producer()
         producer.connect(30)
         producer.produce(one(bench.topic, b"v", b"k", 1, [("h", b"1"), ("i", b"2")]))
@@ -132,7 +132,7 @@ class TestProducer:
         assert isinstance(producer, MemoryProducer) or before_ms <= records[0][3] <= time.time() * 1000
 
     def test_produce_never_waits(self, bench: Bench) -> None:
-        """More than the queue holds: the rest stays in memory until there is room."""
+        """Records beyond the queue's limit stay in memory until there is room."""
         producer = bench.producer()
         for number in range(103_000):
             producer.produce(one(bench.topic, b"%d" % number, None, 0, []))
@@ -150,7 +150,7 @@ class TestProducer:
         assert 0 < seen[0] <= 100
         assert producer.outstanding() == 0
 
-    def test_a_refused_record_is_told(self, bench: Bench) -> None:
+    def test_a_rejected_record_is_reported(self, bench: Bench) -> None:
         producer, topic = bench.producer(), bench.refusing
         producer.produce(one(topic, random.randbytes(8000), None, 0, []))
         assert topic in " ".join(refusal.reason for refusal in flush(producer))
@@ -174,8 +174,8 @@ class TestProducer:
         with pytest.raises(BrokerUnavailable, match="rejects the user"):
             producer.connect(2)
 
-    def test_nothing_follows_a_refused_record(self, kafka: KafkaServer) -> None:
-        """So that reading all of them again keeps the order."""
+    def test_no_record_is_written_after_a_rejected_one(self, kafka: KafkaServer) -> None:
+        """So reading all of them again keeps the order."""
         topic = kafka.create_topic(kafka.unique("small"), 1, {"max.message.bytes": "3000"})
         producer = KafkaProducer(kafka.access, [topic])
         for number in range(300):
@@ -194,7 +194,7 @@ def batch(values: list[bytes | None], keys: list[bytes | None]) -> RecordBatch:
 
 
 class TestKafkaSink:
-    def test_the_origin_travels_along(self, bench: Bench) -> None:
+    def test_the_header_has_the_origin(self, bench: Bench) -> None:
         producer = bench.producer()
         sink = KafkaSink("mine", bench.topic)
         now_ms = time.time_ns() // 1_000_000
@@ -207,7 +207,7 @@ class TestKafkaSink:
         ]
 
     def test_fewer_partitions_than_the_source_has(self, bench: Bench) -> None:
-        """Partition p goes to p modulo the number; the header still names p."""
+        """Partition p maps to p modulo the number of partitions; the header has p."""
         producer, now_ms = bench.producer(), time.time_ns() // 1_000_000
         sink = KafkaSink("mine", bench.topic, partitions=2)
         values = [b"%d" % number for number in range(6)]
@@ -224,7 +224,7 @@ class TestKafkaSink:
         ]
 
     def test_a_record_that_is_old_for_its_topic_has_the_time_of_writing(self, bench: Bench) -> None:
-        """Otherwise Kafka would delete it soon after it was written."""
+        """Otherwise Kafka would delete the record soon after it was written."""
         producer, now_ms = bench.producer(), time.time_ns() // 1_000_000
         sink = KafkaSink("mine", bench.topic, retention_ms=600_000)
         stamps = [now_ms - 400_000, now_ms - 100_000]
@@ -251,7 +251,7 @@ class TestKafkaSink:
         assert flush(producer) == []
         assert [len(record[1] or b"") for record in bench.records(2)] == [1_000_000] * 2
 
-    def test_larger_ones_fail_alone(self, bench: Bench) -> None:
+    def test_too_large_records_fail_alone(self, bench: Bench) -> None:
         producer = bench.producer()
         records = batch([b"x" * 1_000_001, b"ok", b"x" * 1_000_000], [None, None, b"k" * 40_001])
         failures = KafkaSink("mine", bench.topic).send(records, producer)

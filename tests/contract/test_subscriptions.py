@@ -41,11 +41,11 @@ def bench(request: pytest.FixtureRequest) -> Bench:
     return PubSubSubscriptions(server.access), server.topic
 
 
-def test_made_once_and_removed(bench: Bench) -> None:
+def test_a_subscription_is_created_once_and_deleted(bench: Bench) -> None:
     subscriptions, topic = bench
-    made = topic()
+    topic_path = topic()
     for _ in range(2):
-        subscriptions.ensure("wrk-1.1", made, "latest")
+        subscriptions.ensure("wrk-1.1", topic_path, "latest")
     assert "wrk-1.1" in subscriptions.names()
     subscriptions.require(subscriptions.path("wrk-1.1"))
     for _ in range(2):
@@ -69,14 +69,14 @@ def test_a_subscription_to_another_topic(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("start_at", ["earliest", "2026-01-02T03:04:05Z"])
-def test_a_topic_that_keeps_nothing_has_no_past(bench: Bench, start_at: str) -> None:
+def test_a_topic_without_retention_cannot_be_read_from_the_past(bench: Bench, start_at: str) -> None:
     subscriptions, topic = bench
     with pytest.raises(DeployFailed, match="keeps no messages"):
         subscriptions.ensure("wrk-4.1", topic(), start_at)
     assert "wrk-4.1" not in subscriptions.names()
 
 
-def test_a_topic_that_keeps_messages(pubsub: "PubSubServer") -> None:
+def test_a_topic_with_retention(pubsub: "PubSubServer") -> None:
     from google.protobuf.duration_pb2 import Duration  # type: ignore[import-untyped]
 
     from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions
@@ -104,7 +104,7 @@ def test_a_topic_that_keeps_messages(pubsub: "PubSubServer") -> None:
     subscriptions.delete(names)
 
 
-def test_nothing_answers() -> None:
+def test_no_server() -> None:
     from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions
 
     subscriptions = PubSubSubscriptions(PubSubAccess(project="project-1", endpoint="127.0.0.1:9"))

@@ -1,4 +1,4 @@
-"""One suite for every TokenBuckets."""
+"""The contract of TokenBuckets."""
 
 import time
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from tests.support.memory.token_buckets import MemoryBuckets
 
 SLOWLY = 1e-6
-"""Tokens per second: so few that the bucket gains none during a test."""
+"""This rate, in tokens per second, adds no token during a test."""
 
 
 @pytest.fixture(params=["memory", "valkey"])
@@ -28,17 +28,17 @@ def buckets(request: pytest.FixtureRequest) -> Iterator[TokenBuckets]:
         yield RedisTokenBuckets(client)
 
 
-def test_a_full_bucket_gives_what_it_holds(buckets: TokenBuckets) -> None:
+def test_a_full_bucket_has_its_size_in_tokens(buckets: TokenBuckets) -> None:
     taken = [buckets.take("a", SLOWLY, 3) for _ in range(5)]
     assert [t.taken for t in taken] == [True, True, True, False, False]
     assert [round(t.tokens, 3) for t in taken] == [2, 1, 0, 0, 0]
 
 
-def test_buckets_are_apart(buckets: TokenBuckets) -> None:
+def test_buckets_are_independent(buckets: TokenBuckets) -> None:
     assert [buckets.take(name, SLOWLY, 1).taken for name in ("a", "b", "a", "b")] == [True, True, False, False]
 
 
-def test_it_fills_again_and_never_over_its_size(buckets: TokenBuckets) -> None:
+def test_a_bucket_refills_up_to_its_size(buckets: TokenBuckets) -> None:
     for _ in range(3):
         buckets.take("a", SLOWLY, 3)
     while not (taken := buckets.take("a", 1e6, 3)).taken:
@@ -47,12 +47,12 @@ def test_it_fills_again_and_never_over_its_size(buckets: TokenBuckets) -> None:
     assert buckets.take("a", 1e9, 3).tokens <= 2
 
 
-def test_a_smaller_size_holds_from_now_on(buckets: TokenBuckets) -> None:
+def test_a_smaller_size_applies_immediately(buckets: TokenBuckets) -> None:
     buckets.take("a", SLOWLY, 100)
     assert buckets.take("a", SLOWLY, 5).tokens == pytest.approx(4, abs=0.01)
 
 
-def test_many_at_once_take_no_more_than_there_is(buckets: TokenBuckets) -> None:
+def test_concurrent_takes_never_exceed_the_tokens(buckets: TokenBuckets) -> None:
     with ThreadPoolExecutor(16) as pool:
         taken = list(pool.map(lambda _: buckets.take("a", SLOWLY, 20).taken, range(64)))
     assert sum(taken) == 20
@@ -65,6 +65,6 @@ def test_all_keys_expire_and_share_a_slot(valkey_url: str) -> None:
         assert 0 < server.pttl("{rl:k1:calls}") <= 3000
 
 
-def test_a_server_that_is_away(tmp_path: Path) -> None:
+def test_an_unavailable_server(tmp_path: Path) -> None:
     with closing(connect(f"unix://{tmp_path}/none.sock")) as client, pytest.raises(SetStoreUnavailable):
         RedisTokenBuckets(client).take("a", 1.0, 1)

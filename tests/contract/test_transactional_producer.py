@@ -1,4 +1,4 @@
-"""What every sinks.base.TransactionalProducer does. Names are unique: the broker is shared."""
+"""The contract of sinks.base.TransactionalProducer."""
 
 import contextlib
 import random
@@ -36,28 +36,28 @@ BEGIN_S = 30.0
 
 
 class Bench(Protocol):
-    """A source topic of two partitions with a group that stands at 0, and an output topic of two."""
+    """A source topic with two partitions, a group with committed offsets 0, and an output topic with two partitions."""
 
     topic: str
 
     @property
     def refusing(self) -> str:
-        """A topic that refuses records of 8,000 random bytes."""
+        """Return a topic that rejects records of 8,000 random bytes."""
 
     def producer(self) -> TransactionalProducer:
-        """A new producer under the transactional id that all of them share. Closed at the end of the test."""
+        """Return a new producer with the shared transactional id, which is closed at the end of the test."""
 
     def source(self) -> Source:
-        """A new member in the group's one slot: it takes the place of the one before. Closed at the end of the test."""
+        """Return a new member that replaces the group's previous member. It is closed at the end of the test."""
 
     def values(self) -> list[bytes | None]:
-        """All that a reader of committed records sees, by partition."""
+        """Return the committed records by partition."""
 
     def positions(self) -> dict[int, int]:
-        """What the group has committed."""
+        """Return the group's committed offsets."""
 
     def recreate_stream(self) -> None:
-        """The source topic is deleted, and made again under the same name."""
+        """Delete the source topic, and create it again with the same name."""
 
 
 class MemoryBench:
@@ -123,7 +123,7 @@ class KafkaBench:
         self.kafka.recreate_topic(self.stream, 2)
 
     def left_open(self, source: Source) -> LibrdkafkaProducer:
-        """A worker that was killed in the middle of a transaction: its records and positions are there, open."""
+        """Start a transaction with records and offsets, and kill its process."""
         settings = producer_settings(self.kafka.access, ClientErrors(self.kafka.access), 0)
         settings["delivery.timeout.ms"] = 10_000
         client = LibrdkafkaProducer(settings | {"transactional.id": self.id, "transaction.timeout.ms": 600_000})
@@ -161,7 +161,7 @@ def kafka_bench(kafka: KafkaServer) -> Iterator[KafkaBench]:
 
 
 def member(bench: Bench) -> Source:
-    """A member of the group that has all partitions."""
+    """Return a member of the group with all partitions."""
     source = bench.source()
     assert joined(source).owned == {0, 1}
     return source
@@ -181,7 +181,7 @@ def write(producer: TransactionalProducer, topic: str, *values: bytes, partition
 
 
 class TestCommit:
-    def test_records_and_positions_come_together(self, bench: Bench) -> None:
+    def test_records_and_offsets_are_committed_together(self, bench: Bench) -> None:
         source, producer = member(bench), begun(bench)
         write(producer, bench.topic, b"a", b"b")
         write(producer, bench.topic, b"c", partition=1)
@@ -210,13 +210,13 @@ class TestCommit:
         with pytest.raises(SourceGap, match="created again"):
             joined(bench.source())
 
-    def test_as_many_as_one_may_hold(self, bench: Bench) -> None:
+    def test_the_largest_transaction(self, bench: Bench) -> None:
         source, producer = member(bench), begun(bench)
         write(producer, bench.topic, *(b"%05d" % n for n in range(20_000)))
         producer.commit({0: 1}, source.group_metadata)
         assert bench.values() == [b"%05d" % n for n in range(20_000)]
 
-    def test_forgotten_partitions_are_left_out(self, bench: Bench) -> None:
+    def test_forgotten_partitions_are_not_written(self, bench: Bench) -> None:
         source, producer = member(bench), begun(bench)
         write(producer, bench.topic, b"a")
         write(producer, bench.topic, b"b", partition=1)
@@ -224,8 +224,8 @@ class TestCommit:
         producer.commit({1: 1}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([b"b"], {0: 0, 1: 1})
 
-    def test_a_forgotten_partition_of_the_source_is_left_out_where_the_topic_has_fewer(self, bench: Bench) -> None:
-        """Both partitions of the source go to the topic's partition 0; only the records of one are forgotten."""
+    def test_a_forgotten_source_partition_is_not_written_to_a_topic_with_fewer_partitions(self, bench: Bench) -> None:
+        """Both source partitions map to the topic's partition 0, and only the records of one are forgotten."""
         source, producer = member(bench), begun(bench)
         sink = KafkaSink("out", bench.topic, partitions=1)
         now_ms = time.time_ns() // 1_000_000
@@ -237,7 +237,7 @@ class TestCommit:
 
 
 class TestFailures:
-    def test_a_refused_record_takes_all_others_with_it(self, bench: Bench) -> None:
+    def test_a_rejected_record_aborts_the_transaction(self, bench: Bench) -> None:
         source, producer = member(bench), begun(bench)
         write(producer, bench.topic, b"a")
         write(producer, bench.refusing, random.randbytes(8000))
@@ -250,8 +250,8 @@ class TestFailures:
         successor.commit({0: 1}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([b"b"], {0: 1, 1: 0})
 
-    def test_a_record_for_a_partition_that_is_not_there_ends_the_transaction(self, kafka_bench: KafkaBench) -> None:
-        """librdkafka refuses it at once, and would commit all others."""
+    def test_a_record_for_a_missing_partition_aborts_the_transaction(self, kafka_bench: KafkaBench) -> None:
+        """librdkafka rejects the record immediately, and would commit all others."""
         source, producer = member(kafka_bench), begun(kafka_bench)
         write(producer, kafka_bench.topic, b"a")
         write(producer, kafka_bench.topic, b"b", partition=9)
@@ -262,7 +262,7 @@ class TestFailures:
         begun(kafka_bench)
         assert (kafka_bench.values(), kafka_bench.positions()) == ([], {0: 0, 1: 0})
 
-    def test_a_successor_shuts_its_predecessor_out(self, bench: Bench) -> None:
+    def test_a_successor_fences_its_predecessor(self, bench: Bench) -> None:
         source, old = member(bench), begun(bench)
         write(old, bench.topic, b"a")
         old.commit({0: 1}, source.group_metadata)
@@ -274,8 +274,8 @@ class TestFailures:
         new.commit({0: 2}, source.group_metadata)
         assert (bench.values(), bench.positions()) == ([b"a", b"B"], {0: 2, 1: 0})
 
-    def test_a_worker_without_its_partitions_stores_nothing(self, bench: Bench) -> None:
-        """Its place in the group was taken, and it does not know yet."""
+    def test_a_worker_that_lost_its_partitions_commits_nothing(self, bench: Bench) -> None:
+        """Another member has replaced the worker, which does not know it yet."""
         old, producer = member(bench), begun(bench)
         member(bench)
         write(producer, bench.topic, b"a")
@@ -295,8 +295,8 @@ class TestFailures:
 
 
 class TestKafkaAlone:
-    def test_what_a_killed_worker_left_open_ends_when_its_successor_begins(self, kafka_bench: KafkaBench) -> None:
-        """Its readers don't wait for the transaction's timeout, here ten minutes; nor does the next member."""
+    def test_a_successor_aborts_the_open_transaction_of_a_killed_worker(self, kafka_bench: KafkaBench) -> None:
+        """Neither consumers nor the next member wait for the transaction timeout, which is ten minutes here."""
         source = member(kafka_bench)
         zombie = kafka_bench.left_open(source)
         producer = begun(kafka_bench)
@@ -308,8 +308,8 @@ class TestKafkaAlone:
             zombie.commit_transaction(BEGIN_S)
         assert (kafka_bench.values(), kafka_bench.positions()) == ([b"seen"], {0: 1, 1: 0})
 
-    def test_an_open_transaction_holds_the_next_member_until_it_ends(self, kafka_bench: KafkaBench) -> None:
-        """A partition may move to a worker of another slot, which can't end the transaction: it waits for the end."""
+    def test_the_next_member_waits_for_the_end_of_an_open_transaction(self, kafka_bench: KafkaBench) -> None:
+        """A partition may move to a worker of another slot, which cannot abort the transaction, and so waits."""
         source = member(kafka_bench)
         client = kafka_bench.left_open(source)
         end = threading.Timer(0.5, client.commit_transaction, (BEGIN_S,))

@@ -1,4 +1,4 @@
-"""One suite for every implementation of UnsavedSets."""
+"""The contract of UnsavedSets."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What a v8 transform does to records, on a real V8, as a pipeline's author sees it."""
+"""The behaviour of v8 transforms on a real V8, as the author of a pipeline sees it."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ from tests.support.valkey import ValkeyServer
 
 
 class TestOutputs:
-    def test_records_go_on_with_their_keys_times_and_places(self, bench: Bench) -> None:
+    def test_outputs_keep_key_timestamp_partition_and_offset(self, bench: Bench) -> None:
         given_ = batch(lines({"n": 0}, {"n": 1}, {"n": 2}))
         kept = (
             bench.transform("function process(d) { return d.n === 1 ? null : { ...d, seen: true } }")
@@ -56,7 +56,7 @@ class TestOutputs:
         assert kept.offsets.tolist() == [1000] * 2 + [1002] * 10
         assert kept.indexes.tolist() == [0, 1, *range(10)]
 
-    def test_outputs_of_outputs_have_numbers_of_their_own(self, bench: Bench) -> None:
+    def test_outputs_of_outputs_have_unique_indexes(self, bench: Bench) -> None:
         first = bench.transform("function process(d) { return [d, d, d] }").start(batch(lines({}))).result().output
         twice = bench.transform("function process(d) { return [{ a: 1 }, { a: 2 }] }").start(first).result().output
         assert twice.indexes.tolist() == [0, 1, 10, 11, 20, 21]
@@ -64,7 +64,7 @@ class TestOutputs:
         assert once.indexes.tolist() == [0, 10, 20]
         assert first.indexes.tolist() == [0, 1, 2]
 
-    def test_numbers_of_outputs_differ_behind_any_number_of_scripts(self, bench: Bench) -> None:
+    def test_output_indexes_are_unique_after_any_number_of_scripts(self, bench: Bench) -> None:
         fork = bench.transform("function process(d) { return [d, d] }")
         same, outputs = bench.transform("function process(d) { return d }"), batch(lines({}, {}))
         for number in range(MAX_TRANSFORMS):
@@ -72,7 +72,7 @@ class TestOutputs:
         names = list(zip(outputs.offsets, outputs.indexes, strict=True))
         assert len({*names}) == len(names) == 2 * 2**5
 
-    def test_a_byte_order_mark_is_no_json_wherever_it_stands(self, bench: Bench) -> None:
+    def test_a_byte_order_mark_is_invalid_json_anywhere(self, bench: Bench) -> None:
         kept, failures = bench.run(
             "function process(d) { return d }", ["\ufeff{}".encode(), b"{}", "\ufeff{}".encode()]
         )
@@ -92,8 +92,8 @@ class TestOutputs:
         outcome = bench.transform(script).start(batch(lines({"n": 1000}, {"n": 1001}, {"n": 12}))).result()
         assert [failure.row for failure in outcome.failures] == [1]
         assert outcome.failures[0].message == "process returned more than 1,000 records for one"
-        made = [json.loads(value or b"")["i"] for value in outcome.output.values]
-        assert made == [*range(1, 2000, 2), *range(1, 24, 2)]
+        results = [json.loads(value or b"")["i"] for value in outcome.output.values]
+        assert results == [*range(1, 2000, 2), *range(1, 24, 2)]
         assert outcome.output.indexes.tolist() == [output_index(0, place) for n in (1000, 12) for place in range(n)]
 
     def test_eight_million_bytes_for_one_record_and_no_more(self, bench: Bench) -> None:
@@ -149,7 +149,7 @@ class TestOutputs:
         assert bench.run(script, lines({})) == ([b'{"0":1}', b'{"0":2,"length":1}', b'{"0":3}'], [])
 
     @pytest.mark.parametrize("returned", ["new Map([[1, 2]])", "new Error('e')", "/x/", "(function* () { yield d })()"])
-    def test_what_json_holds_nothing_of_is_an_error(self, bench: Bench, returned: str) -> None:
+    def test_values_that_json_cannot_represent_are_an_error(self, bench: Bench, returned: str) -> None:
         _, failures = bench.run(f"function process(d) {{ return [d, {returned}] }}", lines({"a": 1}))
         assert [failure.error for failure in failures] == ["InvalidOutput"]
 
@@ -157,10 +157,10 @@ class TestOutputs:
         script = "class Empty {} function process(d) { return [{}, new Empty(), Object.create(null)] }"
         assert bench.run(script, lines({})) == ([b"{}"] * 3, [])
 
-    @pytest.mark.parametrize(("thrown", "told"), [("{ a: 1 }", '{"a":1}'), ("new Error()", ""), ("'text'", "text")])
-    def test_what_is_thrown_is_told(self, bench: Bench, thrown: str, told: str) -> None:
+    @pytest.mark.parametrize(("thrown", "message"), [("{ a: 1 }", '{"a":1}'), ("new Error()", ""), ("'text'", "text")])
+    def test_thrown_values_are_reported(self, bench: Bench, thrown: str, message: str) -> None:
         _, (failure,) = bench.run(f"function process(d) {{ throw {thrown} }}", lines({}))
-        assert (failure.error, failure.message) == ("Error", told)
+        assert (failure.error, failure.message) == ("Error", message)
 
     def test_a_million_bytes_and_no_more(self, bench: Bench) -> None:
         script = "function process(d) { return { s: d.c.repeat(d.n) } }"
@@ -196,7 +196,7 @@ class TestInputs:
         kept, _ = bench.run("function process(d) { return d }", [b'{\n "a":\r\n [1,\n2]\n}\n', b'{"b":"\\n"}'])
         assert kept == [b'{"a":[1,2]}', b'{"b":"\\n"}']
 
-    def test_text_of_all_kinds(self, bench: Bench) -> None:
+    def test_all_kinds_of_strings(self, bench: Bench) -> None:
         value = json.dumps({"é": "\u2028\u2029 😀 \x7f", "__proto__": {"a": 1}, "constructor": 2}, ensure_ascii=False)
         assert bench.run("function process(d) { return d }", [value.encode()])[0] == [
             value.replace(": ", ":").replace(", ", ",").encode()
@@ -234,7 +234,7 @@ class TestErrors:
 
 
 class TestConsole:
-    def test_lines_come_back_with_the_outcome(self, bench: Bench) -> None:
+    def test_log_lines_are_part_of_the_outcome(self, bench: Bench) -> None:
         script = """
           function process(d) {
             console.log('n is', d.n, { a: [1n] }, null, undefined);
@@ -243,8 +243,8 @@ class TestConsole:
           }
         """
         outcome = bench.transform(script).start(batch(lines({"n": 1}, {"n": 2}))).result()
-        said, error = 'n is {} {{"a":[1n]}} null undefined', "TypeError: t\n    at process (script.js:4:27)"
-        assert outcome.logs == [said.format(1), error, said.format(2), error]
+        printed_line, error = 'n is {} {{"a":[1n]}} null undefined', "TypeError: t\n    at process (script.js:4:27)"
+        assert outcome.logs == [printed_line.format(1), error, printed_line.format(2), error]
 
     def test_a_wrong_guess_prints_nothing(self, bench: Bench) -> None:
         script = "function process(d) { console.log(flow.contains('wallets', [d.v])); return d }"
@@ -259,7 +259,7 @@ class TestConsole:
         assert len(logs) == 200
         assert {len(line) for line in logs} == {1000}
 
-    def test_what_can_not_be_printed(self, bench: Bench) -> None:
+    def test_values_that_cannot_be_printed(self, bench: Bench) -> None:
         script = (
             "function process(d) { const c = {}; c.c = c; console.log(c, Symbol('s'), () => 1, 'a\\nb'); return null }"
         )
@@ -282,7 +282,7 @@ class TestContains:
         """
         bench.run(script, lines(*({"a": f"a{n % 50}", "b": "b"} for n in range(500))))
         assert sum(bench.sets.asked) == 50 + 51
-        # Two; a process that was stalled for longer than its slice of time asks for the rest by itself.
+        # There are two queries; a process that was stalled for longer than its time slice sends another one.
         assert len(bench.sets.asked) <= 6
 
     def test_an_unknown_dataset_is_a_record_error(self, bench: Bench) -> None:
@@ -303,7 +303,7 @@ class TestContains:
         values = lines(*({"how": how, "v": "0xaa"} for how in ("throw", "loop", "catch")))
         assert bench.run(script, values) == (values, [])
 
-    def test_who_catches_the_stop_asks_a_bounded_number(self, bench: Bench) -> None:
+    def test_a_script_that_catches_the_stop_sends_a_bounded_number_of_queries(self, bench: Bench) -> None:
         script = "function process(d) { for (;;) try { flow.contains('wallets', ['' + Math.random()]) } catch {} }"
         _, (failure,) = bench.run(script, lines({}))
         assert failure.error == "Timeout"
@@ -317,7 +317,7 @@ class TestContains:
         _, (failure,) = bench.run(script, lines({}))
         assert failure.error == "Timeout"
 
-    def test_values_that_can_not_be_stored_are_in_no_set(self, bench: Bench) -> None:
+    def test_values_that_cannot_be_stored_are_never_members(self, bench: Bench) -> None:
         script = "function process(d) { return { m: flow.contains('wallets', d.v) } }"
         asked = lines({"v": ["", " ", "x" * 1025, "x" * 3000]}, {"v": ["x" * 1024]}, {"v": ["", "0xaa"]})
         bench.fill("wallets", ["0xaa", "x" * 1024])
@@ -388,7 +388,7 @@ class TestProtocol:
         transform = bench.transform(self.SCRIPT)
         return [transform.start(batch(lines(*({"n": n, "v": f"v{k}"} for n in range(200))))) for k in range(count)]
 
-    def test_done_alone_brings_the_batches_to_their_end_in_order(self, bench: Bench) -> None:
+    def test_polling_done_finishes_the_batches_in_order(self, bench: Bench) -> None:
         pending = self.started(bench, 3)
         done = 0
         while done < 3:
@@ -396,12 +396,12 @@ class TestProtocol:
             assert all(one.done() for one in pending[:done])
         assert all(len(one.result().output) == 200 for one in pending)
 
-    def test_a_later_batchs_result_may_be_asked_for_first(self, bench: Bench) -> None:
+    def test_the_result_of_a_later_batch_can_be_awaited_first(self, bench: Bench) -> None:
         first, second = self.started(bench, 2)
         assert len(second.result().output) == 200
         assert first.done()
 
-    def test_a_store_that_is_away_keeps_the_batches(self, bench: Bench) -> None:
+    def test_batches_wait_for_an_unavailable_store(self, bench: Bench) -> None:
         bench.sets.away = True
         first, second = self.started(bench, 2)
         while not first.done():
@@ -421,7 +421,7 @@ class TestProtocol:
         assert given_ == batch([b'{"n":1,\n"v":"x"}', None, b"[]"])
 
 
-def test_every_write_shows_in_the_next_batch(valkey_server: ValkeyServer) -> None:
+def test_every_write_is_visible_in_the_next_batch(valkey_server: ValkeyServer) -> None:
     client = connect(valkey_server.url)
     sets, names = RedisSetStore(client), RedisDatasetNames(client)
     script = "function process(d) { return flow.contains('wallets', [d.a, d.b]) ? d : null }"

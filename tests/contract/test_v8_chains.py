@@ -1,4 +1,4 @@
-"""Scripts behind each other: a chain makes of each record what its functions make of it in plain JavaScript."""
+"""Chains of scripts give the same outputs as their functions in plain JavaScript."""
 
 import json
 import random
@@ -14,7 +14,7 @@ from headwater.ingest.evm.abi import Abis
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.records import Converter
 from headwater.ingest.evm.well_known import well_known
-from tests.support.plain_chain import Filter, Made, PlainDeno, SandboxChains, Step
+from tests.support.plain_chain import Filter, Outputs, PlainDeno, SandboxChains, Step
 from tests.unit.ingest.evm.recorded import blocks_of, needs_recorded
 
 COPY = "function process(r) { return r }"
@@ -51,18 +51,18 @@ FILTERS = [
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[PlainDeno]:
-    with PlainDeno() as made:
-        yield made
+    with PlainDeno() as plain_deno:
+        yield plain_deno
 
 
 @pytest.fixture(scope="module")
 def chains() -> Iterator[SandboxChains]:
-    with SandboxChains() as made:
-        yield made
+    with SandboxChains() as sandbox_chains:
+        yield sandbox_chains
 
 
 def generated(seed: int) -> list[Step]:
-    """Two to four scripts, some with a filter between."""
+    """Generate two to four scripts, some with a filter between them."""
     rng = random.Random(seed)
     steps: list[Step] = []
     for number in range(rng.randint(2, 4)):
@@ -73,19 +73,19 @@ def generated(seed: int) -> list[Step]:
 
 
 def transfers(chain: str) -> list[bytes]:
-    """The token transfers of all recorded blocks."""
+    """Return the token transfers of all recorded blocks."""
     converter = Converter(chain, Decoder(Abis(well_known(), {})), {})
-    made = [record for block in blocks_of(chain) for record in converter.convert(block, Counter())]
-    return [record.value for record in made if record.entity == "erc20_token_transfer"]
+    transfers_ = [record for block in blocks_of(chain) for record in converter.convert(block, Counter())]
+    return [record.value for record in transfers_ if record.entity == "erc20_token_transfer"]
 
 
-def sorted_per_record(made: Made) -> Made:
-    """Outputs and errors of a record: where only one of its outputs failed, the others' order is all that counts."""
-    return [sorted(of_record) for of_record in made]
+def sorted_per_record(outputs: Outputs) -> Outputs:
+    """Sort errors after the outputs of each record, since only the order of the outputs matters."""
+    return [sorted(of_record) for of_record in outputs]
 
 
 def numbers() -> st.SearchStrategy[str]:
-    """The whole range of JSON numbers, as people write them."""
+    """Generate the whole range of JSON numbers in all notations."""
     digits = st.integers(-(10**40), 10**40) | st.integers(2**53 - 3, 2**53 + 3) | st.integers(-3, 3)
     doubles = st.floats(allow_nan=False, allow_infinity=False).map(repr)
     shapes = st.builds("{}.{}e{}".format, st.integers(-99, 99), st.integers(0, 10**20), st.integers(-320, 320))
@@ -93,7 +93,7 @@ def numbers() -> st.SearchStrategy[str]:
 
 
 def records() -> st.SearchStrategy[bytes]:
-    """Objects with such numbers anywhere, and texts that look like what is written between scripts."""
+    """Generate objects with such numbers, and strings that look like the encoding between scripts."""
     text = st.sampled_from(["", "12e0", '":5e0,', "\\", '\\":1e0}', " ", "é", "\ud83e\udd8a"]) | st.text(max_size=4)
     name = st.sampled_from(["a", "b", "raw_amount", "log_index", "exact", "a b", "é", "__proto__", "1", ""])
     leaf = numbers() | text.map(json.dumps) | st.sampled_from(["null", "true", "[]", "{}"])
@@ -143,9 +143,9 @@ class TestComposition:
         given_ = transfers(chain)
         assert len(given_) > 50
         divide = "function process(t) { return { share: t.raw_amount / 1e18 } }"
-        made = chains.run([COPY, divide], given_)
+        outputs = chains.run([COPY, divide], given_)
         expected: list[list[Any]] = [[{"share": json.loads(value)["raw_amount"] / 1e18}] for value in given_]
-        assert [[json.loads(text) for text in texts] for texts in made] == expected
+        assert [[json.loads(text) for text in texts] for texts in outputs] == expected
 
 
 class TestBetween:
@@ -179,7 +179,7 @@ class TestBetween:
         ("fault", "errors"),
         [("for (;;);", "Timeout"), ("const a = []; for (;;) a.push(Array(1e5).fill(1.5))", "Timeout or SandboxCrash")],
     )
-    def test_a_script_that_ends_badly_leaves_the_others_their_numbers(
+    def test_a_failing_script_does_not_affect_numbers_of_other_records(
         self, plain: PlainDeno, chains: SandboxChains, fault: str, errors: str
     ) -> None:
         make = "function process(r) { return { n: BigInt(r.n), number: 2 ** 60 + r.n * 1024 } }"
@@ -188,20 +188,20 @@ class TestBetween:
           return { ...r, is: typeof r.n + typeof r.number };
         }"""
         given_ = [b'{"n":%d}' % n for n in range(12)]
-        made = chains.run([make, bad.replace("FAULT", fault), COPY], given_)
-        assert made.pop(5)[0] in errors
-        assert made == plain.run([make, bad.replace("FAULT", ""), COPY], given_[:5] + given_[6:])
+        outputs = chains.run([make, bad.replace("FAULT", fault), COPY], given_)
+        assert outputs.pop(5)[0] in errors
+        assert outputs == plain.run([make, bad.replace("FAULT", ""), COPY], given_[:5] + given_[6:])
 
-    def test_each_of_many_outputs_has_chances_of_its_own(self, chains: SandboxChains) -> None:
+    def test_each_output_has_its_own_random_numbers(self, chains: SandboxChains) -> None:
         many = "function process(r) { return Array.from({ length: 30 }, (_, n) => ({ n })) }"
         two, chance = (
             "function process(r) { return [r, r] }",
             "function process(r) { return { chance: Math.random() } }",
         )
-        (made,) = chains.run([many, two, chance], [b"{}"])
-        assert len({*made}) == len(made) == 60
+        (outputs,) = chains.run([many, two, chance], [b"{}"])
+        assert len({*outputs}) == len(outputs) == 60
 
-    def test_raw_json_that_a_script_makes_keeps_its_digits(self, chains: SandboxChains) -> None:
+    def test_raw_json_of_a_script_keeps_its_digits(self, chains: SandboxChains) -> None:
         make = """function process(r) {
           const [a, b, c] = ['12345678901234567890', '1.50', '"5e0"'].map(JSON.rawJSON);
           return { a, b, c, d: (10n ** 20n).toJSON(), e: 4n };
@@ -213,13 +213,13 @@ class TestBetween:
         )
         assert chains.run([make, kinds], [b"{}"]) == [[expected]]
 
-    def test_bigints_that_a_script_writes_in_its_own_way(self, chains: SandboxChains) -> None:
+    def test_bigints_with_a_custom_serialisation(self, chains: SandboxChains) -> None:
         own = "BigInt.prototype.toJSON = function () { return `${this}n` };\n"
         assert chains.run([f"{own}function process(r) {{ return {{ a: 5n }} }}", KINDS], [b"{}"]) == [
             ['{"a":"5n","kinds":["string"]}']
         ]
 
-    def test_records_of_the_largest_size_have_room_for_their_marks(self, chains: SandboxChains) -> None:
+    def test_records_of_the_largest_size_have_room_for_bigint_marks(self, chains: SandboxChains) -> None:
         make = "function process(r) { return { a: Array(1000).fill(10n ** 99n), s: 'x'.repeat(r.s) } }"
         room = 1_000_000 - len(json.dumps({"a": [10**99] * 1000, "s": ""}, separators=(",", ":")))
         fits, is_too_large = chains.run([make, COPY], [b'{"s":%d}' % room, b'{"s":%d}' % (room + 1)])

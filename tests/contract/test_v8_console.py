@@ -130,7 +130,7 @@ class TestMethods:
     def test_tables_of_other_kinds(self, bench: Bench, value: str, rows: list[str]) -> None:
         assert printed(bench, f"console.table({value})") == rows
 
-    def test_counters_timers_and_groups_begin_anew_with_each_record(self, bench: Bench) -> None:
+    def test_counters_timers_and_groups_are_reset_for_each_record(self, bench: Bench) -> None:
         body = """
           console.count(); console.count('x'); console.count(); console.countReset(); console.count();
           console.time(); console.timeLog('default', 1); console.timeEnd(); console.timeEnd();
@@ -185,7 +185,7 @@ class TestMethods:
 
 
 class TestLimits:
-    def test_what_is_large_is_cut(self, bench: Bench) -> None:
+    def test_large_values_are_truncated(self, bench: Bench) -> None:
         body = """
           console.log('x'.repeat(5000)); console.log(new Array(1e9)); console.log({ a: 'x'.repeat(5000) });
           console.log(new Map(Array.from({ length: 5000 }, (_, i) => [i, i]))); console.log(new Uint8Array(1e6));

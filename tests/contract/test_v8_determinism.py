@@ -1,4 +1,4 @@
-"""What a script sees of time and chance: both depend on the record alone, so that a repeat gives the same outputs."""
+"""Time and random numbers in a script depend only on the record, so that a repeat gives the same outputs."""
 
 import json
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class TestTimeAndChance:
         assert outcome.failures == []
         return [json.loads(value or b"") for value in outcome.output.values]
 
-    def test_time_is_the_brokers_and_stands_still(self, bench: Bench) -> None:
+    def test_time_is_the_records_timestamp_and_does_not_advance(self, bench: Bench) -> None:
         for row, seen in enumerate(self.rows(bench, lines({}, {}, {}))):
             now = TIME_MS + row
             assert {seen[key] for key in ("now", "time", "sub", "temporal", "zoned")} == {now}
@@ -38,7 +38,7 @@ class TestTimeAndChance:
             assert seen["intl"].startswith("11/14/23, 10:13:20")
             assert (seen["other"], seen["parts"], seen["class"]) == (5, "2020-02-02T00:00:00.000Z", True)
 
-    def test_chance_depends_on_the_records_position_alone(self, bench: Bench) -> None:
+    def test_random_numbers_depend_only_on_the_records_position(self, bench: Bench) -> None:
         first = self.rows(bench, lines({}, {}, {}))
         assert first == self.rows(bench, lines({"other": 1}, {}, {}))
         assert first != self.rows(bench, lines({}, {}, {}), topic="u")
@@ -57,7 +57,7 @@ class TestTimeAndChance:
         assert [one["now"] for one in seen] == times
         assert len({one["random"] for one in seen}) == 12
 
-    def test_chance_at_the_end_of_the_stack(self, bench: Bench) -> None:
+    def test_random_numbers_at_the_stack_limit(self, bench: Bench) -> None:
         script = """
           function deeper(first) { try { return deeper(first); } catch (e) { first.push(Math.random()); throw e; } }
           function process(d) {
@@ -71,7 +71,7 @@ class TestTimeAndChance:
             alone = whole.take(RowIndexes("i", [1]))
             assert transform.start(whole).result().output.values[1] == transform.start(alone).result().output.values[0]
 
-    def test_chance_is_spread_evenly(self, bench: Bench) -> None:
+    def test_random_numbers_are_uniform(self, bench: Bench) -> None:
         script = "function process(d) { return { r: Math.random() } }"
         kept, _ = bench.run(script, lines(*({} for _ in range(2000))))
         drawn = [json.loads(value or b"")["r"] for value in kept]

@@ -1,4 +1,4 @@
-"""`atob`, `btoa`, `TextEncoder`, `TextDecoder` and `structuredClone` in a script: as in a plain Deno."""
+"""`atob`, `btoa`, `TextEncoder`, `TextDecoder` and `structuredClone` behave as in plain Deno."""
 
 import base64
 import json
@@ -17,8 +17,8 @@ from tests.support.v8 import Bench
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[PlainDeno]:
-    with PlainDeno() as made:
-        yield made
+    with PlainDeno() as plain_deno:
+        yield plain_deno
 
 
 def assert_as_in_plain_deno(plain: PlainDeno, bench: Bench, script: str, records: list[Any]) -> None:
@@ -159,7 +159,7 @@ class TestTexts:
         )
 
     def test_parts_of_a_stream_are_refused(self, bench: Bench) -> None:
-        """What a decoder keeps for its next call would live on from record to record."""
+        """A decoder's state between calls would be kept from record to record."""
         _, failures = bench.run(
             "function process() { return { t: new TextDecoder().decode(new Uint8Array(1), { stream: true }) } }",
             [b"{}"],
@@ -274,7 +274,7 @@ class TestGlobals:
         expected = {"x": [None, None], "back": "YQ==", "text": text}
         kept, failures = bench.run(script, [b"{}", b"{}"])
         assert failures == []
-        assert [json.loads(made or b"") for made in kept] == [expected, expected]
+        assert [json.loads(result or b"") for result in kept] == [expected, expected]
 
     def test_they_look_like_the_engines(self, bench: Bench) -> None:
         script = """function process() {

@@ -1,4 +1,4 @@
-"""`JSON` in a script: as in plain JavaScript, but that BigInts are written as digits and no integer loses any."""
+"""`JSON` in a script behaves as in plain JavaScript, except that BigInts are serialised and no integer loses digits."""
 
 import json
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ MAX_SAFE = 2**53 - 1
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[PlainDeno]:
-    with PlainDeno() as made:
-        yield made
+    with PlainDeno() as plain_deno:
+        yield plain_deno
 
 
 def values() -> st.SearchStrategy[Any]:
@@ -123,7 +123,7 @@ class TestDigits:
         text = f"[{blank}{f'{blank},{blank}'.join(map(str, numbers))}{blank}]"
         texts = [text, *map(str, numbers), json.dumps({"a": {"b": numbers}}, separators=("," + blank, ":"))]
         kept, _ = module_bench.run(COPIES, [json.dumps({"text": one}).encode() for one in texts])
-        assert [json.loads(json.loads(made or b"")["text"]) for made in kept] == [*map(json.loads, texts)]
+        assert [json.loads(json.loads(result or b"")["text"]) for result in kept] == [*map(json.loads, texts)]
 
     @pytest.mark.parametrize(
         ("text", "kind", "digits"),
@@ -176,8 +176,8 @@ class TestDigits:
         else:
             assert json.loads(kept[0] or b"") == {"text": text}
 
-    def test_a_stopped_call_leaves_nothing_behind(self, bench: Bench) -> None:
-        """Neither a time-out nor an error within a replacer changes how the next record is written."""
+    def test_a_stopped_call_has_no_effect_on_the_next_record(self, bench: Bench) -> None:
+        """Neither a timeout nor an error in a replacer changes how the next record is serialised."""
         script = """function process(r) {
           if (r.n === 1) JSON.stringify({ toJSON() { for (;;); } }, (k, v) => v);
           if (r.n === 2) JSON.stringify(1, () => { throw new Error('own') });
@@ -201,13 +201,13 @@ class TestCircles:
             "r.self = r; r.big = 1n; return r",
         ],
     )
-    def test_a_circle_is_named(self, bench: Bench, body: str) -> None:
+    def test_the_error_names_the_circular_structure(self, bench: Bench, body: str) -> None:
         _, failures = bench.run(f"function process(r) {{ {body} }}", [b'{"n":1}', self.MANY] * 4)
         assert {failure.error for failure in failures} == {"TypeError"}
         assert all(failure.message.startswith("Converting circular structure to JSON") for failure in failures)
         assert len(failures) == 8
 
-    def test_what_comes_behind_a_circle_is_written_as_before(self, bench: Bench) -> None:
+    def test_serialisation_works_after_a_circular_structure(self, bench: Bench) -> None:
         script = """function process(r) {
           if (r.deep) return JSON.parse('{"a":'.repeat(r.deep) + '1' + '}'.repeat(r.deep));
           return r.self ? r.self = r : { ...r, toJSON(key) { return { n: r.n, key } } };
@@ -219,7 +219,7 @@ class TestCircles:
         assert behind == before == [b'{"n":1,"key":""}', before[1], b'{"n":3,"key":""}']
         assert len(before[1] or b"") == 54_001
 
-    def test_printing_a_circle_takes_no_time(self, bench: Bench) -> None:
+    def test_printing_a_circular_structure_is_fast(self, bench: Bench) -> None:
         script = "function process(r) { const c = { ...r }; c.c = c; console.log(c); return r }"
         kept, failures = bench.run(script, [self.MANY] * 20)
         assert (len(kept), failures) == (20, [])

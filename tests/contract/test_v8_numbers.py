@@ -1,4 +1,4 @@
-"""Numbers on their way through a script: integers of any size are exact, others are doubles."""
+"""Numbers in scripts: integers of any size are exact, and other numbers are doubles."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ def trees() -> st.SearchStrategy[Any]:
 
 
 def same(given_: Any, left: Any) -> bool:
-    """Every integer has its digits; a float is the same double, whatever its text."""
+    """Return whether integers have equal digits and floats are equal doubles."""
     if isinstance(given_, float):
         return float(left) == given_
     if isinstance(given_, dict) and isinstance(left, dict):
@@ -37,12 +37,12 @@ def same(given_: Any, left: Any) -> bool:
 
 
 def near(number: int) -> st.SearchStrategy[int]:
-    """Integers that share a double, so that a literal taken from a wrong place shows."""
+    """Generate integers that round to the same double, so that a literal from a wrong position is detected."""
     return st.integers(number - 2, number + 2)
 
 
 def texts() -> st.SearchStrategy[str]:
-    """Objects as anybody may write them: names that repeat, escapes, blanks, strings that look like members."""
+    """Generate JSON objects with duplicate names, escapes, whitespace, and strings that look like members."""
     blank = st.sampled_from(["", "", " ", "\n\t"])
     name = st.sampled_from(["a", "b", "a", "\\u0061", "1", "2", "", "a-b", 'a\\"', "__proto__"])
     number = (near(2**53 + 4) | near(10**30)).map(str) | st.sampled_from(["1e30", "9007199254740996.0", "7", "-0"])
@@ -85,8 +85,8 @@ class TestNumbers:
             assert same(json.loads(line), json.loads(value or b"")), line
 
     @pytest.mark.parametrize("letter", ["é", "漢", "🦊"])
-    def test_behind_any_number_of_letters_beyond_ascii(self, module_bench: Bench, letter: str) -> None:
-        """Their places in bytes and in units differ by what may be just the way to another member's number."""
+    def test_numbers_after_any_number_of_non_ascii_characters(self, module_bench: Bench, letter: str) -> None:
+        """Positions in bytes and in UTF-16 units differ, possibly by the distance to another number."""
         shapes = [
             '{"x":"%s","a":12345678901234567,"b":5}',
             '{"x":"%s","raw_amount":-1000000000000000000000001,"log_index":7,"time":1767323045678,"y":[1, 2]}',
@@ -111,7 +111,7 @@ class TestNumbers:
     @given(
         numbers=st.lists(st.integers(0, 2**256 - 1) | st.integers(MAX_SAFE - 2, MAX_SAFE + 2), min_size=1, max_size=20)
     )
-    def test_integers_are_bigints_exactly_when_a_double_can_not_hold_them(
+    def test_integers_are_bigints_exactly_when_doubles_cannot_represent_them(
         self, module_bench: Bench, numbers: list[int]
     ) -> None:
         script = """

@@ -1,4 +1,4 @@
-"""Batches that are read, run and answered in parts, and records that run again with what was answered before."""
+"""Batches that are processed in parts, and records that run again with earlier lookup results."""
 
 import json
 from typing import Any
@@ -31,10 +31,10 @@ class TestParts:
         outcome = bench.transform(script).start(batch(lines(*records))).result()
         failed = [n for n in range(MANY) if n % 97 == 5]
         expected = [
-            made
+            result
             for n in range(MANY)
             if n not in failed
-            for made in (
+            for result in (
                 [{"n": n, "x": n * 13 % 900}] if n % 7 else [] if n % 2 else [{"n": n}, {"é": "é" * (n * 13 % 900)}]
             )
         ]
@@ -42,8 +42,8 @@ class TestParts:
         assert [(failure.row, failure.message) for failure in outcome.failures] == [(n, f"r{n}") for n in failed]
         assert outcome.logs == [f"l{n}" for n in range(0, MANY, 50) if n not in failed]
 
-    def test_slices_of_time_that_are_over_at_once(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-        """As when the process is stopped just as it begins with a batch: no record is lost, repeated or blamed."""
+    def test_time_slices_that_end_immediately(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """This happens if the process is stopped when it starts a batch. No record is lost or repeated."""
         monkeypatch.setattr(script_batch, "SEGMENT_LIMIT_MS", 1)
         script = "function process(d) { return { n: d.n, m: flow.contains('wallets', ['w' + d.n]) } }"
         transform = bench.transform(script)
@@ -52,8 +52,8 @@ class TestParts:
             records = [{"n": n, "long": 2**60} for n in range(first, first + 2_000)]
             outcome = transform.start(batch(lines(*records))).result()
             assert outcome.failures == []
-            made = [json.loads(value or b"") for value in outcome.output.values]
-            assert made == [{"n": n, "m": n % 3 == 0} for n in range(first, first + 2_000)]
+            results = [json.loads(value or b"") for value in outcome.output.values]
+            assert results == [{"n": n, "m": n % 3 == 0} for n in range(first, first + 2_000)]
 
     def test_records_of_many_sizes(self, bench: Bench) -> None:
         sizes = [0, 1, 65_000, 65_534, 65_535, 65_536, 65_537, 200_000, 3, 500_000, 2]
@@ -62,12 +62,12 @@ class TestParts:
 
     def test_large_outputs_of_small_records(self, bench: Bench) -> None:
         script = "function process(d) { return { n: d.n, x: 'ü'.repeat(200000) } }"
-        made = outputs(bench, script, [{"n": n} for n in range(100)])
-        assert [one["n"] for one in made] == [*range(100)]
-        assert {one["x"] for one in made} == {"ü" * 200000}
+        results = outputs(bench, script, [{"n": n} for n in range(100)])
+        assert [one["n"] for one in results] == [*range(100)]
+        assert {one["x"] for one in results} == {"ü" * 200000}
 
     @pytest.mark.parametrize("first", [0, 1, 63, 64, 65, 130, MANY - 1])
-    def test_batches_that_ask_late_wait_beside_others(self, bench: Bench, first: int) -> None:
+    def test_batches_with_late_lookups_wait_beside_others(self, bench: Bench, first: int) -> None:
         script = """
           function process(d) {
             return { n: d.n, b: d.b, m: d.n < d.first || flow.contains('wallets', ['w' + d.n]), r: Math.random() };
@@ -77,11 +77,11 @@ class TestParts:
         transform = bench.transform(script)
         batches = [lines(*({"n": n, "b": b, "first": first} for n in range(MANY))) for b in range(4)]
         pending = [transform.start(batch(values)) for values in batches]
-        made = [[json.loads(value or b"") for value in one.result().output.values] for one in pending]
-        for b, records in enumerate(made):
+        results = [[json.loads(value or b"") for value in one.result().output.values] for one in pending]
+        for b, records in enumerate(results):
             assert [(one["n"], one["b"]) for one in records] == [(n, b) for n in range(MANY)]
             assert [one["m"] for one in records] == [n < first or n % 9 == 0 for n in range(MANY)]
-            assert [one["r"] for one in records] == [one["r"] for one in made[0]]
+            assert [one["r"] for one in records] == [one["r"] for one in results[0]]
 
     @pytest.mark.parametrize("count", [1, 63, 64, 65, 128, 192])
     @pytest.mark.parametrize("asks_from", [0, 1, 64, 127])
@@ -90,8 +90,8 @@ class TestParts:
           function process(d) { return { n: d.n, m: d.n >= d.from && flow.contains('wallets', ['w' + d.n]) } }
         """
         bench.fill("wallets", [f"w{n}" for n in range(0, count, 3)])
-        made = outputs(bench, script, [{"n": n, "from": asks_from} for n in range(count)])
-        assert made == [{"n": n, "m": n >= asks_from and n % 3 == 0} for n in range(count)]
+        results = outputs(bench, script, [{"n": n, "from": asks_from} for n in range(count)])
+        assert results == [{"n": n, "m": n >= asks_from and n % 3 == 0} for n in range(count)]
 
     def test_many_records_that_are_a_little_slow(self, bench: Bench) -> None:
         script = "function process(d) { for (let i = 0; i < 300000; i++); console.log(d.n); return d }"
@@ -102,7 +102,7 @@ class TestParts:
 
 
 class TestAnswers:
-    def test_each_record_has_its_own_where_values_repeat(self, bench: Bench) -> None:
+    def test_each_record_gets_its_own_results_if_values_repeat(self, bench: Bench) -> None:
         script = """
           function process(d) {
             const has = flow.contains, all = has('wallets', ['no', 'no', 'const', d.v]), one = has('wallets', [d.v]);
@@ -115,7 +115,7 @@ class TestAnswers:
         found = [json.loads(value or b"")["m"] for value in kept]
         assert found == [True, True, False, False, False, False, True, False, *[False] * 4] * 10
 
-    def test_a_record_that_asks_in_another_order_when_it_runs_again(self, bench: Bench) -> None:
+    def test_a_record_that_looks_up_in_another_order_when_it_runs_again(self, bench: Bench) -> None:
         script = """
           function process(d) {
             const has = (...values) => flow.contains('wallets', values);
@@ -125,11 +125,11 @@ class TestAnswers:
         """
         bench.fill("wallets", ["a", "c"])
         record = {"a": "a", "b": "b", "c": "c", "d": "d"}
-        made = outputs(bench, script, [record, {**record, "a": "x"}, record])
+        results = outputs(bench, script, [record, {**record, "a": "x"}, record])
         right, left = {"path": [True, False, False, True]}, {"path": [False, True, True]}
-        assert made == [right, left, right]
+        assert results == [right, left, right]
 
-    def test_a_script_that_would_ask_something_else_in_a_further_run_runs_once(self, bench: Bench) -> None:
+    def test_a_script_with_nondeterministic_lookups_runs_once(self, bench: Bench) -> None:
         script = """
           let runs = 0;
           function process(d) { return { n: d.n, m: flow.contains('wallets', [runs++ < 200 ? 'yes' : 'no' + d.n]) } }
@@ -137,7 +137,7 @@ class TestAnswers:
         bench.fill("wallets", ["yes"])
         assert outputs(bench, script, [{"n": n} for n in range(200)]) == [{"n": n, "m": True} for n in range(200)]
 
-    def test_calls_inside_of_calls(self, bench: Bench) -> None:
+    def test_nested_lookups(self, bench: Bench) -> None:
         script = """
           function process(d) {
             const values = new Proxy(['no', d.v, 'x'], { get(target, key) {
@@ -151,9 +151,9 @@ class TestAnswers:
         """
         bench.fill("wallets", ["yes"])
         bench.fill("tokens", ["t"])
-        made = outputs(bench, script, [{"v": "yes"}, {"v": "no"}] * 3)
-        assert made[1::2] == [{"m": False, "found": ["token"]}] * 3
-        assert [one["m"] for one in made[::2]] == [True] * 3
+        results = outputs(bench, script, [{"v": "yes"}, {"v": "no"}] * 3)
+        assert results[1::2] == [{"m": False, "found": ["token"]}] * 3
+        assert [one["m"] for one in results[::2]] == [True] * 3
 
     def test_a_name_without_values_is_resolved_too(self, bench: Bench) -> None:
         script = "function process(d) { return { m: flow.contains(d.name, d.v) } }"
@@ -162,7 +162,7 @@ class TestAnswers:
         assert [json.loads(value or b"")["m"] for value in kept] == [False, False, True, False]
         assert [(failure.row, failure.error) for failure in failures] == [(row, "UnknownDataset") for row in range(4)]
 
-    def test_more_values_than_one_question_may_have(self, bench: Bench) -> None:
+    def test_more_values_than_one_query_may_have(self, bench: Bench) -> None:
         script = """
           function process(d) {
             const values = [...Array(900).keys()].map((i) => 'x'.repeat(500) + i);
@@ -170,8 +170,8 @@ class TestAnswers:
           }
         """
         bench.fill("wallets", ["v3", "v20"])
-        made = outputs(bench, script, [{"n": n, "v": f"v{n}"} for n in range(25)])
-        assert made == [{"n": n, "m": n in (3, 20)} for n in range(25)]
+        results = outputs(bench, script, [{"n": n, "v": f"v{n}"} for n in range(25)])
+        assert results == [{"n": n, "m": n in (3, 20)} for n in range(25)]
 
 
 class TestErrorsOfTheHarness:

@@ -1,4 +1,4 @@
-"""Whatever scripts ask, return and throw in batches of any size, several in flight: the same as in Python."""
+"""Random scripts with lookups, outputs and errors, in batches of any size, give the same results as in Python."""
 
 import json
 import random
@@ -28,7 +28,7 @@ Record = dict[str, Any]
 
 
 def records(draw: random.Random) -> list[Record]:
-    """A batch in which all records ask, some do, only the later ones do, or none does."""
+    """Generate a batch in which all, some, only later or no records use lookups."""
     count = draw.choice([1, 2, 63, 64, 65, 128, 129, 192, draw.randrange(1, 400)])
     share, asks_from = draw.choice([(1.0, 0), (0.1, 0), (1.0, count // 2), (0.0, 0)])
     return [_record(draw, n, asks=n >= asks_from and draw.random() < share) for n in range(count)]
@@ -45,7 +45,7 @@ def _record(draw: random.Random, n: int, *, asks: bool) -> Record:
 
 
 def expected(record: Record) -> tuple[list[Record], str]:
-    """The outputs of a record, and its error."""
+    """Return the expected outputs of a record, and its error."""
     if any(name not in SETS for name, _ in record["asks"]):
         return [], "UnknownDataset"
     if record["then"] in ("throw", "drop"):
@@ -56,14 +56,14 @@ def expected(record: Record) -> tuple[list[Record], str]:
 
 
 def check(outcome: Outcome, sent: list[Record]) -> None:
-    made = [json.loads(value or b"") for value in outcome.output.values]
+    results = [json.loads(value or b"") for value in outcome.output.values]
     failed = {failure.row: failure.error for failure in outcome.failures}
-    assert made == [out for record in sent for out in expected(record)[0]]
+    assert results == [out for record in sent for out in expected(record)[0]]
     assert failed == {row: error for row, record in enumerate(sent) if (error := expected(record)[1])}
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_batches_at_random(bench: Bench, seed: int) -> None:
+def test_random_batches(bench: Bench, seed: int) -> None:
     draw, transform = random.Random(seed), bench.transform(SCRIPT)
     for name, values in SETS.items():
         bench.fill(name, [*values])

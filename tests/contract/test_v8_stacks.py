@@ -1,4 +1,4 @@
-"""What a script's errors show: its own frames, and nothing of the sandbox."""
+"""Stack traces of scripts show only the script's own frames, and nothing of the sandbox."""
 
 import json
 import re
@@ -52,13 +52,13 @@ class TestFrames:
             "console.log.call(1).x",
         ],
     )
-    def test_are_of_the_script_only(self, bench: Bench, deed: str) -> None:
+    def test_frames_are_of_the_script_only(self, bench: Bench, deed: str) -> None:
         stack = outcome(bench, f"try {{ {deed} }} catch (error) {{ return {{ stack: error.stack }} }}")["stack"]
         head, *frames = [line for line in stack.split("\n") if line.startswith("    at ")] or [None]
         assert head is not None
         assert all(FRAME.fullmatch(line) for line in [head, *frames]), stack
 
-    def test_are_named_as_the_engine_names_them(self, bench: Bench) -> None:
+    def test_frames_have_the_engines_names(self, bench: Bench) -> None:
         body = """
           const f = () => { throw new TypeError('t') };
           class Own extends Error {
@@ -89,7 +89,7 @@ class TestFrames:
 
 
 class TestCallSites:
-    """The engine's call sites are objects of the outer realm."""
+    """The engine's call sites are objects of the outer realm, so scripts must not get them."""
 
     TAKE = "static prepareStackTrace(error, sites) { taken.push(sites); return 'mine' }"
 
@@ -134,7 +134,7 @@ class TestCallSites:
 
 
 class TestOwnError:
-    """A script may have an `Error` of its own."""
+    """A script may define its own `Error`."""
 
     @pytest.mark.parametrize(
         "declared",
@@ -154,7 +154,7 @@ class TestOwnError:
         assert got["m"] == "own"
         assert got["stack"].endswith("    at process (script.js:3:65)")
 
-    def test_keeps_strictness_state_and_places(self, bench: Bench) -> None:
+    def test_keeps_strictness_state_and_positions(self, bench: Bench) -> None:
         script = """'use strict'
           class Error {}
           let count = 0;
@@ -173,10 +173,10 @@ class TestOwnError:
           }"""
         values = ["0xaa", "no", "0xbb", "no", "0xaa"] * 2
         kept, failures = bench.run(script, [json.dumps({"v": value}).encode() for value in values])
-        made = [json.loads(text or b"") for text in kept]
+        results = [json.loads(text or b"") for text in kept]
         assert failures == []
-        assert [one["is"] for one in made] == [value.startswith("0x") for value in values]
-        assert [one["size"] for one in made] == [1, 2, 3, 3, 3, 3, 3, 3, 3, 3]
+        assert [one["is"] for one in results] == [value.startswith("0x") for value in values]
+        assert [one["size"] for one in results] == [1, 2, 3, 3, 3, 3, 3, 3, 3, 3]
 
     @pytest.mark.parametrize("deed", ["Error = class {}", "globalThis.Error = 5", "Error.x = 1"])
     def test_one_record_does_not_change_it_for_the_next(self, bench: Bench, deed: str) -> None:
@@ -206,7 +206,7 @@ class TestFrozenBuiltIns:
             "Error = f",
         ],
     )
-    def test_a_strict_script_is_told(self, bench: Bench, deed: str) -> None:
+    def test_a_strict_script_gets_an_error_with_advice(self, bench: Bench, deed: str) -> None:
         _, failures = bench.run(f"'use strict'; const f = () => 1; function process() {{ {deed} }}", [b"{}"])
         ((error, message),) = [(failure.error, failure.message) for failure in failures]
         assert error == "TypeError"
@@ -232,7 +232,7 @@ class TestFrozenBuiltIns:
         assert [failure.message.endswith(f". If this is a built-in: {self.SENTENCE}") for failure in failures] == [True]
 
     @pytest.mark.parametrize("deed", ["Object.freeze([1])[0] = 2", "Object.freeze([1]).push(2)"])
-    def test_a_frozen_array_of_the_scripts_own_gets_no_advice(self, bench: Bench, deed: str) -> None:
+    def test_the_scripts_own_frozen_array_gets_no_advice(self, bench: Bench, deed: str) -> None:
         _, failures = bench.run(f"'use strict'; function process() {{ {deed} }}", [b"{}"])
         assert ["built-in" in failure.message for failure in failures] == [False]
 

@@ -1,4 +1,4 @@
-"""Scripts that keep something from record to record, on a real V8: what they see is true, and each record runs once."""
+"""Scripts with state on a real V8: their lookup results are correct, and each record runs once."""
 
 import json
 import random
@@ -162,8 +162,8 @@ SCRIPTS = {
 }
 
 
-def made(bench: Bench, script: str, sizes: list[int]) -> list[list[str]]:
-    """Per record its outputs, or the name of its error, of batches of these sizes."""
+def run_script(bench: Bench, script: str, sizes: list[int]) -> list[list[str]]:
+    """Run batches of these sizes. Return for each record its outputs, or the name of its error."""
     found: list[list[str]] = [[] for _ in RECORDS]
     first = 0
     transform = bench.transform(script)
@@ -180,7 +180,7 @@ def made(bench: Bench, script: str, sizes: list[int]) -> list[list[str]]:
 
 
 def split(seed: int) -> list[int]:
-    """Sizes of batches that add up to all records."""
+    """Split all records into batches of random sizes."""
     sizes, left, rng = list[int](), len(RECORDS), random.Random(seed)
     while left:
         sizes.append(min(left, rng.choice([1, 2, 3, 7, 50, 120])))
@@ -189,15 +189,15 @@ def split(seed: int) -> list[int]:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_it_is_as_in_a_plain_interpreter(bench: Bench, tmp_path: Path, name: str) -> None:
+def test_results_equal_those_of_a_plain_interpreter(bench: Bench, tmp_path: Path, name: str) -> None:
     members = {"wallets": MEMBERS, "tokens": ["w1", "w4"]}
     for dataset, values in members.items():
         bench.fill(dataset, values)
-    assert made(bench, SCRIPTS[name], split(len(name))) == plain_deno(SCRIPTS[name], RECORDS, members, tmp_path)
+    assert run_script(bench, SCRIPTS[name], split(len(name))) == plain_deno(SCRIPTS[name], RECORDS, members, tmp_path)
 
 
-def test_the_set_store_goes_away_in_the_middle(bench: Bench) -> None:
-    """Nothing assumed is kept, and no record runs twice in one state."""
+def test_the_set_store_fails_during_a_batch(bench: Bench) -> None:
+    """No assumed result is kept, and no record runs twice on the same state."""
     script = """
       const cache = new Map();
       let calls = 0;
@@ -220,7 +220,7 @@ def test_the_set_store_goes_away_in_the_middle(bench: Bench) -> None:
     assert [output["calls"] for output in outputs] == [output["size"] for output in outputs] == list(range(1, 51))
 
 
-def test_a_time_out_begins_the_state_anew(bench: Bench) -> None:
+def test_a_timeout_resets_the_state(bench: Bench) -> None:
     script = f"let n = 0; function process(r) {{ n++; if (r.id === 5) for (;;); return {{id: r.id, n, m: {ASK}}}; }}"
     bench.fill("wallets", MEMBERS)
     outcome = bench.transform(script).start(batch(lines(*RECORDS[:10]))).result()
@@ -248,14 +248,14 @@ def test_the_death_of_the_process_loses_the_state_and_no_record(bench: Bench) ->
     assert [output["m"] for output in outputs] == [RECORDS[output["id"]]["a"] in MEMBERS for output in outputs]
 
 
-def test_few_questions_are_asked_one_by_one(bench: Bench) -> None:
-    """A rehearsal finds out what a batch asks."""
+def test_few_lookups_are_sent_singly(bench: Bench) -> None:
+    """A rehearsal finds the lookups of a batch."""
     bench.fill("wallets", MEMBERS)
-    made(bench, SCRIPTS["counter of hits"], [100, 100, 100])
+    run_script(bench, SCRIPTS["counter of hits"], [100, 100, 100])
     assert len(bench.sets.asked) <= 6
 
 
-def test_dependent_questions_of_scripts_that_keep_nothing(bench: Bench) -> None:
+def test_dependent_lookups_of_scripts_without_state(bench: Bench) -> None:
     script = """
       function process(r) {
         let at = 'd0', n = 0;
@@ -269,18 +269,18 @@ def test_dependent_questions_of_scripts_that_keep_nothing(bench: Bench) -> None:
 
 
 def counted(bench: Bench, script: str, sizes: list[int]) -> list[int]:
-    """What the members `calls` of all outputs say, of batches of these sizes."""
-    made: list[int] = []
+    """Run batches of these sizes. Return the member `calls` of all outputs."""
+    results: list[int] = []
     transform = bench.transform(script)
     for size in sizes:
         outcome = transform.start(batch(lines(*RECORDS[:size]))).result()
         assert outcome.failures == []
-        made += [json.loads(value or b"")["calls"] for value in outcome.output.values]
-    return made
+        results += [json.loads(value or b"")["calls"] for value in outcome.output.values]
+    return results
 
 
-def test_a_table_that_is_made_at_the_first_record_costs_no_record(bench: Bench) -> None:
-    """Making it takes longer than a record may take; a record is blamed for what it takes every time."""
+def test_a_table_that_is_built_at_the_first_record_rejects_no_record(bench: Bench) -> None:
+    """Building it takes longer than a record may take, but a record is rejected only if it is slow every time."""
     script = f"""
       let table = null, calls = 0;
       function make() {{ let sum = 0; for (let i = 0; i < 4.5e6; i++) sum += i % 7; return new Map([['sum', sum]]); }}
@@ -293,8 +293,8 @@ def test_a_table_that_is_made_at_the_first_record_costs_no_record(bench: Bench) 
     assert counted(bench, script, [3, 40, 40]) == list(range(1, 84))
 
 
-def test_slow_records_that_keep_to_their_time_keep_the_state(bench: Bench) -> None:
-    """A segment ends between two records when its time is over."""
+def test_slow_records_within_their_time_limit_keep_the_state(bench: Bench) -> None:
+    """A segment ends between two records when its time has elapsed."""
     script = f"""
       let calls = 0;
       function process(r) {{
@@ -307,7 +307,7 @@ def test_slow_records_that_keep_to_their_time_keep_the_state(bench: Bench) -> No
     assert counted(bench, script, [20, 20]) == list(range(1, 41))
 
 
-def test_a_slow_record_is_blamed_and_takes_no_state_along(bench: Bench) -> None:
+def test_a_slow_record_is_rejected_without_a_loss_of_state(bench: Bench) -> None:
     script = f"""
       let calls = 0;
       function process(r) {{

@@ -1,4 +1,4 @@
-"""Scripts that are said to keep nothing leave the objects of their top level as they are, in a plain Deno."""
+"""Scripts that the analysis classifies as stateless do not change their top-level objects in plain Deno."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ console.log(JSON.stringify(changed));
 
 
 @pytest.mark.parametrize("count", [2_000, pytest.param(40_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
-def test_what_keeps_nothing_changes_nothing(tmp_path: Path, count: int) -> None:
+def test_stateless_scripts_change_nothing(tmp_path: Path, count: int) -> None:
     made = [Generator(seed).script() for seed in range(count)]
     scripts = [script for script in made if not keeps_state(parse(script))]
     assert len(scripts) > count / 20

@@ -1,4 +1,4 @@
-"""What a trial of a configuration shows of scripts, for records as people send them."""
+"""The validation of a configuration runs its scripts on the given records."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,8 +81,8 @@ PROGRAMS = script("return r.instructions.map((i) => ({ program: i.program_id }))
 def test_records_are_sent_as_in_plain_javascript(
     transforms: list[dict[str, Any]], sample: bytes, outputs: list[bytes]
 ) -> None:
-    (made,) = tried(transforms, sample)
-    assert (made.outcome, made.outputs) == ("sent", outputs)
+    (result,) = tried(transforms, sample)
+    assert (result.outcome, result.outputs) == ("sent", outputs)
 
 
 @pytest.mark.parametrize(
@@ -94,24 +94,24 @@ def test_records_are_sent_as_in_plain_javascript(
     ],
 )
 def test_errors_say_what_to_do(body: str, sample: bytes, error: str, message: str) -> None:
-    (made,) = tried([script(body)], sample)
-    (failure,) = made.steps[0].failures
-    assert (made.outcome, failure.error) == ("error", error)
+    (result,) = tried([script(body)], sample)
+    (failure,) = result.steps[0].failures
+    assert (result.outcome, failure.error) == ("error", error)
     assert message in failure.message
 
 
 def test_steps_between_scripts_are_plain_json() -> None:
     filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.small", "set_values": ["5"]}
     fork = script("return [{ ...r, small: 5n, text: '5e0,' }, null, { ...r, small: 6n }]")
-    (made,) = tried([fork, filter_, COPY], BIG)
+    (result,) = tried([fork, filter_, COPY], BIG)
     whole = b'{"a":12345678901234567890,"small":%d%b}'
-    assert [step.outputs for step in made.steps] == [
+    assert [step.outputs for step in result.steps] == [
         [whole % (5, b',"text":"5e0,"'), whole % (6, b"")],
         [whole % (5, b',"text":"5e0,"')],
         [whole % (5, b',"text":"5e0,"')],
     ]
-    assert [step.dropped for step in made.steps] == [0, 1, 0]
-    assert made.outputs == made.steps[-1].outputs
+    assert [step.dropped for step in result.steps] == [0, 1, 0]
+    assert result.outputs == result.steps[-1].outputs
 
 
 def test_records_that_a_step_drops_are_counted_where_there_are_many() -> None:
@@ -119,8 +119,8 @@ def test_records_that_a_step_drops_are_counted_where_there_are_many() -> None:
         script("return Array.from({ length: 1000 }, (_, n) => ({ n }))"),
         script("return r.n % 2 ? [r, r] : null"),
     )
-    (made,) = tried([fork, odd], b"{}")
-    assert [(step.received, step.dropped, len(step.outputs)) for step in made.steps] == [
+    (result,) = tried([fork, odd], b"{}")
+    assert [(step.received, step.dropped, len(step.outputs)) for step in result.steps] == [
         (1, 0, 1000),
         (1000, 500, 1000),
     ]

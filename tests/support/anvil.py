@@ -1,6 +1,6 @@
-"""A real Ethereum node for tests: anvil, and contracts of tests/support/evm/tokens.sol compiled by solc.
+"""Runs anvil, a real Ethereum node, and compiles the contracts of tests/support/evm/tokens.sol with solc.
 
-Both come from npm, pinned by the package-lock.json beside the contracts, into the cache folder.
+Both programs are npm packages, pinned by the package-lock.json beside the contracts, and installed into the cache.
 """
 
 import json
@@ -26,7 +26,7 @@ GAS = hex(3_000_000)
 
 
 def installed() -> Path:
-    """The folder with anvil, solc and the compiled contracts. Without Node the test is skipped, but not in CI."""
+    """Return the directory with anvil, solc and the compiled contracts. Skip the test without Node, but not in CI."""
     return node_packages.installed("evm", FOLDER, _compile)
 
 
@@ -37,7 +37,11 @@ def _compile(node: str, folder: Path) -> None:
 
 
 class Anvil:
-    """A chain that mines when it is told to. accounts: whose transactions it signs by itself, in lower case."""
+    """A chain that mines a block only when `mine` is called.
+
+    Attributes:
+        accounts: The addresses for which anvil signs transactions, in lower case.
+    """
 
     def __init__(self, *flags: str) -> None:
         folder = installed()
@@ -68,12 +72,12 @@ class Anvil:
         self._process.wait()
 
     def rpc(self, method: str, *params: Any) -> Any:
-        answer = self._http.post("/", json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).json()
-        assert "error" not in answer, answer["error"]
-        return answer["result"]
+        response = self._http.post("/", json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).json()
+        assert "error" not in response, response["error"]
+        return response["result"]
 
     def mine(self, blocks: int = 1) -> None:
-        """Blocks: the first takes all transactions that wait."""
+        """Mine blocks. The first one includes all pending transactions."""
         self.rpc("anvil_mine", hex(blocks))
 
     @property
@@ -85,13 +89,13 @@ class Anvil:
         return found
 
     def send(self, to: str, signature: str, *values: Any, sender: int = 0) -> str:
-        """A call of a contract as a transaction that waits to be mined; its hash."""
+        """Send a contract call as a pending transaction, and return the transaction's hash."""
         kinds = signature[signature.index("(") + 1 : -1]
         data = keccak(signature.encode())[:4] + encode(split_types(kinds), values)
         return self._send({"to": to, "data": "0x" + data.hex()}, sender)
 
     def deploy(self, name: str, *values: Any, kinds: Sequence[str] = ()) -> str:
-        """Make a contract, mine it, and return its address."""
+        """Deploy a contract, mine a block, and return the contract's address."""
         data = self.contracts[name]["bytecode"] + encode(kinds, values).hex()
         hash_ = self._send({"data": data}, 0)
         self.mine()
@@ -106,7 +110,7 @@ class Anvil:
 
 
 def split_types(kinds: str) -> list[str]:
-    """The types of a signature; a comma within a tuple parts none."""
+    """Split the types of a signature at commas, but not at commas inside a tuple."""
     found, depth = [""], 0
     for char in kinds:
         depth += {"(": 1, ")": -1}.get(char, 0)
@@ -119,9 +123,9 @@ def split_types(kinds: str) -> list[str]:
 
 @pytest.fixture
 def anvil() -> Iterator[Anvil]:
-    """A chain of the test's own, with an epoch of one block: two blocks behind the head are final."""
-    made = Anvil("--slots-in-an-epoch", "1")
+    """Run a new chain whose epoch is one block, so that the finalized block is two blocks behind the head."""
+    anvil = Anvil("--slots-in-an-epoch", "1")
     try:
-        yield made
+        yield anvil
     finally:
-        made.stop()
+        anvil.stop()

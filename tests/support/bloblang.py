@@ -1,4 +1,4 @@
-"""An independent reading of filter expressions: texts of queries, each with what it means for a parsed record."""
+"""An independent implementation of filter expressions: generates queries together with their expected results."""
 
 import json
 import re
@@ -25,7 +25,7 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Env:
-    """What names stand for."""
+    """The values of `this` and of named variables."""
 
     this: Any
     names: dict[str, Any]
@@ -33,7 +33,7 @@ class Env:
 
 @dataclass(frozen=True)
 class Query:
-    """A query's text, and what it gives."""
+    """A query's text, and a function that evaluates it."""
 
     text: str
     meaning: Callable[[Env], Any]
@@ -41,7 +41,13 @@ class Query:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a query may name. record: `this` is the record. this: there is a `this`."""
+    """What a query may refer to.
+
+    Attributes:
+        record: Whether `this` is the whole record.
+        this: Whether `this` is defined.
+        names: The named variables.
+    """
 
     record: bool = True
     this: bool = True
@@ -50,13 +56,13 @@ class Scope:
 
 @cache
 def queries(depth: int = 2, scope: Scope = Scope()) -> st.SearchStrategy[Query]:
-    """One or more terms with `|` between them."""
+    """Generate queries of one or more terms with `|` between them."""
     between = st.sampled_from(["|", " | ", "|\n ", " | # why\n"])
     return st.builds(_coalesced, st.lists(_terms(depth, scope), min_size=1, max_size=3), between)
 
 
 def run(query: Query, record: Any) -> list[str]:
-    """The texts that a query selects, sorted."""
+    """Return the strings that a query selects from a record, sorted."""
     try:
         return sorted(_texts(query.meaning(Env(record, {}))))
     except Failed:
@@ -158,7 +164,7 @@ def _steps(source: Query, depth: int, scope: Scope) -> st.SearchStrategy[Query]:
 
 
 def _member(source: Query, names: list[str]) -> Query:
-    """Paths join: a star takes what follows into every element. So a path is only put behind what is none."""
+    """Append a path to a query. The query is put in parentheses, since `*` would apply to the rest of a longer path."""
     text = "".join(f".{name if name.isalnum() and name.isascii() else json.dumps(name)}" for name in names)
     text = f"this{text}" if source.text == "this" else f"({source.text} | deleted()){text}"
     return Query(text, lambda env: _path(_or_none(source, env), names))
@@ -170,7 +176,7 @@ def _path(value: Any, names: list[str]) -> Any:
 
 
 def _search(value: Any, names: list[str]) -> list[Any]:
-    """The value at a path in a list, or nothing."""
+    """Return a list with the value at a path, or an empty list."""
     if not names:
         return [value]
     name, *rest = names
@@ -299,7 +305,7 @@ def _parse_json(value: Any) -> Any:
 
 
 def _upper(letter: str) -> str:
-    """The capital letter, where it is one letter."""
+    """Return the upper-case form of a letter if it is a single letter, or else the letter."""
     return next((text for text in (letter.upper(), letter.title()) if len(text) == 1), letter)
 
 

@@ -1,4 +1,4 @@
-"""A certificate authority of the tests, and the certificates that it signs for 127.0.0.1 and for clients."""
+"""A certificate authority for tests. It signs certificates for servers on 127.0.0.1 and for clients."""
 
 import datetime
 import ipaddress
@@ -26,7 +26,7 @@ class Certificate(NamedTuple):
 
 
 class Authority:
-    """It keeps its own certificate, and those that it signs, as PEM files in a folder."""
+    """A certificate authority that writes its own and all signed certificates to PEM files in a directory."""
 
     def __init__(self, folder: Path, name: str = "Authority of the tests") -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -39,18 +39,18 @@ class Authority:
         self.file.write_bytes(self._certificate.public_bytes(Encoding.PEM))
 
     def sign(self, name: str, key_password: str = "") -> Certificate:
-        """A certificate for a common name, good for a server on 127.0.0.1 and for a client."""
+        """Sign a certificate for a common name, which is valid for a server on 127.0.0.1 and for a client."""
         key = ec.generate_private_key(ec.SECP256R1())
         host = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         certificate = self._signed(subject, key.public_key(), host)
-        secrecy: KeySerializationEncryption = NoEncryption()
+        encryption: KeySerializationEncryption = NoEncryption()
         if key_password:
-            secrecy = BestAvailableEncryption(key_password.encode())
-        made = Certificate(self._folder / f"{name}.pem", self._folder / f"{name}.key")
-        made.certificate.write_bytes(certificate.public_bytes(Encoding.PEM))
-        made.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, secrecy))
-        return made
+            encryption = BestAvailableEncryption(key_password.encode())
+        signed = Certificate(self._folder / f"{name}.pem", self._folder / f"{name}.key")
+        signed.certificate.write_bytes(certificate.public_bytes(Encoding.PEM))
+        signed.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
+        return signed
 
     def _signed(
         self, subject: x509.Name, key: ec.EllipticCurvePublicKey, extension: x509.ExtensionType

@@ -15,10 +15,10 @@ def plain(batch: RecordBatch) -> list[Record]:
 
 
 def numbers(values: Iterable[int]) -> "array[int]":
-    """A column "q"."""
+    """Return an array of type "q"."""
     return array("q", values)
 
 
 def numbered(rows: Iterable[int]) -> "array[int]":
-    """A column "i"."""
+    """Return an array of type "i"."""
     return array("i", rows)

@@ -1,4 +1,4 @@
-"""This process's own TCP connections, to break them."""
+"""Finds and breaks TCP connections of the test process."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def connections_to(port: int) -> Iterator[socket.socket]:
-    """This process's connections to a port, by descriptors of their own."""
+    """Yield this process's connections to a port. The sockets have duplicated file descriptors."""
     for entry in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
             if entry.readlink().name.startswith("socket:"):
@@ -21,7 +21,7 @@ def connections_to(port: int) -> Iterator[socket.socket]:
 
 @contextlib.contextmanager
 def breaking(port: int, every_s: float, draw: random.Random) -> Iterator[None]:
-    """Shut all connections to a port again and again, whatever is on its way. every_s: at most so long apart."""
+    """Shut down all connections to a port repeatedly during the block, at random times at most `every_s` apart."""
     stop = threading.Event()
 
     def cut() -> None:

@@ -1,4 +1,4 @@
-"""The deployment of the configuration f1 in control stores: asked for, and as a controller has seen it."""
+"""Requests and observes the deployment of the configuration f1 in control stores."""
 
 from headwater.model.deployment import Deployment, Phase
 from headwater.model.flow import PipelineConfig
@@ -16,7 +16,7 @@ def save(stores: ControlStores, config: PipelineConfig) -> None:
 
 
 def running(stores: ControlStores) -> Deployment:
-    """The active deployment after a round that went well."""
+    """Return the active deployment after a controller has observed it running."""
     return observed(stores, Phase.RUNNING)
 
 

@@ -1,4 +1,4 @@
-"""A chain in memory that answers as an honest node of Base or Polygon does."""
+"""A chain in memory that answers JSON-RPC calls like a correct node of Base or Polygon."""
 
 import random
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ NOBODY: Final = "0x" + "0" * 40
 TRANSFER: Final = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 START_TIME: Final = 1_767_323_045
 FINAL_BLOCKS: Final = 8
-"""How far the finalized block is behind the head."""
+"""The number of blocks from the finalized block to the head."""
 
 
 def keccak_of(data: bytes) -> bytes:
@@ -22,7 +22,7 @@ def keccak_of(data: bytes) -> bytes:
 
 
 def bloom_of(logs: Sequence[Json]) -> str:
-    """The filter of these logs as nodes write it: 256 bytes."""
+    """Return the Bloom filter of these logs in a node's format: 256 bytes in hexadecimal."""
     bits = bytearray(256)
     for log in logs:
         for word in (log["address"], *log["topics"]):
@@ -35,7 +35,11 @@ def bloom_of(logs: Sequence[Json]) -> str:
 
 @dataclass
 class ChainBlock:
-    """A block with its transactions and logs. synced: whether its last transaction is a state sync of Polygon."""
+    """A block with its transactions and logs.
+
+    Attributes:
+        synced: Whether the last transaction is a state sync of Polygon.
+    """
 
     number: int
     hash: str
@@ -46,7 +50,7 @@ class ChainBlock:
 
     @cached_property
     def bloom(self) -> str:
-        """The filter in the header: the logs of a state sync are not in it."""
+        """The Bloom filter in the header, which does not include the logs of a state sync."""
         system = self.transactions[-1]["hash"] if self.synced else None
         return bloom_of([log for log in self.logs if log["transactionHash"] != system])
 
@@ -82,9 +86,14 @@ class ChainBlock:
 
 @dataclass
 class FakeChain:
-    """sprint: of Polygon; None: the chain has no state syncs. restarted: their logs count from 0 again."""
+    """A chain of random blocks.
 
-    dice: random.Random
+    Attributes:
+        sprint: State syncs occur at multiples of this block number, as on Polygon; None for no state syncs.
+        restarted: Whether the log indexes of a state sync start at 0 again.
+    """
+
+    rng: random.Random
     chain_id: int = 8453
     sprint: int | None = None
     restarted: bool = False
@@ -96,7 +105,7 @@ class FakeChain:
             self.blocks.append(self._block(len(self.blocks)))
 
     def reorganise(self, depth: int) -> list[ChainBlock]:
-        """Other blocks in place of the newest, and one more; the blocks that are orphaned."""
+        """Replace the newest blocks, and add another one. Return the orphaned blocks."""
         depth = min(depth, len(self.blocks) - 1)
         orphans = self.blocks[len(self.blocks) - depth :]
         del self.blocks[len(self.blocks) - depth :]
@@ -108,12 +117,12 @@ class FakeChain:
         return len(self.blocks) - 1
 
     def answer(self, method: str, params: list[Any]) -> Any:
-        """The result of a call."""
+        """Return the result of a JSON-RPC call."""
         if method == "eth_chainId":
             return hex(self.chain_id)
         if method == "eth_getLogs":
-            asked = params[0]
-            numbers = range(int(asked["fromBlock"], 16), int(asked["toBlock"], 16) + 1)
+            query = params[0]
+            numbers = range(int(query["fromBlock"], 16), int(query["toBlock"], 16) + 1)
             return [log for number in numbers if number <= self.head for log in self.blocks[number].logs]
         if method == "eth_getTransactionReceipt":
             found = [block for block in self.blocks for each in block.transactions if each["hash"] == params[0]]
@@ -130,17 +139,17 @@ class FakeChain:
 
     def _block(self, number: int) -> ChainBlock:
         self._hashes += 1
-        hash_ = "0x" + keccak_of(f"block {self.dice.random()} {self._hashes}".encode()).hex()
+        hash_ = "0x" + keccak_of(f"block {self.rng.random()} {self._hashes}".encode()).hex()
         parent = self.blocks[-1].hash if self.blocks else "0x" + "0" * 64
         block = ChainBlock(number, hash_, parent, [], [])
-        for _ in range(self.dice.choice([0, 1, 2, 3, 5])):
-            self._add(block, self._word(32), self._word(20), self._word(20), self.dice.choice([0, 0, 1, 2, 4]))
-        if self.sprint and number % self.sprint == 0 and self.dice.random() < 0.6:
+        for _ in range(self.rng.choice([0, 1, 2, 3, 5])):
+            self._add(block, self._word(32), self._word(20), self._word(20), self.rng.choice([0, 0, 1, 2, 4]))
+        if self.sprint and number % self.sprint == 0 and self.rng.random() < 0.6:
             system = (
                 "0x" + keccak_of(b"matic-bor-receipt-" + number.to_bytes(8, "big") + bytes.fromhex(hash_[2:])).hex()
             )
             block.synced = True
-            self._add(block, system, NOBODY, NOBODY, self.dice.choice([1, 2, 3]))
+            self._add(block, system, NOBODY, NOBODY, self.rng.choice([1, 2, 3]))
         return block
 
     def _add(self, block: ChainBlock, hash_: str, sender: str, receiver: str, logs: int) -> None:
@@ -162,4 +171,4 @@ class FakeChain:
         block.transactions.append({"hash": hash_, "from": sender, "to": receiver, "value": "0x0"})
 
     def _word(self, size: int) -> str:
-        return "0x" + self.dice.randbytes(size).hex()
+        return "0x" + self.rng.randbytes(size).hex()

@@ -1,4 +1,4 @@
-"""Expressions on single records."""
+"""Evaluates filter expressions on single records."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from headwater.transforms.expression import InvalidRecord, parse
 
 
 def select(text: str, record: str | bytes | None) -> list[str]:
-    """What an expression selects from a record, sorted."""
+    """Return what an expression selects from a record, sorted."""
     return sorted(parse(text).select(record.encode() if isinstance(record, str) else record))
 
 

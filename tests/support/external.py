@@ -1,8 +1,8 @@
-"""Kafka, Valkey and PostgreSQL as other people run them: apart from Headwater, reached by settings alone.
+"""Runs Kafka, Valkey and PostgreSQL outside of Headwater, which reaches them by its settings.
 
-`python -m tests.support.external DIR [HOST]` starts them, prints the settings as one JSON object, and starts again what
-dies, until SIGTERM or the end of its input. So tests may kill a part by its process, as they kill those of
-`headwater up`. HOST: where Kafka tells clients to connect that come by its other listener, whose port is in ports.json.
+`python -m tests.support.external DIR [HOST]` starts the servers, prints Headwater's settings as one JSON object, and
+restarts servers that end, until SIGTERM or the end of its input. So tests can kill these servers like the processes of
+`headwater up`. HOST is the advertised host of Kafka's outer listener, whose port is in ports.json.
 """
 
 import json
@@ -31,7 +31,7 @@ CACHE_DIR = Path(os.environ.get("HEADWATER_CACHE_DIR", "~/.cache/headwater"))
 
 
 class TcpValkey:
-    """A Valkey that listens on a TCP port and wants a password."""
+    """A Valkey server that listens on a TCP port and requires a password."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -40,7 +40,7 @@ class TcpValkey:
         self.url = f"redis://:{self._password}@127.0.0.1:{self._port}/0"
 
     def start(self) -> Child:
-        """Start it; its append-only file brings back what it held."""
+        """Start the server, which restores its data from its append-only file."""
         self._directory.mkdir(exist_ok=True)
         options = {
             "--port": str(self._port),
@@ -50,12 +50,12 @@ class TcpValkey:
             "--save": "",
             "--appendonly": "yes",
         }
-        words = [word for option in options.items() for word in option]
+        arguments = [word for option in options.items() for word in option]
         with (self._directory / "log").open("ab") as log:
-            return spawn([str(embedded_valkey.find_binary()), *words], stdout=log, stderr=log)
+            return spawn([str(embedded_valkey.find_binary()), *arguments], stdout=log, stderr=log)
 
     def wait_ready(self, stop: threading.Event) -> None:
-        """Return when it answers."""
+        """Wait until the server answers."""
         with redis.Redis.from_url(self.url) as client:
             while not stop.is_set():
                 try:
@@ -67,7 +67,7 @@ class TcpValkey:
 
 
 def main(directory: Path, advertised_host: str) -> None:
-    """Run until SIGTERM."""
+    """Run until SIGTERM or the end of the input."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -1,4 +1,4 @@
-"""How often Kafka shut out a member, a producer or itself, by its own log."""
+"""Counts in Kafka's log how often Kafka fenced a group member, a producer or a broker."""
 
 import os
 import re
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _FENCED = re.compile(rb"[Ff]enc(ed|ing)|InvalidProducerEpoch")
-_TELLING = (
+_FENCING_LOGGERS = (
     "org.apache.kafka.controller.ReplicationControlManager",
     "org.apache.kafka.coordinator",
     "kafka.coordinator",
@@ -16,9 +16,9 @@ _TELLING = (
 
 
 @contextmanager
-def telling_broker() -> Iterator[None]:
-    """Kafka's controller and coordinators tell whom they fence, which they do at a level that is off otherwise."""
-    options = " ".join(f"-Dorg.slf4j.simpleLogger.log.{name}=info" for name in _TELLING)
+def logged_fencing() -> Iterator[None]:
+    """Make brokers that start in the block log fencing, which they do at a log level that is off by default."""
+    options = " ".join(f"-Dorg.slf4j.simpleLogger.log.{name}=info" for name in _FENCING_LOGGERS)
     before = os.environ.get("JAVA_TOOL_OPTIONS")
     os.environ["JAVA_TOOL_OPTIONS"] = f"{before or ''} {options}"
     try:
@@ -28,7 +28,7 @@ def telling_broker() -> Iterator[None]:
         os.environ.update({} if before is None else {"JAVA_TOOL_OPTIONS": before})
 
 
-def fencings(logs: Path) -> int:
-    """Lines in which Kafka fences somebody. logs: the directory of the log of a broker that tells."""
+def count_fencings(logs: Path) -> int:
+    """Return the number of lines about fencing in a log directory of a broker that ran with `logged_fencing`."""
     lines = (line for log in sorted(logs.glob("kafka.log*")) for line in log.read_bytes().splitlines())
     return sum(bool(_FENCED.search(line)) for line in lines)

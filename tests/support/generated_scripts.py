@@ -1,4 +1,4 @@
-"""Small scripts with objects at top level, aliases of them, and writes to what may be one of them."""
+"""Generates small scripts with top-level objects, aliases of these objects, and writes through aliases."""
 
 import random
 from typing import Final
@@ -17,14 +17,14 @@ HELPERS: Final = (
 
 
 class Generator:
-    """Makes scripts from a seed."""
+    """Generates scripts from a seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self._names = 0
 
     def script(self) -> str:
-        """A script whose top level has the names C0 and C1."""
+        """Return a script that defines C0 and C1 at top level."""
         tables = [f"const C{n} = {self._random.choice(INITIAL)};" for n in range(2)]
         body = [self._statement(2) for _ in range(self._random.randint(1, 5))]
         asks = "if (flow.contains('w', [r.id])) r.seen = 1;"

@@ -1,4 +1,4 @@
-"""A real Kafka for tests: one embedded broker per test session, and helpers to write to it and read from it."""
+"""Runs an embedded Kafka broker per test session, with helpers to produce and consume records."""
 
 import contextlib
 import functools
@@ -38,7 +38,11 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class KafkaServer:
-    """The session's broker. access: its administrator. Use `unique` names: all tests share it."""
+    """A running broker. All tests of a session share it, so they use `unique` names.
+
+    Attributes:
+        access: The administrator's access.
+    """
 
     access: KafkaAccess
     bootstrap_servers: str
@@ -46,12 +50,12 @@ class KafkaServer:
     data_dir: Path
 
     def unique(self, prefix: str) -> str:
-        """A name that no other test uses."""
+        """Return a name that no other test uses."""
         return f"{prefix}-{secrets.token_hex(4)}-{next(_numbers)}"
 
     @property
     def plain_settings(self) -> dict[str, str]:
-        """How any client of librdkafka logs in, without a worker's settings."""
+        """The settings with which any librdkafka client authenticates, without a worker's other settings."""
         return {
             "bootstrap.servers": self.bootstrap_servers,
             "security.protocol": self.access.security_protocol,
@@ -61,7 +65,7 @@ class KafkaServer:
         }
 
     def user(self, name: str, password: str) -> KafkaAccess:
-        """The same broker as another user."""
+        """Return the access of another user."""
         return self.access.model_copy(update={"username": name, "password": password})
 
     @property
@@ -70,33 +74,33 @@ class KafkaServer:
         return int(self.access.bootstrap_servers.rpartition(":")[2])
 
     def create_topic(self, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> str:
-        """Make a topic and return its name. The broker answers a moment before it knows all partitions itself.
+        """Create a topic, wait until its partitions have leaders, and return its name.
 
-        It keeps all records: those of tests may be years old, and retention, which looks every five minutes, would
-        delete them while they are read.
+        The topic has no retention limit, since records of tests may have timestamps that are years old, and the broker
+        would delete them during the test.
         """
-        kept = {"retention.ms": "-1"} | (config or {})
-        self.admin.create_topics([NewTopic(name, partitions, -1, config=kept)])[name].result(WAIT_S)
+        config = {"retention.ms": "-1"} | (config or {})
+        self.admin.create_topics([NewTopic(name, partitions, -1, config=config)])[name].result(WAIT_S)
         deadline = time.monotonic() + WAIT_S
-        while not self._leads(name, partitions):
+        while not self._has_leaders(name, partitions):
             assert time.monotonic() < deadline, f"{name} has no leaders"
             time.sleep(0.02)
         return name
 
-    def _leads(self, topic: str, partitions: int) -> bool:
-        """Asked by the writer: the administration would answer from its cache when the topic has grown."""
-        found = self._writer.list_topics(topic, WAIT_S).topics[topic].partitions.values()
-        return len([partition for partition in found if partition.leader >= 0]) == partitions
+    def _has_leaders(self, topic: str, partitions: int) -> bool:
+        """Return whether all partitions have leaders. The admin client is not used, since it caches metadata."""
+        known = self._writer.list_topics(topic, WAIT_S).topics[topic].partitions.values()
+        return len([partition for partition in known if partition.leader >= 0]) == partitions
 
     def commit(self, group: str, topic: str, positions: Mapping[int, int], epoch: int = -1) -> None:
-        """Store positions of a group without members. A consumer's own commit has no time limit, and can hang.
+        """Commit offsets for a group without members. A consumer's commit could hang, since it has no timeout.
 
-        epoch: of the leader that took the records before.
+        `epoch` is the leader epoch of the records before the offsets.
         """
         offsets = [TopicPartition(topic, partition, position, "", epoch) for partition, position in positions.items()]
-        asked = self.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, offsets)])
-        stored = asked[group].result(WAIT_S).topic_partitions
-        assert not any(place.error for place in stored), stored
+        futures = self.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, offsets)])
+        stored = futures[group].result(WAIT_S).topic_partitions
+        assert not any(partition.error for partition in stored), stored
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Delete the records below an offset, as retention does."""
@@ -104,20 +108,20 @@ class KafkaServer:
             future.result(WAIT_S)
 
     def recreate_topic(self, name: str, partitions: int) -> None:
-        """Delete a topic and make it again, under the same name."""
+        """Delete a topic and create it again with the same name."""
         self.admin.delete_topics([name])[name].result(WAIT_S)
         deadline = time.monotonic() + WAIT_S
         while True:
             try:
                 self.create_topic(name, partitions)
                 return
-            except KafkaException as error:  # the old one goes a moment after the answer
+            except KafkaException as error:  # the old topic disappears a moment after the response
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS or time.monotonic() > deadline:
                     raise
             time.sleep(0.02)
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Raise a topic's number of partitions, and wait until it shows."""
+        """Raise a topic's number of partitions, and wait until the metadata has the new number."""
         self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(WAIT_S)
         while len(self._writer.list_topics(topic, WAIT_S).topics[topic].partitions) < partitions:
             pass
@@ -132,11 +136,11 @@ class KafkaServer:
         timestamp_ms: int = 0,
         access: KafkaAccess | None = None,
     ) -> None:
-        """Write records to one partition and wait until the broker has them. Fails the test when it refuses one.
+        """Write records to one partition and wait until they are acknowledged. Fail the test if the broker rejects one.
 
-        timestamp_ms: 0 means now.
+        A `timestamp_ms` of 0 means the current time.
         """
-        refused: list[KafkaError] = []
+        rejected: list[KafkaError] = []
         producer = self._writer if access is None else self.producer(access)
         for value, key in zip(values, keys or [None] * len(values), strict=True):
             producer.produce(
@@ -144,27 +148,27 @@ class KafkaServer:
                 value,
                 key,
                 partition,
-                on_delivery=lambda error, _: refused.append(error) if error else None,
+                on_delivery=lambda error, _: rejected.append(error) if error else None,
                 timestamp=timestamp_ms,
             )
         left = producer.flush(WAIT_S)
-        assert (left, refused) == (0, []), f"{left} records not acknowledged, refused: {refused}"
+        assert (left, rejected) == (0, []), f"{left} records not acknowledged, rejected: {rejected}"
 
     @functools.cached_property
     def _writer(self) -> Producer:
-        """An idempotent producer takes half a second to begin: one serves all."""
+        """A shared producer, since an idempotent producer takes half a second to start."""
         return self.producer(self.access)
 
     def producer(self, access: KafkaAccess) -> Producer:
-        """A producer with a worker's settings."""
+        """Return a producer with a worker's settings."""
         return Producer(producer_settings(access, ClientErrors(access), 0))
 
     def consume(
         self, topic: str, count: int, *, access: KafkaAccess | None = None, group: str | None = None
     ) -> list[Message]:
-        """The first `count` records of a topic, all partitions, by partition and offset.
+        """Return the next `count` records of a topic, sorted by partition and offset. Fail the test after WAIT_S.
 
-        With a group: as a member of it, after its positions. Fails the test when they don't come within WAIT_S.
+        Reading starts at the committed offsets of the group, or else at the beginning of all partitions.
         """
         with self.consumer(access, group) as consumer:
             if group is None:
@@ -172,11 +176,11 @@ class KafkaServer:
                 consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
             else:
                 consumer.subscribe([topic])
-            found = read(consumer, count)
-        return sorted(found, key=lambda message: (message.partition(), message.offset()))
+            messages = read(consumer, count)
+        return sorted(messages, key=lambda message: (message.partition(), message.offset()))
 
     def read_all(self, topic: str) -> list[Message]:
-        """All records of a topic that a reader of committed ones sees, by partition and offset."""
+        """Return all committed records of a topic, sorted by partition and offset."""
         with self.consumer(more={"enable.partition.eof": True}) as consumer:
             unread = set(consumer.list_topics(topic, WAIT_S).topics[topic].partitions)
             consumer.assign([TopicPartition(topic, number, 0) for number in unread])
@@ -201,7 +205,7 @@ class KafkaServer:
         reset: str = "earliest",
         more: Mapping[str, Any] = MappingProxyType({}),
     ) -> Iterator[Consumer]:
-        """A consumer, closed at the end. more: settings of it."""
+        """Open a consumer for the block. `more` has additional settings."""
         access = access or self.access
         settings = consumer_settings(access, ClientErrors(access), group or self.unique("test-reader"))
         consumer = Consumer(settings | {"auto.offset.reset": reset, **more})
@@ -211,14 +215,14 @@ class KafkaServer:
             consumer.close()
 
     def end_offsets(self, topic: str) -> dict[int, int]:
-        """The next offset of each partition."""
+        """Return the end offset of each partition."""
         with self.consumer() as consumer:
             partitions = consumer.list_topics(topic, WAIT_S).topics[topic].partitions
             return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), WAIT_S)[1] for p in partitions}
 
 
 def read(consumer: Consumer, count: int) -> list[Message]:
-    """The next `count` records of a consumer. Fails the test on an error record, and when they don't come in time."""
+    """Return the next `count` records of a consumer. Fail the test on an error message and after WAIT_S."""
     found: list[Message] = []
     deadline = time.monotonic() + WAIT_S
     while len(found) < count and time.monotonic() < deadline:
@@ -231,7 +235,7 @@ def read(consumer: Consumer, count: int) -> list[Message]:
 
 
 def server(embedded: EmbeddedKafka) -> KafkaServer:
-    """A broker that runs."""
+    """Return the server of a running broker."""
     access = embedded.access()
     admin = AdminClient(admin_settings(access, ClientErrors(access)))
     return KafkaServer(access, embedded.bootstrap_servers, admin, embedded.data_dir)
@@ -239,9 +243,9 @@ def server(embedded: EmbeddedKafka) -> KafkaServer:
 
 @contextlib.contextmanager
 def running(data_dir: Path, *, has_authorizer: bool = True) -> Iterator[KafkaServer]:
-    """A broker with SCRAM and access rules, until the block ends; its jars come from the shared cache.
+    """Run a broker with SCRAM and ACLs for the block. Its jars come from the shared cache.
 
-    has_authorizer: False for a broker on which every user may do everything.
+    Without an authorizer, every user may do everything.
     """
     embedded = EmbeddedKafka(data_dir, CACHE_DIR)
     embedded.prepare()
@@ -259,7 +263,7 @@ def running(data_dir: Path, *, has_authorizer: bool = True) -> Iterator[KafkaSer
 
 
 class OwnKafka:
-    """A broker of one test, which the test may kill or suspend."""
+    """A broker for one test, which may kill or suspend it."""
 
     def __init__(self, data_dir: Path) -> None:
         self._embedded = EmbeddedKafka(data_dir, CACHE_DIR)
@@ -278,21 +282,21 @@ class OwnKafka:
         self._child.wait(30)
 
     def suspend(self) -> None:
-        """Stop all threads of the broker, so that it keeps its connections and answers nothing."""
+        """Stop all threads of the broker, so that it keeps its connections and calls nothing."""
         self._child.send(signal.SIGSTOP)
         threads = [*Path(f"/proc/{self._child.pid}/task").iterdir()]
         while any((thread / "stat").read_text().rpartition(")")[2].split()[0] != "T" for thread in threads):
             time.sleep(0.001)
 
     def stop(self) -> None:
-        """Stop the broker, also a suspended one."""
+        """Stop the broker, even if it is suspended."""
         self._child.send(signal.SIGCONT)
         self._child.stop(15)
 
 
 @pytest.fixture
 def own_kafka(tmp_path: Path) -> Iterator[OwnKafka]:
-    """A broker of one test."""
+    """Run a broker for one test."""
     broker = OwnKafka(tmp_path / "kafka")
     yield broker
     broker.stop()
@@ -300,6 +304,6 @@ def own_kafka(tmp_path: Path) -> Iterator[OwnKafka]:
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
-    """The session's broker."""
-    with running(tmp_path_factory.mktemp("kafka")) as found:
-        yield found
+    """Run the session's broker."""
+    with running(tmp_path_factory.mktemp("kafka")) as running_server:
+        yield running_server

@@ -1,4 +1,4 @@
-"""A Kafka cluster of three nodes on this machine, each of them broker and controller, without authentication."""
+"""Runs a Kafka cluster of three nodes, each a broker and a controller, without authentication."""
 
 import contextlib
 import subprocess
@@ -22,7 +22,7 @@ from tests.support.ports import free_port
 
 NODES = 3
 STOP_S = 60.0
-ASK_EVERY_S = 0.2
+POLL_EVERY_S = 0.2
 FORMAT_S = 120.0
 _PROPERTIES = """
 process.roles=broker,controller
@@ -55,7 +55,7 @@ metric.reporters=
 
 
 class Node:
-    """One node, with its folder and its process."""
+    """One node, with its directory and its process."""
 
     def __init__(self, home: Path, runtime: KafkaRuntime, properties: str) -> None:
         self._home = home
@@ -65,13 +65,13 @@ class Node:
         self.child: children.Child | None = None
 
     def format(self, cluster_id: str) -> None:
-        """Make the data folder."""
+        """Format the data directory."""
         (self._home / "arguments").write_text(f"--cluster-id={cluster_id}\n--config\nserver.properties\n")
         command = self._runtime.formatter("arguments")
         subprocess.run(command, cwd=self._home, check=True, capture_output=True, timeout=FORMAT_S)
 
     def start(self) -> None:
-        """Start the process; it dies with this one."""
+        """Start the process, which ends with the test process."""
         with (self._home / "kafka.log").open("ab") as log:
             environment = children.inherited_environment(*JVM_VARIABLES)
             self.child = children.spawn(
@@ -79,17 +79,17 @@ class Node:
             )
 
     def stop(self) -> None:
-        """End the process in good order: it hands its partitions over first."""
+        """Stop the process gracefully, so that it hands over its partitions first."""
         if self.child is not None:
             self.child.stop(STOP_S)
 
 
 class KafkaCluster:
-    """Three nodes.
+    """A cluster of three nodes.
 
     Attributes:
-        access: Gives clients the address of the first node alone.
-        all_nodes: Gives clients the addresses of all nodes.
+        access: Has only the address of the first node.
+        all_nodes: Has the addresses of all nodes.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -113,17 +113,17 @@ class KafkaCluster:
         self._admin = AdminClient(admin_settings(self.all_nodes, ClientErrors(self.all_nodes)) | {"log_level": 0})
 
     def start(self) -> None:
-        """Start all nodes, and wait until they serve."""
+        """Start all nodes, and wait until they are in sync."""
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         for node in self.nodes:
             node.format(cluster_id)
             node.start()
-        self._wait_for_all(())
+        self._wait_until_in_sync(())
         self._wait_for_coordinators()
-        self._wait_for_all(("__consumer_offsets",))
+        self._wait_until_in_sync(("__consumer_offsets",))
 
     def _wait_for_coordinators(self) -> None:
-        """The topic of the groups' positions is made by the first question for one, which is refused."""
+        """Request committed offsets until it succeeds. The first, failing request creates the offsets topic."""
         deadline = time.monotonic() + 2 * WAIT_S
         with self.server().consumer(group="probe") as consumer:
             while True:
@@ -132,34 +132,34 @@ class KafkaCluster:
                 except KafkaException:
                     if time.monotonic() > deadline:
                         raise
-                    time.sleep(ASK_EVERY_S)
+                    time.sleep(POLL_EVERY_S)
                 else:
                     return
 
     def stop(self) -> None:
-        """End all nodes."""
+        """Kill all nodes."""
         for node in self.nodes:
             if node.child is not None:
                 node.child.stop(0)
 
     def server(self) -> KafkaServer:
-        """The cluster as tests use a single broker."""
+        """Return the cluster in the form in which tests use a single broker."""
         return KafkaServer(self.access, self.access.bootstrap_servers, self._admin, self._directory)
 
     def restart(self, node: Node, topics: Collection[str]) -> None:
-        """Stop a node in good order and start it; returns when it has caught up with all partitions of the topics."""
+        """Restart a node gracefully, and wait until it is in sync with all partitions of the topics."""
         node.stop()
         node.start()
-        self._wait_for_all(topics)
+        self._wait_until_in_sync(topics)
 
-    def _wait_for_all(self, topics: Collection[str]) -> None:
+    def _wait_until_in_sync(self, topics: Collection[str]) -> None:
         deadline = time.monotonic() + 2 * WAIT_S
-        while not self._is_whole(topics):
-            assert time.monotonic() < deadline, f"the cluster is not whole; its logs are in {self._directory}"
-            time.sleep(ASK_EVERY_S)
+        while not self._is_in_sync(topics):
+            assert time.monotonic() < deadline, f"the cluster is not in sync; its logs are in {self._directory}"
+            time.sleep(POLL_EVERY_S)
 
-    def _is_whole(self, topics: Collection[str]) -> bool:
-        """Whether all nodes are there, and every replica of the topics is in sync."""
+    def _is_in_sync(self, topics: Collection[str]) -> bool:
+        """Return whether all nodes run, and every replica of the topics is in sync."""
         self._admin.poll(0)
         try:
             if len(self._admin.describe_cluster(request_timeout=5).result().nodes) < NODES:
@@ -167,21 +167,21 @@ class KafkaCluster:
             if not topics:
                 return True
             described = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=5)
-            partitions = [each for answer in described.values() for each in answer.result().partitions]
+            partitions = [each for future in described.values() for each in future.result().partitions]
         except KafkaException:
             return False
         return all(len(each.isr) == NODES for each in partitions)
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports below the kernel's range for outgoing connections, which could take a port while its node restarts."""
+    """Return ports below the range of ephemeral ports, which could be taken while a node restarts."""
     first = FIRST_PORT + free_port() % 9_000
     return [first + 10 * number for number in range(count)]
 
 
 @contextlib.contextmanager
 def running_cluster(directory: Path) -> Iterator[KafkaCluster]:
-    """A cluster, until the block ends."""
+    """Run a cluster for the block."""
     cluster = KafkaCluster(directory)
     try:
         cluster.start()

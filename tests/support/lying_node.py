@@ -1,4 +1,4 @@
-"""A node that lies as nodes of the field do, while each block is whole in one of the two methods."""
+"""A node that returns wrong data, as real nodes do, but returns each block completely by one of two methods."""
 
 import random
 import threading
@@ -10,7 +10,7 @@ from tests.support.evm_chain import ChainBlock, FakeChain, Json
 from tests.support.node import CUT, CallError, Reply, calls_of, error, results
 
 TRIES: Final = 5
-"""By then each block is whole in its good method."""
+"""By this number of attempts, the reliable method returns a block completely."""
 METHODS: Final = ("eth_getBlockReceipts", "eth_getLogs")
 RANGE_REFUSALS: Final = (
     (400, 35, "ranges over 10000 blocks are not supported on freetier"),
@@ -37,16 +37,21 @@ FAILURES: Final = (
 
 @dataclass
 class LyingNode:
-    """Answers for a chain. lock: held while the chain is read.
+    """Answers requests about a chain, and holds the lock while it reads the chain.
 
-    Every block has a good method, which tells the truth from one of its first tries on; the other one lies for ever.
+    Every block has a reliable method, which returns correct data from one of its first attempts on. The other method
+    returns wrong data forever.
+
+    Attributes:
+        is_away: Whether connections end without a response.
+        faults: Counts the errors and wrong results, by kind.
     """
 
     chain: FakeChain
-    dice: random.Random
+    rng: random.Random
     lock: threading.Lock
     is_away: bool = False
-    told: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
     _plans: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     _tries: Counter[tuple[str, str]] = field(default_factory=Counter)
     _widest: int = 3
@@ -60,53 +65,53 @@ class LyingNode:
             return self._refusal(request) or results(request, self._answer)
 
     def _change_limits(self) -> None:
-        """Providers change their limits, and so do the servers behind one address."""
-        if self.dice.random() < 0.01:
-            self._widest = self.dice.choice([1, 3, 10, 1000])
-            self._most_calls = self.dice.choice([1, 3, 8, 20])
+        """Change the limits at random, as providers do, and as different servers behind one address do."""
+        if self.rng.random() < 0.01:
+            self._widest = self.rng.choice([1, 3, 10, 1000])
+            self._most_calls = self.rng.choice([1, 3, 8, 20])
 
     def _refusal(self, request: Any) -> Reply | str | None:
         calls = calls_of(request)
         if isinstance(request, list) and len(calls) > self._most_calls:
-            return self._error(request, "batch", self.dice.choice(BATCH_REFUSALS))
+            return self._error(request, "batch", self.rng.choice(BATCH_REFUSALS))
         if any(_width(call) > self._widest for call in calls):
-            return self._error(request, "range", self.dice.choice(RANGE_REFUSALS))
-        luck = self.dice.random()
+            return self._error(request, "range", self.rng.choice(RANGE_REFUSALS))
+        luck = self.rng.random()
         if luck < 0.01:
-            self.told["cut"] += 1
+            self.faults["cut"] += 1
             return CUT
-        return self._error(request, "failure", self.dice.choice(FAILURES)) if luck < 0.04 else None
+        return self._error(request, "failure", self.rng.choice(FAILURES)) if luck < 0.04 else None
 
     def _error(self, request: Any, kind: str, refusal: tuple[int, int, str]) -> Reply:
-        self.told[kind] += 1
+        self.faults[kind] += 1
         status, code, message = refusal
         return error(request, code, message, status) if message else Reply(status)
 
     def _answer(self, method: str, params: list[Any]) -> Any:
         if method == "eth_getLogs":
-            asked = params[0]
-            numbers = range(int(asked["fromBlock"], 16), int(asked["toBlock"], 16) + 1)
+            query = params[0]
+            numbers = range(int(query["fromBlock"], 16), int(query["toBlock"], 16) + 1)
             blocks = [self.chain.blocks[number] for number in numbers if number <= self.chain.head]
             return self._disordered([log for block in blocks for log in self._logs(block)])
         if method == "eth_getBlockReceipts":
             return self._receipts(self.chain.find(params[0]))
-        if method == "eth_getBlockByNumber" and self.dice.random() < 0.01:
-            self.told["no block"] += 1
+        if method == "eth_getBlockByNumber" and self.rng.random() < 0.01:
+            self.faults["no block"] += 1
             return None
         return self.chain.answer(method, params)
 
     def _lie(self, block: ChainBlock, method: str) -> str | None:
-        """How this answer lies about a block; None: it is true."""
+        """Choose what is wrong with this result for a block; None means that it is correct."""
         if block.hash not in self._plans:
-            good, after = self.dice.choice(METHODS), self.dice.choice([0, 0, 0, 1, TRIES - 1])
-            self._plans[block.hash] = good, after, self.dice.choice(["true", "lost", "lost", "none", "system", "error"])
+            good, after = self.rng.choice(METHODS), self.rng.choice([0, 0, 0, 1, TRIES - 1])
+            self._plans[block.hash] = good, after, self.rng.choice(["true", "lost", "lost", "none", "system", "error"])
         good, after, lie = self._plans[block.hash]
         self._tries[block.hash, method] += 1
         if lie == "true" or (method == good and self._tries[block.hash, method] > after):
             return None
         if method == good and lie in ("error", "system"):
             lie = "lost"
-        self.told[f"{lie} in {method}"] += 1
+        self.faults[f"{lie} in {method}"] += 1
         return lie
 
     def _logs(self, block: ChainBlock) -> list[Json]:
@@ -128,21 +133,21 @@ class LyingNode:
         if lie == "none":
             return []
         if lie == "lost" and logs:
-            return self.dice.sample(logs, self.dice.randrange(len(logs)))
+            return self.rng.sample(logs, self.rng.randrange(len(logs)))
         if lie in ("system", "error") and block.synced:
             return [log for log in logs if log["transactionHash"] != block.transactions[-1]["hash"]]
         return logs
 
     def _disordered(self, logs: list[Json]) -> list[Json]:
-        """The same logs, some of them twice and out of order."""
-        if self.dice.random() < 0.3:
-            self.told["twice"] += 1
-            logs = self.dice.sample(logs + logs, 2 * len(logs))
+        """Return the same logs, sometimes with duplicates and out of order."""
+        if self.rng.random() < 0.3:
+            self.faults["twice"] += 1
+            logs = self.rng.sample(logs + logs, 2 * len(logs))
         return logs
 
 
 def _width(call: Json) -> int:
     if call["method"] != "eth_getLogs":
         return 0
-    asked = call["params"][0]
-    return int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) + 1
+    query = call["params"][0]
+    return int(query["toBlock"], 16) - int(query["fromBlock"], 16) + 1

@@ -1,7 +1,7 @@
-"""A worker with the real engine and command line, whose stream is in memory and whose positions are in a file.
+"""A worker with the real engine and command line, whose topic is in memory and whose committed offsets are in a file.
 
-`HEADWATER_TEST_POSITIONS` names the file: the group's positions by partition. Partition 0 has a record at BOMB that
-takes more memory than a worker may have.
+`HEADWATER_TEST_POSITIONS` names the file, which has the group's offsets by partition. The record of partition 0 at
+offset BOMB needs more memory than a worker may use.
 """
 
 import json
@@ -31,7 +31,7 @@ POSITIONS = "HEADWATER_TEST_POSITIONS"
 
 
 class FileGroup(MemoryGroup):
-    """A group whose positions outlive the process."""
+    """A group whose committed offsets are kept in a file."""
 
     def __init__(self, topic: MemoryTopic, path: Path) -> None:
         stored = json.loads(path.read_text())
@@ -58,7 +58,7 @@ class BombSource(MemorySource):
 
 
 def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: ReadingPlan) -> int:
-    """What app.worker.run_worker does, with parts in memory."""
+    """Replace app.worker.run_worker by a worker that reads from memory."""
     topic = MemoryTopic(spec.source_topic, [[] for _ in range(PARTITIONS)])
     for partition in range(PARTITIONS):
         for number in range(RECORDS):

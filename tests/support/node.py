@@ -1,4 +1,4 @@
-"""An HTTP server in front of a node, or in place of one, that behaves as providers do on bad days."""
+"""An HTTP server that replaces a JSON-RPC node, or is a proxy to one, and fails like real providers."""
 
 import json
 import socket
@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 import httpx2
 
 CUT: Final = "cut"
-"""The connection ends without an answer."""
+"""The connection is closed without a response."""
 
 
 class Reply(NamedTuple):
-    """An answer of HTTP. body: made JSON, but for bytes."""
+    """An HTTP response. A body that is not bytes is encoded as JSON."""
 
     status: int
     body: Any = None
@@ -22,18 +22,23 @@ class Reply(NamedTuple):
 
 
 class CallError(NamedTuple):
-    """The error of one call of a batch."""
+    """The error of one call in a batch."""
 
     code: int
     message: str
 
 
 Behave = Callable[[Any], Reply | str | None]
-"""Takes a decoded request; None passes it on to the node."""
+"""Returns the reply to a decoded request; None forwards the request to the node."""
 
 
 class Node:
-    """behave: looked at for each request, may be changed at any time. requests: all that came, decoded."""
+    """The server.
+
+    Attributes:
+        behave: Is called for each request, and may be replaced at any time.
+        requests: All decoded requests so far.
+    """
 
     def __init__(self, behave: Behave, target: str = "") -> None:
         self.behave = behave
@@ -60,7 +65,7 @@ class Node:
         self.requests.append(request)
         reply = self.behave(request)
         if reply is None:
-            assert self._http is not None, "no node to pass the request on to"
+            assert self._http is not None, "there is no node to forward the request to"
             return self._http.post("/", content=raw, headers={"Content-Type": "application/json"}).content
         return reply
 
@@ -70,11 +75,11 @@ class Node:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             wbufsize = -1
-            disable_nagle_algorithm = True  # else the end of a long answer waits 40 ms
+            disable_nagle_algorithm = True  # otherwise the end of a long response is delayed by 40 ms
 
             def do_POST(self) -> None:  # the standard library's name
                 raw = self.rfile.read(int(self.headers["Content-Length"]))
-                if not raw:  # the client went away
+                if not raw:  # the client has disconnected
                     self.close_connection = True
                     return
                 reply = node.answer(raw)
@@ -92,7 +97,7 @@ class Node:
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """Tests are quiet."""
+                """Log nothing."""
 
         return Handler
 
@@ -102,12 +107,12 @@ def _encoded(body: Any) -> bytes:
 
 
 def calls_of(request: Any) -> list[dict[str, Any]]:
-    """The calls of a request, one or a batch."""
+    """Return the calls of a request, which is a single call or a batch."""
     return request if isinstance(request, list) else [request]
 
 
 def results(request: Any, result_of: Callable[[str, list[Any]], Any]) -> Reply:
-    """An answer with a result, or a CallError, for each call."""
+    """Return a reply with a result, or a CallError, for each call."""
     answers = [_answer(call["id"], result_of(call["method"], call["params"])) for call in calls_of(request)]
     return Reply(200, answers if isinstance(request, list) else answers[0])
 
@@ -119,6 +124,6 @@ def _answer(id_: Any, result: Any) -> dict[str, Any]:
 
 
 def error(request: Any, code: int, message: str, status: int = 200) -> Reply:
-    """One error in place of all answers, as many nodes send it; for a single call, its error."""
+    """Return a reply with one error for the whole request, as many nodes send it for a batch."""
     id_ = None if isinstance(request, list) else request["id"]
     return Reply(status, {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": message}})

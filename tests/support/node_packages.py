@@ -1,4 +1,4 @@
-"""Packages of npm that tests run, pinned by a package-lock.json, installed once into the cache folder."""
+"""Installs npm packages for tests into the cache directory, pinned by a package-lock.json."""
 
 import functools
 import hashlib
@@ -17,20 +17,20 @@ PACKAGES = ("package.json", "package-lock.json")
 INSTALL_WITHIN_S = 300.0
 
 Build = Callable[[str, Path], None]
-"""Is called with `node` and the folder when the packages are installed."""
+"""Is called with the path of `node` and the directory after the packages are installed."""
 
 
 def node() -> str:
-    """The `node` to run. Without Node the test is skipped, but not in CI."""
-    found = shutil.which("node")
-    if found is None or shutil.which("npm") is None:
+    """Return the path of `node`. Skip the test without Node, but not in CI."""
+    path = shutil.which("node")
+    if path is None or shutil.which("npm") is None:
         assert not os.environ.get("CI"), "CI needs Node (`node`, `npm`)"
         pytest.skip("there is no Node (`node`, `npm`)")
-    return found
+    return path
 
 
 def installed(name: str, folder: Path, build: Build | None = None) -> Path:
-    """The folder with the node_modules that the files of a folder name, and with what `build` made of them."""
+    """Return a cached directory with the node_modules that a folder's files pin, and with the results of `build`."""
     files = sorted(path for path in folder.iterdir() if path.is_file())
     tag = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
     return cache.ensure(CACHE_DIR.expanduser() / f"{name}-{tag}", functools.partial(_install, node(), folder, build))
@@ -43,7 +43,7 @@ def _install(node_command: str, packages: Path, build: Build | None, folder: Pat
     npm = shutil.which("npm")
     assert npm is not None
     command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_WITHIN_S, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_WITHIN_S, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
     if build is not None:
         build(node_command, folder)

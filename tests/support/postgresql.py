@@ -1,4 +1,4 @@
-"""PostgreSQL for tests: one server per test session, emptied for each test."""
+"""Fixtures for PostgreSQL: one server per test session, whose tables are emptied for each test."""
 
 import itertools
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def _running() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def shared_postgres() -> Iterator[PostgresServer]:
-    """One server for the whole run. Use `postgres_url` unless a test needs more of it than one database."""
+    """Run the session's server. A test that needs only a database uses `postgres_url`."""
     yield from _running()
 
 
@@ -48,14 +48,14 @@ def _database_with_tables(shared_postgres: PostgresServer) -> str:
 
 @pytest.fixture
 def postgres_url(shared_postgres: PostgresServer, _database_with_tables: str) -> str:
-    """The URL of a database with Headwater's tables, empty: deleting rows is ten times faster than a new database."""
+    """Return the URL of a database with Headwater's tables, empty. Deleting rows is faster than a new database."""
     empty_tables(shared_postgres)
     return shared_postgres.url(_database_with_tables)
 
 
 @pytest.fixture
 def empty_postgres_url(shared_postgres: PostgresServer) -> Iterator[str]:
-    """The URL of a database of this test's own, without any table."""
+    """Create a new database without tables for this test, and yield its URL."""
     name = f"test_{next(_numbers)}"
     shared_postgres.execute(f"CREATE DATABASE {name}")
     yield shared_postgres.url(name)
@@ -64,5 +64,5 @@ def empty_postgres_url(shared_postgres: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture
 def postgres_server() -> Iterator[PostgresServer]:
-    """A server for this test alone, which may kill and restart it."""
+    """Run a server for this test, which may kill and restart it."""
     yield from _running()

@@ -1,4 +1,4 @@
-"""The statistics of a token from all of its ticks, straight from the definitions in docs/prices.md; slow."""
+"""Computes the statistics of a token from all of its ticks, directly by the definitions in docs/prices.md; slow."""
 
 import math
 from collections.abc import Iterable
@@ -10,8 +10,8 @@ from headwater.model.price.stats import Stats
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
 
-class Brute(NamedTuple):
-    """What a token answers; None for a percentage without a base, and where nothing is held."""
+class BruteForceStats(NamedTuple):
+    """Statistics of a token. A percentage without a base is None; so is `held_since` if no tick is held."""
 
     time_ms: int
     latest: float
@@ -24,23 +24,25 @@ class Brute(NamedTuple):
     held_since: int | None
 
 
-def figures(stats: Stats | None) -> Brute | None:
-    """What the package says, in the form of what it should."""
-    return None if stats is None else Brute(*stats[1:9], stats.held_since)
+def figures(stats: Stats | None) -> BruteForceStats | None:
+    """Convert the package's statistics for a comparison with those of `brute_force`."""
+    return None if stats is None else BruteForceStats(*stats[1:9], stats.held_since)
 
 
 def in_usd(quoted: Iterable[Tick], quote: Iterable[Tick]) -> dict[Tick, int]:
-    """Quoted ticks at their prices in USD, and how old the quote token's were; without one a tick is left out."""
-    known, found = sorted(quote), dict[Tick, int]()
+    """Return each quoted tick with its price in USD, and the age of the quote token's tick. Omit ticks without one."""
+    known, ages = sorted(quote), dict[Tick, int]()
     for time, order, price in quoted:
         before = [tick for tick in known if tick[0] <= time]
         if before and time - before[-1][0] < 7 * DAY:
-            found[time, order, price * before[-1][2]] = time - before[-1][0]
-    return found
+            ages[time, order, price * before[-1][2]] = time - before[-1][0]
+    return ages
 
 
-def brute_force(ticks: Iterable[tuple[int, int, float]], now: int, *, filter_outliers: bool = True) -> Brute | None:
-    """The statistics at a moment, of the ticks (time in ms, order, price) until then."""
+def brute_force(
+    ticks: Iterable[tuple[int, int, float]], now: int, *, filter_outliers: bool = True
+) -> BruteForceStats | None:
+    """Return the statistics at a time, from the ticks (time in ms, order, price) up to then."""
     known = sorted({tick for tick in ticks if tick[0] <= now})
     if not known:
         return None
@@ -58,7 +60,7 @@ def brute_force(ticks: Iterable[tuple[int, int, float]], now: int, *, filter_out
     low_24h, high_24h, change_24h = window(DAY)
     low_1h, high_1h, change_1h = window(HOUR)
     held_since = next((tick[0] for tick in known if tick > latest), None)
-    return Brute(latest[0], latest[2], low_24h, high_24h, low_1h, high_1h, change_24h, change_1h, held_since)
+    return BruteForceStats(latest[0], latest[2], low_24h, high_24h, low_1h, high_1h, change_24h, change_1h, held_since)
 
 
 def _band(price: float) -> int:

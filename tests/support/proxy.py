@@ -1,6 +1,7 @@
-"""A TCP proxy that behaves like a bad network: slow, narrow, torn, deaf on one side. Bytes are never lost or changed.
+"""A TCP proxy that simulates a bad network: latency, low bandwidth, small segments, stalls, resets.
 
-Real packet loss looks to a program like a connection that stands still, and goes on or is reset; so does this.
+Bytes are never lost or changed: to a program, real packet loss looks like a connection that stalls, and then continues
+or is reset.
 """
 
 import asyncio
@@ -25,10 +26,14 @@ _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, for 0 s: close sends RST
 
 @dataclass(frozen=True)
 class Conditions:
-    """How the network is.
+    """The state of the network.
 
-    latency_s: of each chunk, half of it to all of it. slice_bytes: the most that arrives at once; 0 for no limit.
-    held: directions in which nothing passes. refused: every connection is reset, new ones too.
+    Attributes:
+        latency_s: Each chunk is delayed by half of this time to all of it.
+        bytes_per_s: The bandwidth.
+        slice_bytes: The largest number of bytes that arrive at once; 0 for no limit.
+        held: Directions in which nothing passes.
+        refused: Whether all connections, new ones too, are reset.
     """
 
     latency_s: float = 0.0
@@ -43,22 +48,27 @@ CLEAR = Conditions()
 
 @dataclass(eq=False)
 class _Connection:
-    """One client's connection, and the one made for it to the server. abandoned: the server's side went silently."""
+    """A client's connection and its connection to the server.
+
+    Attributes:
+        abandoned: Whether the server's side was reset while the client's side stays open.
+    """
 
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
     abandoned: bool = field(default=False)
 
     def reset(self) -> None:
-        """End both sides at once."""
+        """Reset both sides."""
         for side in (self.client, self.server):
             _reset(side)
 
 
 class Proxy:
-    """Listens at one address and passes connections on to another, under conditions that may change at any time.
+    """Forwards connections from one address to another, under conditions that can change at any time.
 
-    Used by one thread beside its own; a run number makes its random choices. With tls, TLS ends here.
+    Its methods are called from one thread; the proxy itself runs in another. `run_number` is the seed of its random
+    choices. With a TLS context, the proxy terminates TLS.
     """
 
     def __init__(self, listen: Address, target: Address, run_number: int, tls: ssl.SSLContext | None = None) -> None:
@@ -73,7 +83,7 @@ class Proxy:
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"proxy {listen[1]}", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen. Raises OSError."""
+        """Start listening. Raise OSError."""
         self._thread.start()
         self._server = self._call(self._open())
 
@@ -84,7 +94,7 @@ class Proxy:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def stop(self) -> None:
-        """End all connections and listen no more."""
+        """Stop listening and reset all connections."""
         self._call(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -92,28 +102,28 @@ class Proxy:
 
     async def _close(self) -> None:
         self._server.close()
-        await self._set(Conditions(refused=True))  # for what was accepted and has no task yet
+        await self._set(Conditions(refused=True))  # for accepted connections that have no task yet
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
 
-    # What may go wrong.
+    # Faults.
 
     def set(self, conditions: Conditions) -> None:
-        """From now on the network is like this. Connections that half_open left to themselves are reset."""
+        """Change the conditions. Reset the connections that `half_open` has abandoned."""
         self._call(self._set(conditions))
 
     async def _set(self, conditions: Conditions) -> None:
         self._conditions = conditions
         self._changed.set()
         self._changed.clear()
-        for connection in [one for one in self._connections if one.abandoned or conditions.refused]:
+        for connection in [each for each in self._connections if each.abandoned or conditions.refused]:
             connection.reset()
             self._connections.discard(connection)
 
     def reset(self) -> None:
-        """Every connection ends with a reset; new ones work."""
+        """Reset every connection. New connections work."""
         self._call(self._reset_all())
 
     async def _reset_all(self) -> None:
@@ -122,7 +132,7 @@ class Proxy:
         self._connections.clear()
 
     def half_open(self) -> None:
-        """The server loses every connection and the clients hear nothing of it, until `set`. New ones work."""
+        """Reset the server's side of every connection. The clients' sides stay open until `set`."""
         self._call(self._half_open())
 
     async def _half_open(self) -> None:
@@ -130,13 +140,13 @@ class Proxy:
             connection.abandoned = True
             _reset(connection.server)
 
-    # Passing on.
+    # Forwarding.
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.CancelledError):  # by `_close`; asyncio would log it
-            await self._pass_on(reader, writer)
+        with contextlib.suppress(asyncio.CancelledError):  # raised by `_close`; asyncio would log it
+            await self._forward(reader, writer)
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._conditions.refused:
             _reset(writer)
             return
@@ -188,7 +198,7 @@ class Proxy:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    if raw := writer.get_extra_info("socket"):  # TLS that has ended has none
+    if raw := writer.get_extra_info("socket"):  # a closed TLS connection has no socket
         with contextlib.suppress(OSError):
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     writer.transport.abort()

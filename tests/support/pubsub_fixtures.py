@@ -1,4 +1,4 @@
-"""Pub/Sub servers as fixtures. Their module is imported only by who asks: it takes a second."""
+"""Fixtures for Pub/Sub servers. Their module takes a second to import, so it is imported only when needed."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def pubsub() -> "Iterator[PubSubServer]":
-    """The fake; all tests share it."""
+    """Run the fake server, which all tests share."""
     from tests.support.pubsub_server import start_fake
 
     server = start_fake()
@@ -21,7 +21,7 @@ def pubsub() -> "Iterator[PubSubServer]":
 
 @pytest.fixture(scope="session")
 def pubsub_emulator() -> "Iterator[PubSubServer]":
-    """Google's emulator; all tests share it."""
+    """Run Google's emulator, which all tests share."""
     from tests.support.pubsub_server import start_emulator
 
     server = start_emulator()

@@ -1,17 +1,17 @@
-"""Servers that speak Pub/Sub's protocol, for tests: Google's fake for its Go client, and Google's emulator.
+"""Runs servers with Pub/Sub's protocol: Google's fake for its Go client, and Google's emulator.
 
-Neither does all that Pub/Sub does. Found by trying (fake of pubsub/v2 2.8.1, emulator 0.8.20):
+Both differ from Pub/Sub, as experiments have shown (fake of pubsub/v2 2.8.1, emulator 0.8.20):
 
 | | fake (`pstest`) | emulator |
 |---|---|---|
-| messages of one ordering key | one at a time, after the acknowledgement of the one before | many at once, in order |
-| when a stream breaks off | they come again when their lease is over | those of its ordering keys never come again |
-| a stream that is ended in order | the same | they come again, to any stream |
+| messages of one ordering key | one at a time, each after the acknowledgement of the previous one | many, in order |
+| a pull stream breaks | messages are redelivered after their leases | messages with ordering keys are not redelivered |
+| a pull stream is closed | the same | messages are redelivered, to any stream |
 | flow control | none | none |
-| `seek` | ends the server: here it is only noted | none |
-| a topic that keeps messages | is accepted | gives them to new subscriptions too |
+| `seek` | crashes the server, so here it is only recorded | none |
+| a topic that retains messages | is accepted | also delivers them to new subscriptions |
 
-So what is about kills and leases runs on the fake, with many ordering keys, and what is about order on both.
+So tests of kills and leases run on the fake with many ordering keys, and tests of order run on both.
 """
 
 import fcntl
@@ -44,7 +44,7 @@ _numbers = count(1)
 
 
 def built() -> Path:
-    """The fake's program, built once from the Go program in tests/support/pubsub."""
+    """Return the fake's program, which is built once from the Go source in tests/support/pubsub."""
     if shutil.which("go") is None:
         assert not os.environ.get("CI"), "CI needs Go, for the tests of Pub/Sub"
         pytest.skip("The tests of Pub/Sub need Go, to build a server.")
@@ -63,7 +63,7 @@ def built() -> Path:
 
 
 def emulator_command(port: int) -> list[str] | None:
-    """How Google's emulator is started, where it is installed."""
+    """Return the command line of Google's emulator, or None if it is not installed."""
     gcloud, java = shutil.which("gcloud"), shutil.which("java")
     if gcloud is None or java is None:
         return None
@@ -72,7 +72,7 @@ def emulator_command(port: int) -> list[str] | None:
 
 
 class PubSubServer:
-    """A server of one kind, and what tests do to it. address: `host:port`."""
+    """A running server. Its address has the form `host:port`."""
 
     def __init__(self, command: Sequence[str], address: str, kind: str) -> None:
         self.kind = kind
@@ -96,7 +96,7 @@ class PubSubServer:
         return True
 
     def topic(self, name: str = "") -> str:
-        """Make a topic; its whole name."""
+        """Create a topic, and return its full name."""
         path = f"projects/{PROJECT}/topics/{name or f'stream-{next(_numbers)}'}"
         self.publisher.create_topic(name=path)
         return path
@@ -108,7 +108,7 @@ class PubSubServer:
         ordering_key: str = "",
         attributes: Sequence[Mapping[str, str]] | None = None,
     ) -> list[str]:
-        """Publish messages in order; their ids."""
+        """Publish messages in order, and return their ids."""
         messages: Any = [
             {"data": value, "ordering_key": ordering_key, "attributes": dict(attributes[at]) if attributes else {}}
             for at, value in enumerate(values)
@@ -116,18 +116,18 @@ class PubSubServer:
         return list(self.publisher.publish(topic=topic, messages=messages).message_ids)
 
     def subscriptions(self) -> set[str]:
-        """The short names of all subscriptions."""
+        """Return the short names of all subscriptions."""
         found = self.subscriber.list_subscriptions(project=f"projects/{PROJECT}")
         return {each.name.rpartition("/")[2] for each in found}
 
     def seeks(self) -> dict[str, int]:
-        """The short names of the subscriptions that were sent back, and to when, in seconds since the epoch."""
+        """Return the time of each subscription's last seek, in seconds since the epoch, by short name."""
         printed = os.pread(self._printed.fileno(), MAX_PRINTED_BYTES, 0).decode()
         lines = [line.split() for line in printed.splitlines() if line.startswith("seek ")]
         return {path.rpartition("/")[2]: int(seconds) for _, path, seconds in lines}
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the server."""
         self._printed.close()
         self._channel.close()
         self._process.kill()

@@ -1,4 +1,4 @@
-"""Short ways to run scripts in a real sandbox."""
+"""Runs scripts in a real sandbox."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ TIME_MS = 1_700_000_000_123
 
 
 def batch(values: Sequence[bytes | None], topic: str = "stream.base.log") -> RecordBatch:
-    """Records of one topic, one after another in two partitions."""
+    """Return a batch of records of one topic, alternately in two partitions."""
     rows = range(len(values))
     return RecordBatch.of(
         topic, [*values], [b"k%d" % row for row in rows], [TIME_MS + row for row in rows],
@@ -23,28 +23,28 @@ def batch(values: Sequence[bytes | None], topic: str = "stream.base.log") -> Rec
 
 
 def lines(*records: Any) -> list[bytes]:
-    """Each record as JSON text."""
+    """Return each record as JSON."""
     return [msgspec.json.encode(record) for record in records]
 
 
 def lookup(sets: Mapping[str, set[str]]) -> Callable[[MembershipQuery], MembershipResult]:
-    """Answers from plain sets; other names are unknown."""
-    return lambda question: [
-        None if name not in sets else [value.lower() in sets[name] for value in values] for name, values in question
+    """Return a function that answers membership queries from plain sets. Other names are unknown."""
+    return lambda query: [
+        None if name not in sets else [value.lower() in sets[name] for value in values] for name, values in query
     ]
 
 
 def run(
     sandbox: Sandbox, script: str, values: Sequence[bytes | None], sets: Mapping[str, set[str]] | None = None
 ) -> ScriptBatch:
-    """One batch through a script."""
+    """Run a script on one batch."""
     job = sandbox.submit(sandbox.add(script, lookup(sets or {})), batch(values))
     sandbox.wait(job)
     return job
 
 
 def result(sandbox: Sandbox, body: str, record: Any = None, sets: Mapping[str, set[str]] | None = None) -> Any:
-    """What `process(d) { body }` makes of one record: the parsed output, None (dropped), or the error's class."""
+    """Run `process(d) { body }` on one record. Return the parsed output, None (dropped), or the class of the error."""
     job = run(sandbox, f"function process(d) {{ {body} }}", lines({} if record is None else record), sets)
     if job.errors:
         return job.errors[0].error

@@ -1,4 +1,4 @@
-"""A broker with one more listener for each way to authenticate, and an OpenID Connect server beside it."""
+"""Runs a broker with a listener per authentication method, and an OpenID Connect server."""
 
 import contextlib
 import functools
@@ -28,7 +28,7 @@ KEY_PASSWORD = "a password of the key"
 
 PROTOCOLS = {"plain": "SASL_SSL", "scram256": "SASL_SSL", "scram512": "SASL_SSL", "oauth": "SASL_SSL", "mtls": "SSL",
              "open": "PLAINTEXT"}  # fmt: skip
-"""The listeners: their names, and their security protocols."""
+"""The security protocol of each listener."""
 
 _POM = Path(__file__).with_name("jose4j") / "pom.xml"
 _GOAL = "org.apache.maven.plugins:maven-dependency-plugin:copy-dependencies"
@@ -72,7 +72,7 @@ def _token_jars() -> tuple[Path, ...]:
 
 
 class SecuredKafka:
-    """Use in this order: prepare, start, wait_ready; at the end `close`."""
+    """The broker. Call `prepare`, `start` and `wait_ready` in this order, and `close` at the end."""
 
     def __init__(self, directory: Path) -> None:
         self.embedded = EmbeddedKafka(directory, CACHE_DIR)
@@ -89,7 +89,7 @@ class SecuredKafka:
         self.oidc.stop()
 
     def prepare(self) -> None:
-        """Make all that a start needs."""
+        """Write the broker's configuration and certificates."""
         self.embedded.prepare()
         properties = self.embedded.data_dir / "kafka" / "server.properties"
         own = dict(line.split("=", 1) for line in properties.read_text().splitlines() if "=" in line)
@@ -110,11 +110,11 @@ class SecuredKafka:
             audience=AUDIENCE,
             issuer=ISSUER,
         )
-        with properties.open("a") as file:  # of two lines for one property the second counts
+        with properties.open("a") as file:  # the last line for a property applies
             file.write(added)
 
     def start(self) -> children.Child:
-        """Start the broker, with the jars that check tokens."""
+        """Start the broker, with the jars that verify tokens."""
         runtime = find_runtime(CACHE_DIR, "")
         java, *arguments = runtime._replace(jars=(*runtime.jars, *_token_jars()), aot_cache=Path("none")).broker()
         allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.oidc.keys_url}"
@@ -126,7 +126,7 @@ class SecuredKafka:
             return children.spawn([java, allowed, *arguments], env=environment, cwd=home, stdout=output, stderr=output)
 
     def wait_ready(self, child: children.Child) -> None:
-        """Return when the administrator can come by each listener."""
+        """Wait until the administrator can authenticate at each listener."""
         self.embedded.wait_ready(child)
         access = self.embedded.access()
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)
@@ -135,7 +135,7 @@ class SecuredKafka:
         admin.alter_user_scram_credentials([put])[ADMIN].result(WAIT_S)
 
     def access(self, listener: str) -> KafkaAccess:
-        """How the administrator authenticates at a listener."""
+        """Return the administrator's access at a listener."""
         password = self.embedded.access().password
         members = {
             "plain": {"sasl_mechanism": "PLAIN", "username": ADMIN, "password": password},
@@ -158,28 +158,28 @@ class SecuredKafka:
         }[listener]
         protocol = PROTOCOLS[listener]
         ca = {"ca_file": str(self.authority.file)} if protocol.endswith("SSL") else {}
-        place = {"bootstrap_servers": f"127.0.0.1:{self._ports[listener]}", "security_protocol": protocol}
-        return KafkaAccess.model_validate(place | ca | members)
+        address = {"bootstrap_servers": f"127.0.0.1:{self._ports[listener]}", "security_protocol": protocol}
+        return KafkaAccess.model_validate(address | ca | members)
 
 
 @contextlib.contextmanager
 def running(directory: Path) -> Iterator[SecuredKafka]:
-    """The broker, until the block ends."""
-    made = SecuredKafka(directory)
+    """Run the broker for the block."""
+    kafka = SecuredKafka(directory)
     try:
-        made.prepare()
-        child = made.start()
+        kafka.prepare()
+        child = kafka.start()
         try:
-            made.wait_ready(child)
-            yield made
+            kafka.wait_ready(child)
+            yield kafka
         finally:
             child.stop(15)
     finally:
-        made.close()
+        kafka.close()
 
 
 @pytest.fixture(scope="session")
 def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    """The session's broker with a listener for each way to authenticate."""
-    with running(tmp_path_factory.mktemp("secured-kafka")) as found:
-        yield found
+    """Run the session's broker with a listener per authentication method."""
+    with running(tmp_path_factory.mktemp("secured-kafka")) as secured:
+        yield secured

@@ -1,6 +1,6 @@
-"""Solana blocks as nodes tell them: generated ones, recorded ones, and the same in the other encoding.
+"""Solana blocks as JSON-RPC nodes return them: generated and recorded, in the encodings `json` and `base64`.
 
-Shares nothing with the package but what `solders` says of the wire format.
+This module uses `solders` for the wire format, and nothing of the package.
 """
 
 import base64
@@ -26,12 +26,12 @@ ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
 def recorded(name: str) -> Any:
-    """A gzipped JSON file."""
+    """Read a gzipped JSON file of recorded data."""
     return json.loads(gzip.decompress((FOLDER / name).read_bytes()))
 
 
 def from_base58(text: str) -> bytes:
-    """The slow way, digit by digit."""
+    """Decode base58 digit by digit."""
     number = 0
     for digit in text:
         number = number * 58 + ALPHABET.index(digit)
@@ -40,7 +40,7 @@ def from_base58(text: str) -> bytes:
 
 
 def to_base58(data: bytes) -> str:
-    """The slow way."""
+    """Encode base58 digit by digit."""
     number, digits = int.from_bytes(data), ""
     while number:
         number, digit = divmod(number, 58)
@@ -49,37 +49,37 @@ def to_base58(data: bytes) -> str:
 
 
 def as_wire(entry: Json) -> Json:
-    """A transaction of the encoding `json` in the encoding `base64`."""
-    told = entry["transaction"]
-    message, header = told["message"], told["message"]["header"]
+    """Convert a transaction from the encoding `json` to `base64`."""
+    transaction = entry["transaction"]
+    message, header = transaction["message"], transaction["message"]["header"]
     keys = [Pubkey.from_string(key) for key in message["accountKeys"]]
     counts = (
         header["numRequiredSignatures"],
         header["numReadonlySignedAccounts"],
         header["numReadonlyUnsignedAccounts"],
     )
-    ran = [
-        CompiledInstruction(one["programIdIndex"], from_base58(one["data"]), bytes(one["accounts"]))
-        for one in message["instructions"]
+    instructions = [
+        CompiledInstruction(each["programIdIndex"], from_base58(each["data"]), bytes(each["accounts"]))
+        for each in message["instructions"]
     ]
     blockhash = Hash.from_string(message["recentBlockhash"])
     if entry.get("version") == 0:
         lookups = [
             MessageAddressTableLookup(
-                Pubkey.from_string(one["accountKey"]), bytes(one["writableIndexes"]), bytes(one["readonlyIndexes"])
+                Pubkey.from_string(each["accountKey"]), bytes(each["writableIndexes"]), bytes(each["readonlyIndexes"])
             )
-            for one in message["addressTableLookups"]
+            for each in message["addressTableLookups"]
         ]
-        packed: Any = MessageV0(MessageHeader(*counts), keys, blockhash, ran, lookups)
+        packed: Any = MessageV0(MessageHeader(*counts), keys, blockhash, instructions, lookups)
     else:
-        packed = Message.new_with_compiled_instructions(*counts, keys, blockhash, ran)
-    signatures = [Signature.from_string(one) for one in told["signatures"]]
+        packed = Message.new_with_compiled_instructions(*counts, keys, blockhash, instructions)
+    signatures = [Signature.from_string(each) for each in transaction["signatures"]]
     wire = bytes(VersionedTransaction.populate(packed, signatures))
     return {**entry, "transaction": [base64.b64encode(wire).decode(), "base64"]}
 
 
 class Chain:
-    """Blocks of one number; the same number gives the same chain. skipped: how often a slot has no block."""
+    """Generates random blocks from a seed. `skipped` is the share of slots without a block."""
 
     def __init__(self, number: int = 1, skipped: float = 0.2, per_block: int = 6) -> None:
         self._draw = random.Random(number)
@@ -88,15 +88,15 @@ class Chain:
         self.programs = [self._key() for _ in range(4)]
 
     def blocks(self, first: int, last: int) -> dict[int, Json]:
-        """By slot; neither the first nor the last is skipped."""
-        made: dict[int, Json] = {}
+        """Return blocks by slot. Neither the first nor the last slot is skipped."""
+        blocks: dict[int, Json] = {}
         parent, parent_hash = first - 1, self._key()
         for slot in range(first, last + 1):
             if slot not in (first, last) and self._draw.random() < self._skipped:
                 continue
-            made[slot] = self._block(slot, parent, parent_hash)
-            parent, parent_hash = slot, made[slot]["blockhash"]
-        return made
+            blocks[slot] = self._block(slot, parent, parent_hash)
+            parent, parent_hash = slot, blocks[slot]["blockhash"]
+        return blocks
 
     def _key(self) -> str:
         return to_base58(self._draw.randbytes(32))
@@ -177,7 +177,9 @@ class Chain:
 
 
 def is_vote(entry: Json) -> bool:
-    """Of the encoding `json`: one instruction, of the vote program, in a legacy message with one or two signatures."""
+    """Return whether a transaction is a vote: one instruction of the vote program in a legacy message, with one or two
+    signatures.
+    """
     message = entry["transaction"]["message"]
     match message["instructions"]:
         case [{"programIdIndex": at}]:
@@ -187,7 +189,7 @@ def is_vote(entry: Json) -> bool:
 
 
 def nonvoting(blocks: dict[int, Json]) -> list[str]:
-    """The first signatures of all transactions but votes, in the chain's order."""
+    """Return the first signature of each transaction that is not a vote, in the chain's order."""
     return [
         entry["transaction"]["signatures"][0]
         for _, block in sorted(blocks.items())

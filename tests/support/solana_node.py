@@ -1,4 +1,4 @@
-"""A Solana node's JSON-RPC over HTTP, with the faults that nodes have."""
+"""A Solana JSON-RPC node over HTTP, which can fail like real nodes."""
 
 import json
 import random
@@ -17,7 +17,7 @@ KEY = "s3cr3t-k3y-in-the-path"
 
 
 class Refused(Exception):
-    """An error answer."""
+    """A JSON-RPC error response."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class Refused(Exception):
 
 
 class _Server(ThreadingHTTPServer):
-    """A client that goes away is no error."""
+    """An HTTP server that ignores disconnected clients."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), ConnectionError):
@@ -33,9 +33,13 @@ class _Server(ThreadingHTTPServer):
 
 
 class Node:
-    """blocks: by slot. newest: how far it is; -1: to the last block.
+    """The node.
 
-    faults: how often a request meets each of them. behind: how many slots a lagging answer is behind.
+    Attributes:
+        blocks: The blocks by slot.
+        newest: The newest slot that the node has; -1 means the slot of the last block.
+        faults: By kind of fault, the share of requests that fail so.
+        behind: The number of slots by which a response with the fault "behind" lags.
     """
 
     def __init__(self, blocks: Mapping[int, Json], newest: int = -1, faults: Mapping[str, float] | None = None) -> None:
@@ -44,9 +48,9 @@ class Node:
         self.behind = 5
         self.faults = dict(faults or {})
         self.hidden: set[int] = set()
-        """Slots that getBlocks leaves out, as a node does that lacks their blocks."""
+        """Slots that getBlocks omits, as a node without their blocks does."""
         self.refused: dict[int, tuple[int, str]] = {}
-        """By slot, the error that getBlock answers with: code and message."""
+        """Code and message of the error that getBlock returns, by slot."""
         self.calls: Counter[str] = Counter()
         self.met: Counter[str] = Counter()
         self.params: list[tuple[str, Any]] = []
@@ -88,7 +92,7 @@ class Node:
             self._server.server_close()
 
     def fault(self) -> str:
-        """The one that this request meets; empty for none."""
+        """Return the fault of this request, or an empty string."""
         with self._lock:
             point, reached = self._draw.random(), 0.0
             for name, share in self.faults.items():
@@ -123,14 +127,14 @@ class Node:
                 _cut(handler)
             case fault:
                 newest = self.newest - (self.behind if fault == "behind" else 0)
-                _send(handler, 200, self._told(request, newest))
+                _send(handler, 200, self._response_body(request, newest))
 
-    def _told(self, request: Json, newest: int) -> bytes:
+    def _response_body(self, request: Json, newest: int) -> bytes:
         try:
-            told: Json = {"result": self._call(request["method"], request["params"], newest)}
+            response: Json = {"result": self._call(request["method"], request["params"], newest)}
         except Refused as refused:
-            told = {"error": {"code": refused.code, "message": str(refused)}}
-        return json.dumps({"jsonrpc": "2.0", "id": request["id"], **told}).encode()
+            response = {"error": {"code": refused.code, "message": str(refused)}}
+        return json.dumps({"jsonrpc": "2.0", "id": request["id"], **response}).encode()
 
     def _call(self, method: str, params: list[Any], newest: int) -> Any:
         assert params[-1]["commitment"] in ("finalized", "confirmed")
@@ -176,7 +180,7 @@ def _send(handler: BaseHTTPRequestHandler, status: int, body: bytes, headers: Ma
 
 
 def _cut(handler: BaseHTTPRequestHandler) -> None:
-    """Half an answer, then the end of the connection."""
+    """Send half a response, then close the connection."""
     handler.send_response(200)
     handler.send_header("Content-Length", "1000")
     handler.end_headers()

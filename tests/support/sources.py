@@ -1,4 +1,4 @@
-"""A topic and a consumer group, in memory and on Kafka. Names are unique, because all tests share the broker."""
+"""A topic and a consumer group, in memory and on Kafka, for the contract tests of sources."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -92,13 +92,13 @@ class KafkaBench:
         self._kafka.produce(self.topic, values, partition=partition, keys=keys)
 
     def pin(self, positions: Positions, epoch: int = -1) -> None:
-        """Commit positions. epoch: the leader epoch of the records before them."""
+        """Commit positions. `epoch` is the leader epoch of the records before them."""
         self._kafka.commit(self.group, self.topic, positions, epoch)
 
     def positions(self) -> Positions:
         with self._kafka.consumer(group=self.group) as consumer:
-            found = consumer.committed([TopicPartition(self.topic, p) for p in range(3)], 30)
-        return {p.partition: p.offset for p in found if p.offset >= 0}
+            committed = consumer.committed([TopicPartition(self.topic, p) for p in range(3)], 30)
+        return {p.partition: p.offset for p in committed if p.offset >= 0}
 
     def delete_records(self, partition: int, before: int) -> None:
         self._kafka.truncate(self.topic, partition, before)
@@ -113,7 +113,7 @@ class KafkaBench:
         return self.member(None)
 
     def member(self, instance_id: str | None) -> KafkaSource:
-        return self._made(KafkaSource(self._kafka.access, self.topic, self.group, instance_id=instance_id))
+        return self._closed_later(KafkaSource(self._kafka.access, self.topic, self.group, instance_id=instance_id))
 
     def members(self) -> set[str | None]:
         """Return the instance ids of the group's members."""
@@ -122,9 +122,9 @@ class KafkaBench:
 
     def starting(self, starts: Callable[[list[int], str], Positions]) -> KafkaSource:
         """Return a source with start positions."""
-        return self._made(KafkaSource(self._kafka.access, self.topic, self.group, starts=starts))
+        return self._closed_later(KafkaSource(self._kafka.access, self.topic, self.group, starts=starts))
 
-    def _made(self, source: KafkaSource) -> KafkaSource:
+    def _closed_later(self, source: KafkaSource) -> KafkaSource:
         self._cleanup.callback(source.close)
         return source
 
@@ -133,7 +133,7 @@ class KafkaBench:
 
 
 class Listener:
-    """Records the calls of rebalances, and the partitions that are owned."""
+    """Records the rebalance callbacks, and the owned partitions."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, list[int]]] = []

@@ -1,4 +1,4 @@
-"""A v8 transform on a real sandbox, with sets in memory."""
+"""Runs v8 transforms in a real sandbox, with sets in memory."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,12 @@ from tests.support.sandbox import batch
 
 
 class Stores(MemorySetStore):
-    """Sets that can be away for a while. asked: the number of distinct values of each bulk lookup."""
+    """Sets that can be unavailable.
+
+    Attributes:
+        away: Whether lookups fail.
+        asked: The number of distinct values of each bulk lookup.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +34,7 @@ class Stores(MemorySetStore):
 
 
 class Bench:
-    """A sandbox, and sets for the owner "ann": `wallets` and `tokens`; "bob" has `secret`."""
+    """A sandbox, and datasets: the owner "ann" has `wallets` and `tokens`, and "bob" has `secret`."""
 
     def __init__(self) -> None:
         self.sandbox = Sandbox(spare=False)
@@ -42,7 +47,7 @@ class Bench:
         self.sets.replace(dataset_set(f"ann-{name}"), map(normalise, values))
 
     def transform(self, script: str) -> V8Script:
-        """The transform of a script; the same one for the same script."""
+        """Return the transform of a script, which is cached by script."""
         if script not in self._scripts:
             config = V8Transform(uid="u1", type="v8", script=script)
             resources = TransformContext("c1", "ann", self.sets, self.names, jit=False, log=print, sandbox=self.sandbox)

@@ -1,4 +1,4 @@
-"""A real Valkey for tests."""
+"""Fixtures that run real Valkey servers."""
 
 import signal
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ SLOTS = 16_384
 
 
 class ValkeyServer:
-    """A Valkey of its own that a test may kill and start again; its files stay."""
+    """A Valkey server that a test may kill and restart; its files stay."""
 
     def __init__(self, data_dir: Path) -> None:
         self._embedded = EmbeddedValkey(data_dir)
@@ -28,23 +28,23 @@ class ValkeyServer:
         self.url = self._embedded.url
 
     def start(self) -> None:
-        """Start and wait until it answers."""
+        """Start the server and wait until it answers."""
         self._child = self._embedded.start()
         self._embedded.wait_ready(self._child, READY_WITHIN_S)
 
     def kill(self) -> None:
-        """SIGKILL, as a crash would."""
+        """Kill the server by SIGKILL."""
         self.send(signal.SIGKILL)
         assert self._child is not None
         self._child.wait(READY_WITHIN_S)
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send the server a signal."""
         assert self._child is not None
         self._child.send(number)
 
     def stop(self) -> None:
-        """End it, however it is."""
+        """Stop the server if it runs."""
         if self._child is not None:
             self._child.stop(grace_s=5.0)
 
@@ -58,13 +58,13 @@ def _running(data_dir: Path) -> Iterator[ValkeyServer]:
 
 @pytest.fixture(scope="session")
 def shared_valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
-    """One server for the whole run. Use `valkey_url` unless the fixture must outlive a test."""
+    """Run the session's server. Tests use `valkey_url`, unless a fixture must outlive a test."""
     yield from _running(tmp_path_factory.mktemp("valkey"))
 
 
 @pytest.fixture
 def valkey_url(shared_valkey: ValkeyServer) -> Iterator[str]:
-    """The URL of an empty Valkey; emptied again after the test."""
+    """Yield the URL of an empty Valkey, and empty it after the test."""
     yield shared_valkey.url
     with redis.Redis.from_url(shared_valkey.url) as client:
         client.flushall()
@@ -72,13 +72,13 @@ def valkey_url(shared_valkey: ValkeyServer) -> Iterator[str]:
 
 @pytest.fixture
 def valkey_server(tmp_path: Path) -> Iterator[ValkeyServer]:
-    """A server for this test alone, which may kill and restart it."""
+    """Run a server for this test, which may kill and restart it."""
     yield from _running(tmp_path / "data")
 
 
 @pytest.fixture(scope="session")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[int]]:
-    """The ports of a cluster of three servers without replicas, one for the whole run."""
+    """Run the session's cluster of three servers without replicas, and yield its ports."""
     folder = tmp_path_factory.mktemp("cluster")
     ports, buses = ([free_port() for _ in range(3)] for _ in range(2))
     children = [_start_cluster_node(folder / str(port), port, bus) for port, bus in zip(ports, buses, strict=True)]
@@ -90,7 +90,7 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[in
         node.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
         node.execute_command("CLUSTER", "MEET", "127.0.0.1", ports[0], buses[0])
     for node in nodes:
-        until(partial(_is_whole, node), what="the cluster")
+        until(partial(_is_complete, node), what="the cluster")
         node.close()
     yield ports
     for child in children:
@@ -99,7 +99,7 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[in
 
 @pytest.fixture
 def cluster_ports(shared_cluster: list[int]) -> Iterator[list[int]]:
-    """The ports of an empty cluster; emptied again after the test."""
+    """Yield the ports of an empty cluster, and empty it after the test."""
     yield shared_cluster
     for port in shared_cluster:
         with redis.Redis(port=port) as node:
@@ -108,7 +108,7 @@ def cluster_ports(shared_cluster: list[int]) -> Iterator[list[int]]:
 
 @pytest.fixture
 def cluster_url(cluster_ports: list[int]) -> str:
-    """The URL of an empty cluster."""
+    """Return the URL of an empty cluster."""
     return "redis-cluster://" + ",".join(f"127.0.0.1:{port}" for port in cluster_ports)
 
 
@@ -133,6 +133,6 @@ def _answers(node: Any) -> bool:
         return False
 
 
-def _is_whole(node: Any) -> bool:
-    told = node.execute_command("CLUSTER INFO")
-    return bool(told["cluster_state"] == "ok" and int(told["cluster_known_nodes"]) == 3)
+def _is_complete(node: Any) -> bool:
+    info = node.execute_command("CLUSTER INFO")
+    return bool(info["cluster_state"] == "ok" and int(info["cluster_known_nodes"]) == 3)

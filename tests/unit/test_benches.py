@@ -1,4 +1,4 @@
-"""What `make bench` does on a clean clone."""
+"""`make bench` works on a clean clone."""
 
 from pathlib import Path
 

@@ -83,14 +83,14 @@ def test_a_folder_that_is_removed_does_not_stall_the_child(path: Path) -> None:
     write(path.parents[1] / "other" / "kafka.log", b"another\n")
 
 
-def test_a_log_that_can_not_be_written_does_not_stall_the_child(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_log_does_not_stall_the_child(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(_LogFile, "append", full)
     with captured_output(path) as writer:
         for _ in range(4):
-            os.write(writer, b"x" * 50_000)  # more than a pipe holds
+            os.write(writer, b"x" * 50_000)  # more than the capacity of a pipe
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
 class TestSpawn:
-    def test_status_of_an_end_by_itself(self) -> None:
+    def test_exit_status(self) -> None:
         assert spawn([sys.executable, "-c", "raise SystemExit(7)"]).wait(10) == 7
 
     def test_status_of_an_end_by_signal(self) -> None:
@@ -32,7 +32,7 @@ class TestSpawn:
             assert stdout.readline() == b"up\n"
         assert child.stop(0.1) == -signal.SIGKILL
 
-    def test_a_command_that_can_not_be_leaves_the_others_alive(self) -> None:
+    def test_a_failed_command_does_not_affect_other_children(self) -> None:
         child = spawn(SLEEPER)
         with pytest.raises(ValueError, match="null byte"):
             spawn([sys.executable, "\0"])
@@ -40,7 +40,7 @@ class TestSpawn:
         assert child.poll() is None
         child.stop(0)
 
-    def test_inherits_the_variables_of_a_list_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_only_listed_variables_are_inherited(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HEADWATER_SECRET_KEY", "secret")
         monkeypatch.setenv("SOMEBODYS_TOKEN", "secret")
         monkeypatch.setenv("LC_TIME", "C")
@@ -55,7 +55,7 @@ class TestSpawn:
         assert "'LC_TIME': 'C'" in shown
         assert "secret" not in shown
 
-    def test_dies_with_its_parent(self) -> None:
+    def test_a_child_dies_with_its_parent(self) -> None:
         program = (
             "import sys, time; from headwater.children import spawn;"
             "print(spawn([sys.executable, '-c', 'import time; time.sleep(600)']).pid, flush=True); time.sleep(600)"

@@ -18,10 +18,10 @@ def test_a_traceback_names_the_error_and_no_values(
     finally:
         structlog.configure(**before)
 
-    said = capsys.readouterr().err
-    assert "it broke" in said
-    assert "ZeroDivisionError" in said
-    assert "opensesame" not in said
+    output = capsys.readouterr().err
+    assert "it broke" in output
+    assert "ZeroDivisionError" in output
+    assert "opensesame" not in output
 
 
 def log_an_error(password: str) -> None:

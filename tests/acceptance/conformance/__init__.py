@@ -1,1 +1,1 @@
-"""What docs/reference/interface.md says, line by line; each test names the lines that it proves."""
+"""Tests of docs/reference/interface.md, line by line. Each test names the lines that it proves."""

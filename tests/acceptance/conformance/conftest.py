@@ -1,4 +1,4 @@
-"""Two owners on the shared installation, and one deployed pipeline that tests only read."""
+"""Fixtures: two owners on the shared installation, and a deployed pipeline that tests must not change."""
 
 from collections.abc import Iterator
 
@@ -6,19 +6,19 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import Owner, owner
-from tests.acceptance.stack import Deployed, Stack, deployed, pipeline
+from tests.acceptance.stack import Deployed, Installation, deployed, pipeline
 
 
 @pytest.fixture(scope="package")
-def alice(stack: Stack) -> Iterator[Owner]:
-    with owner(stack, "alice") as made:
-        yield made
+def alice(installation: Installation) -> Iterator[Owner]:
+    with owner(installation, "alice") as new_owner:
+        yield new_owner
 
 
 @pytest.fixture(scope="package")
-def bob(stack: Stack) -> Iterator[Owner]:
-    with owner(stack, "bob") as made:
-        yield made
+def bob(installation: Installation) -> Iterator[Owner]:
+    with owner(installation, "bob") as new_owner:
+        yield new_owner
 
 
 @pytest.fixture(scope="package")
@@ -28,11 +28,11 @@ def http(alice: Owner) -> httpx2.Client:
 
 @pytest.fixture(scope="package")
 def running(http: httpx2.Client) -> Iterator[Deployed]:
-    """A pipeline with a filter and two scripts, deployed."""
+    """Deploy a pipeline with a filter and two scripts."""
     transforms = [
         {"type": "redis_set_filter", "filter_expr": "root = this.wanted", "set_values": ["yes"]},
         {"type": "v8", "script": "function process(r) { return {...r, path: [...(r.path || []), 'first']}; }"},
         {"type": "v8", "script": "function process(r) { return {...r, path: [...r.path, 'second']}; }"},
     ]
-    with deployed(http, pipeline("trade", "hyperliquid", transforms=transforms, name="running")) as made:
-        yield made
+    with deployed(http, pipeline("trade", "hyperliquid", transforms=transforms, name="running")) as deployment:
+        yield deployment

@@ -1,4 +1,4 @@
-"""An owner: a key, and what can be made with it."""
+"""An owner with an API key, and helpers to create the owner's resources."""
 
 import contextlib
 import itertools
@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 
-from tests.acceptance.stack import Stack, pipeline
+from tests.acceptance.stack import Installation, pipeline
 
 FLOW = "/api/v1/flow"
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
@@ -18,61 +18,61 @@ _numbers = itertools.count(1)
 
 
 def unique(prefix: str) -> str:
-    """A name that no other test uses."""
+    """Return a name that no other test uses."""
     return f"{prefix}-{next(_numbers)}"
 
 
 @dataclass
 class Owner:
-    """A user of the API."""
+    """An owner and an HTTP client with the owner's key."""
 
     http: httpx2.Client
     key: str
     name: str
 
     def create(self, **options: Any) -> dict[str, Any]:
-        """A new configuration, with a filter and a script unless `options` say otherwise."""
+        """Create a configuration, with a filter and a script unless `options` say otherwise."""
         body = pipeline(**({"transforms": [FILTER, SCRIPT]} | options))
         created: dict[str, Any] = json(self.http.post(FLOW, json=body), 201)
         return created
 
     def dataset(self, *values: str) -> dict[str, Any]:
-        """A new dataset."""
-        made: dict[str, Any] = json(self.http.post(f"{FLOW}/datasets", json={"name": unique("dataset")}), 201)
+        """Create a dataset with these values."""
+        dataset: dict[str, Any] = json(self.http.post(f"{FLOW}/datasets", json={"name": unique("dataset")}), 201)
         if values:
-            json(self.http.post(f"{FLOW}/datasets/{made['id']}/entries", json={"values": values}))
-        return made
+            json(self.http.post(f"{FLOW}/datasets/{dataset['id']}/entries", json={"values": values}))
+        return dataset
 
     def delete(self, path: str, values: list[str]) -> httpx2.Response:
-        """DELETE with a body."""
+        """Send a DELETE request with values in the body."""
         return self.http.request("DELETE", path, json={"values": values})
 
 
 def json(answer: httpx2.Response, status: int = 200) -> Any:
-    """The body of an answer that must have this status."""
+    """Return the JSON body of a response, which must have this status."""
     assert answer.status_code == status, answer.text
     return answer.json()
 
 
 def filter_path(flow: dict[str, Any], position: int = 0) -> str:
-    """Where the values of a configuration's filter are."""
+    """Return the path of the values of a configuration's filter."""
     uid = flow["pipeline_config"]["transforms"][position]["uid"]
     return f"{FLOW}/{flow['id']}/transforms/{uid}/filter-values"
 
 
 def faults(answer: httpx2.Response) -> dict[str, str]:
-    """The faults of a 422: pointer → detail."""
+    """Return the detail of each error in a 422 response, by pointer."""
     return {fault["pointer"]: fault["detail"] for fault in json(answer, 422)["errors"]}
 
 
 @contextlib.contextmanager
-def owner(stack: Stack, name: str, *scopes: str) -> Iterator[Owner]:
-    """A new owner; all configurations and datasets go at the end."""
+def owner(installation: Installation, name: str, *scopes: str) -> Iterator[Owner]:
+    """Create an owner for the block. Delete all its configurations and datasets afterwards."""
     options = [part for scope in scopes for part in ("--scope", scope)]
-    made = stack.run("keys", "create", "--owner", unique(name), *options)
-    assert made.returncode == 0, made.stderr
-    key = made.stdout.strip()
-    with stack.client(key) as http:
+    result = installation.run("keys", "create", "--owner", unique(name), *options)
+    assert result.returncode == 0, result.stderr
+    key = result.stdout.strip()
+    with installation.client(key) as http:
         yield Owner(http, key, name)
         for flow in _all(http, FLOW):
             json(http.delete(f"{FLOW}/{flow['id']}"))

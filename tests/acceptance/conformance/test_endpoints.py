@@ -6,14 +6,14 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, SCRIPT, Owner, faults, filter_path, json
-from tests.acceptance.stack import Deployed, Stack, deployed, pipeline, reading
+from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading
 
 WRITES = (("POST", FLOW), ("POST", f"{FLOW}/datasets"), ("POST", f"{FLOW}/datasets/entries"))
 
 
 class TestBodies:
     @pytest.mark.proves("4/all-bodies-are-json")
-    def test_are_json(self, http: httpx2.Client, alice: Owner) -> None:
+    def test_responses_are_json(self, http: httpx2.Client, alice: Owner) -> None:
         flow = alice.create()
         for answer in (http.get(FLOW), http.get(filter_path(flow)), http.get(f"{FLOW}/nothing"), http.post(FLOW)):
             assert answer.headers["content-type"] in ("application/json", "application/problem+json")
@@ -23,7 +23,7 @@ class TestBodies:
             json(refused, 400)
 
     @pytest.mark.proves("4/requests-with-a-body-send-content-type")
-    def test_are_sent_as_json(self, http: httpx2.Client) -> None:
+    def test_requests_must_be_json(self, http: httpx2.Client) -> None:
         for method, path in WRITES:
             json(http.request(method, path, content=b"{}", headers={"Content-Type": "text/plain"}), 415)
         header = {"Content-Type": "application/json; charset=utf-8"}
@@ -45,10 +45,10 @@ class TestConfigurations:
 
     @pytest.mark.proves("4.2/GET /api/v1/flow")
     def test_list(self, alice: Owner) -> None:
-        made = [alice.create()["id"] for _ in range(3)]
+        flow_id = [alice.create()["id"] for _ in range(3)]
         listed = json(alice.http.get(FLOW))
         assert isinstance(listed, list)
-        assert [flow["id"] for flow in listed][:3] == made[::-1]  # newest first
+        assert [flow["id"] for flow in listed][:3] == flow_id[::-1]  # newest first
 
     @pytest.mark.proves("4.2/GET /api/v1/flow/{config_id}")
     def test_read(self, alice: Owner) -> None:
@@ -79,7 +79,7 @@ class TestConfigurations:
 
 class TestDeployments:
     @pytest.mark.proves("4.2/POST /api/v1/flow/{config_id}/deploy")
-    def test_deploy_answers_with_all_that_a_reader_needs(self, running: Deployed) -> None:
+    def test_deploy_returns_topics_and_credentials(self, running: Deployed) -> None:
         assert running.answer["message"] == f"Pipeline {running.id} successfully deployed"
         assert (running.answer["status"], running.answer["config_id"]) == ("deployed", running.id)
         needed = ("topic", "bootstrap_servers", "security_protocol", "sasl_mechanism", "username", "password")
@@ -90,7 +90,7 @@ class TestDeployments:
             assert running.sink["password"] in snippet
 
     @pytest.mark.proves("4.2/POST /api/v1/flow/{config_id}/deploy")
-    def test_deploy_again_answers_the_same(self, http: httpx2.Client, running: Deployed) -> None:
+    def test_a_repeated_deploy_returns_the_same(self, http: httpx2.Client, running: Deployed) -> None:
         assert json(http.post(f"{FLOW}/{running.id}/deploy")) == running.answer
         json(http.post(f"{FLOW}/unknown/deploy"), 404)
 
@@ -150,14 +150,14 @@ class TestTransforms:
         "8/Transforms list",
         "2.2/transforms",
     )
-    def test_the_list_must_not_be_empty(self, alice: Owner) -> None:
+    def test_the_list_of_transforms_must_not_be_empty(self, alice: Owner) -> None:
         flow = alice.create()
         json(alice.http.put(f"{FLOW}/{flow['id']}/transforms", json=[]), 422)
         assert json(alice.http.get(f"{FLOW}/{flow['id']}"))["pipeline_config"] == flow["pipeline_config"]
         assert json(alice.http.post(FLOW, json=pipeline(transforms=[])), 201)["pipeline_config"]["transforms"] == []
 
     @pytest.mark.proves("4.2/filter-values-changes-made-after-creating")
-    def test_values_are_kept_apart_from_the_configuration(self, alice: Owner) -> None:
+    def test_filter_values_are_not_part_of_the_configuration(self, alice: Owner) -> None:
         flow = alice.create(transforms=[{**FILTER, "set_values": ["first"]}])
         assert "first" not in str(flow)
         json(alice.http.post(filter_path(flow), json={"values": ["second"]}))
@@ -254,26 +254,26 @@ class TestDatasetEntries:
     @pytest.mark.proves(
         "4.4/both-add-values-duplicates-are-ignored", "1/datasets", "3/filter-values-and-dataset-entries-change"
     )
-    def test_scripts_see_entries_at_once(self, stack: Stack, alice: Owner) -> None:
+    def test_new_entries_are_visible_to_scripts_immediately(self, installation: Installation, alice: Owner) -> None:
         dataset = alice.dataset("always")
         script = f"const process = (r) => flow.contains('{dataset['name']}', [r.a, r.b]) ? r : null;"
         body = pipeline("fill", "hyperliquid", transforms=[{"type": "v8", "script": script}])
         by_id, by_name = f"{FLOW}/datasets/{dataset['id']}/entries", f"{FLOW}/datasets/entries"
         records = [{"n": 1, "a": "x", "b": "ONE"}, {"n": 2, "a": "two", "b": "y"}, {"n": 3, "a": "always", "b": "z"}]
-        with deployed(alice.http, body) as made, reading(made.sink) as reader:
-            stack.feed("hyperliquid", "fill", records)
+        with deployed(alice.http, body) as deployment, reading(deployment.sink) as reader:
+            installation.feed("hyperliquid", "fill", records)
             assert [record.json()["n"] for record in reader.read(1)] == [3]
             json(alice.http.post(by_id, json={"values": ["one"]}))
-            stack.feed("hyperliquid", "fill", records)
+            installation.feed("hyperliquid", "fill", records)
             assert [record.json()["n"] for record in reader.read(3)] == [3, 1, 3]
             json(alice.http.post(by_name, json={"name": dataset["name"], "values": ["TWO"]}))
-            stack.feed("hyperliquid", "fill", records)
+            installation.feed("hyperliquid", "fill", records)
             assert [record.json()["n"] for record in reader.read(6)] == [3, 1, 3, 1, 2, 3]
 
 
 class TestEvents:
     @pytest.mark.proves("6/the-service-sends-no-webhook-or")
-    def test_there_is_nothing_to_register_a_webhook_with(self, http: httpx2.Client) -> None:
+    def test_there_is_no_endpoint_for_webhooks(self, http: httpx2.Client) -> None:
         description = json(http.get("/openapi.json"))
         assert "webhooks" not in description
         assert not [path for path, operations in description["paths"].items() if "callbacks" in str(operations)]

@@ -6,11 +6,11 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, json, owner
-from tests.acceptance.stack import Stack
+from tests.acceptance.stack import Installation
 
 
 def operations(http: httpx2.Client) -> list[tuple[str, str, dict[str, Any]]]:
-    """All guarded operations, with ids that nobody has."""
+    """Return all operations that need a key, with ids that do not exist."""
     paths = json(http.get("/openapi.json"))["paths"]
     return [
         (method.upper(), path.replace("{", "").replace("}", ""), operation)
@@ -22,9 +22,9 @@ def operations(http: httpx2.Client) -> list[tuple[str, str, dict[str, Any]]]:
 
 class TestKeys:
     @pytest.mark.proves("5/every-endpoint-requires-an-api-key", "4/all-endpoints-need-an-api-key")
-    def test_every_endpoint_needs_one(self, stack: Stack, http: httpx2.Client) -> None:
+    def test_every_endpoint_needs_a_key(self, installation: Installation, http: httpx2.Client) -> None:
         answers = []
-        with httpx2.Client(base_url=stack.url) as nobody:
+        with httpx2.Client(base_url=installation.url) as nobody:
             for method, path, _ in operations(http):
                 for headers in ({}, {"X-API-Key": "hw_live_wrong"}, {"X-API-Key": ""}):
                     answer = nobody.request(method, path, headers=headers)
@@ -33,15 +33,15 @@ class TestKeys:
                     body = answer.json()
                     answers.append({n: v for n, v in body.items() if n not in ("request_id", "instance")})
         assert len(answers) > 60
-        assert all(answer == answers[0] for answer in answers)  # it never says what was wrong
+        assert all(answer == answers[0] for answer in answers)  # the response does not say why the key is invalid
 
     @pytest.mark.proves("5/every-endpoint-requires-an-api-key", "5/the-key-value-is-written-api_key")
     @pytest.mark.parametrize("name", ["X-API-Key", "X-API-KEY", "x-api-key"])
-    def test_the_header_in_any_case(self, stack: Stack, alice: Owner, name: str) -> None:
-        assert httpx2.get(f"{stack.url}{FLOW}", headers={name: alice.key}).status_code == 200
+    def test_the_header_name_is_case_insensitive(self, installation: Installation, alice: Owner, name: str) -> None:
+        assert httpx2.get(f"{installation.url}{FLOW}", headers={name: alice.key}).status_code == 200
 
-    def test_every_endpoint_needs_its_scope(self, stack: Stack, http: httpx2.Client) -> None:
-        with owner(stack, "narrow", "admin") as narrow:
+    def test_every_endpoint_needs_its_scope(self, installation: Installation, http: httpx2.Client) -> None:
+        with owner(installation, "narrow", "admin") as narrow:
             for method, path, operation in operations(http):
                 answer = json(narrow.http.request(method, path), 403)
                 assert operation["x-scope"] in answer["detail"], (method, path)
@@ -51,7 +51,7 @@ class TestKeys:
         "7/Add entries by dataset name when no dataset of that name exists for the authenticated API key",
         "4.4/POST /api/v1/flow/datasets/entries",
     )
-    def test_a_dataset_name_is_looked_up_among_ones_own(self, alice: Owner, bob: Owner) -> None:
+    def test_a_dataset_name_refers_to_the_owners_datasets(self, alice: Owner, bob: Owner) -> None:
         dataset = alice.dataset("a")
         body = {"name": dataset["name"], "values": ["b"]}
         json(bob.http.post(f"{FLOW}/datasets/entries", json=body), 404)
@@ -61,7 +61,7 @@ class TestKeys:
         assert json(alice.http.get(f"{FLOW}/datasets/{dataset['id']}/entries"))["values"] == ["a"]
 
     @pytest.mark.proves("5/pipeline-listing-returns-the-configurations-of", "4.2/GET /api/v1/flow")
-    def test_a_list_holds_ones_own(self, alice: Owner, bob: Owner) -> None:
+    def test_a_list_has_only_the_owners_resources(self, alice: Owner, bob: Owner) -> None:
         mine, other = alice.create()["id"], bob.create()["id"]
         for one, expected, foreign in ((alice, mine, other), (bob, other, mine)):
             ids = [flow["id"] for flow in json(one.http.get(FLOW))]

@@ -7,14 +7,14 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, faults, filter_path, json
-from tests.acceptance.stack import Stack
+from tests.acceptance.stack import Installation
 
 CHUNK = 250_000
 PARALLEL = 5
 
 
 def chunk(number: int, size: int = CHUNK) -> bytes:
-    """The body that uploads the values of one chunk."""
+    """Return the request body with the values of one chunk."""
     first = number * CHUNK
     return b'{"values": [%s]}' % b",".join(b'"0x%040x"' % value for value in range(first, first + size))
 
@@ -51,13 +51,13 @@ class TestUploads:
         "8/larger-datasets-are-split-into-chunks",
     )
     @pytest.mark.slow
-    def test_five_chunks_at_once(self, stack: Stack, alice: Owner) -> None:
+    def test_five_concurrent_chunks(self, installation: Installation, alice: Owner) -> None:
         dataset = alice.dataset()
         path = f"{FLOW}/datasets/{dataset['id']}/entries"
         by_name, name = f"{FLOW}/datasets/entries", dataset["name"].encode()
 
         def send(number: int) -> int:
-            with stack.client(alice.key) as http:
+            with installation.client(alice.key) as http:
                 if number % 2:
                     body = chunk(number).replace(b"{", b'{"name": "%s", ' % name, 1)
                     return int(json(upload(http, by_name, body))["count"])
@@ -71,7 +71,7 @@ class TestUploads:
         }
 
     @pytest.mark.proves("8/Values per request", "4.4/each-request-takes-at-most-250")
-    def test_one_value_more_is_refused_and_changes_nothing(self, alice: Owner) -> None:
+    def test_a_request_with_too_many_values_is_rejected_and_changes_nothing(self, alice: Owner) -> None:
         dataset = alice.dataset("kept")
         path = f"{FLOW}/datasets/{dataset['id']}/entries"
         too_many = chunk(0, CHUNK + 1)
@@ -104,7 +104,7 @@ class TestUploads:
 
 
 def body(count: int) -> Iterator[bytes]:
-    """A body with `count` values, made while it is sent."""
+    """Generate a body with `count` values while it is sent."""
     yield b'{"values": ['
     for first in range(0, count, 10_000):
         values = (b'"0x%040x"' % number for number in range(first, min(first + 10_000, count)))

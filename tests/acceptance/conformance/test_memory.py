@@ -1,4 +1,4 @@
-"""Workers that are killed for memory, on an installation that leaves them too little."""
+"""Workers that are killed for their memory use, on an installation with a low memory limit."""
 
 import threading
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.stack import Stack, pipeline
+from tests.acceptance.stack import Installation, pipeline
 from tests.support.waiting import until
 
 FLOW = "/api/v1/flow"
@@ -14,27 +14,27 @@ FLOW = "/api/v1/flow"
 
 @pytest.mark.slow
 @pytest.mark.proves("2.4/workers_health.oom_killed_workers", "2.4/worker-entry.is_oom_killed")
-def test_are_told_apart(tmp_path: Path) -> None:
-    stack = Stack(tmp_path / "data", flags=("--worker-memory-mb", "32"))
-    stack.start()
+def test_out_of_memory_kills_are_reported_as_such(tmp_path: Path) -> None:
+    installation = Installation(tmp_path / "data", flags=("--worker-memory-mb", "32"))
+    installation.start()
     try:
-        with stack.client() as client:
+        with installation.client() as client:
             path = f"{FLOW}/{client.post(FLOW, json=pipeline()).json()['id']}"
             deploying = threading.Thread(target=lambda: client.post(f"{path}/deploy"))
             deploying.start()
             seen: list[dict[str, Any]] = []
 
-            def told() -> bool:
+            def is_reported() -> bool:
                 stats = client.get(f"{path}/deploy/stats")
                 if stats.status_code == 200:
                     seen.extend(health for health in [stats.json()["workers_health"]] if health["workers"])
                 return bool(seen) and seen[-1]["workers"][0]["status"] in ("OOMKilled", "CrashLoopBackOff")
 
-            until(told, what="a worker that is shown as killed for memory")
+            until(is_reported, what="a worker that is shown as killed for memory")
             (worker,) = seen[-1]["workers"]
             assert seen[-1]["oom_killed_workers"] == 1
             assert (worker["is_oom_killed"], worker["is_ready"]) == (True, False)
             assert "worker_memory_mb" in worker["reason"]
             deploying.join()
     finally:
-        stack.stop()
+        installation.stop()

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, faults, json
-from tests.acceptance.stack import Deployed, Stack, deployed, pipeline
+from tests.acceptance.stack import Deployed, Installation, deployed, pipeline
 from tests.support.waiting import until
 
 TYPES = (
@@ -43,7 +43,7 @@ MINUTE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:00\.000Z")
 
 
 def records() -> Iterator[dict[str, Any]]:
-    """100 records that happened AGE_S ago; then one whose result is too large for a topic, with its long key."""
+    """Return 100 records with a timestamp AGE_S ago, and one with a long key whose output is too large for a topic."""
     then = datetime.fromtimestamp(time.time() - AGE_S, UTC).isoformat()
     for n in range(100):
         yield {"n": n, "block_timestamp": then}
@@ -51,10 +51,10 @@ def records() -> Iterator[dict[str, Any]]:
 
 
 class Measured:
-    """A pipeline that has worked, and what is told of it."""
+    """A pipeline that has processed records, and its metrics."""
 
-    def __init__(self, http: httpx2.Client, made: Deployed) -> None:
-        self.id = made.id
+    def __init__(self, http: httpx2.Client, deployment: Deployed) -> None:
+        self.id = deployment.id
         self.http = http
 
     def get(self, **query: str) -> Any:
@@ -66,10 +66,10 @@ class Measured:
 
 
 @pytest.fixture(scope="module")
-def measured(stack: Stack, alice: Owner) -> Iterator[Measured]:
-    with deployed(alice.http, pipeline("log", transforms=[{"type": "v8", "script": SCRIPT}])) as made:
-        measured = Measured(alice.http, made)
-        stack.feed("base", "log", records())
+def measured(installation: Installation, alice: Owner) -> Iterator[Measured]:
+    with deployed(alice.http, pipeline("log", transforms=[{"type": "v8", "script": SCRIPT}])) as deployment:
+        measured = Measured(alice.http, deployment)
+        installation.feed("base", "log", records())
         until(lambda: measured.sums()["messages_received"] >= COUNTED["messages_received"], what="the counts")
         yield measured
 
@@ -83,7 +83,7 @@ class TestSeries:
         "4.2/GET /api/v1/flow/{config_id}/deploy/metrics",
         "4.2/metrics.aggregated",
     )
-    def test_of_every_type(self, measured: Measured) -> None:
+    def test_every_metric_type(self, measured: Measured) -> None:
         body = measured.get()
         assert body == measured.get(aggregated="false")
         assert set(body) == {"config_id", "metrics"}
@@ -113,7 +113,7 @@ class TestSeries:
         assert "/time_range" in faults(refused)
 
     @pytest.mark.proves("4.2/metrics.metrics")
-    def test_of_some_types(self, measured: Measured) -> None:
+    def test_selected_metric_types(self, measured: Measured) -> None:
         body = measured.get(metrics="data_age,messages_sent")
         assert {one["metric_type"] for one in body["metrics"]} == {"data_age", "messages_sent"}
         assert measured.get(metrics="all") == measured.get()

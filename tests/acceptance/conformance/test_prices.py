@@ -1,4 +1,4 @@
-"""Sections 2.9 and 4.1: token price statistics, from ticks that a pipeline with a prices sink makes."""
+"""Sections 2.9 and 4.1: token price statistics from ticks of a pipeline with a prices sink."""
 
 import time
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, faults, json, owner
-from tests.acceptance.stack import Deployed, Stack, deployed, pipeline, reading
+from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading
 from tests.support.waiting import until
 
 STATS = "/api/v1/developer/prices/stats"
@@ -34,15 +34,15 @@ def ask(http: httpx2.Client, *tokens: str, chain: str = "base") -> dict[str, Any
 
 
 @pytest.fixture(scope="module")
-def feeder(stack: Stack, client: httpx2.Client) -> Iterator[Deployed]:
-    """A pipeline of the local key, which may feed prices."""
-    with deployed(client, pipeline("log", sinks=[PRICES, {"type": "kafka", "name": "seen"}])) as made:
-        yield made
+def feeder(installation: Installation, client: httpx2.Client) -> Iterator[Deployed]:
+    """Deploy a pipeline with the local key, which has the scope to feed prices."""
+    with deployed(client, pipeline("log", sinks=[PRICES, {"type": "kafka", "name": "seen"}])) as deployment:
+        yield deployment
 
 
 @pytest.fixture(scope="module")
-def fed(stack: Stack, feeder: Deployed, client: httpx2.Client) -> httpx2.Client:
-    """With the ticks of some tokens, readable."""
+def fed(installation: Installation, feeder: Deployed, client: httpx2.Client) -> httpx2.Client:
+    """Feed ticks of several tokens, and wait until their statistics are readable."""
     ticks = [
         tick(token(1), 100, 2.25 * HOUR),
         tick(token(1).upper().replace("X", "x"), "90", 45 * 60),
@@ -57,15 +57,15 @@ def fed(stack: Stack, feeder: Deployed, client: httpx2.Client) -> httpx2.Client:
         tick(token(6), None, 10 * 60, price_quote=2, quote_address=token(1).upper().replace("X", "x")),
         tick(token(9), 1, 1),
     ]
-    stack.feed("base", "log", ticks)
+    installation.feed("base", "log", ticks)
     until(
         lambda: is_readable(client), what="the prices"
-    )  # tokens are in different partitions: each comes when it comes
+    )  # tokens are in different partitions, so their ticks become readable at different times
     return client
 
 
 def is_readable(client: httpx2.Client) -> bool:
-    """Whether all that was fed counts: tokens are in different partitions, and each comes when it comes."""
+    """Return whether all fed ticks are readable. Ticks of different partitions become readable at different times."""
     items = ask(client, *map(token, (1, 2, 4, 5, 6, 9)))["items"] + ask(client, MINT, chain="solana")["items"]
     return len(items) == 7 and items[0]["latest_price"] == 99.5
 
@@ -113,7 +113,7 @@ class TestStats:
         assert answer["message"] == "All tokens have a price."
 
     @pytest.mark.proves("2.9/price-stats-response.message", "2.9/price-stats-response.items")
-    def test_gaps_are_named(self, fed: httpx2.Client) -> None:
+    def test_missing_tokens_are_listed(self, fed: httpx2.Client) -> None:
         asked = [(token(77), "base"), (token(1), "base"), (token(3), "base"), ("0x01", "nochain"), (token(1), "base")]
         asked.append(("0x02", "madeupchain"))
         body = [{"token_address": address, "chain": chain} for address, chain in asked]
@@ -131,7 +131,7 @@ class TestStats:
         assert figures == [7.0] * 5
         assert (item["percent_change_24h"], item["percent_change_1h"]) == (0.0, 0.0)
 
-    def test_a_price_that_is_far_off_does_not_count(self, fed: httpx2.Client) -> None:
+    def test_outliers_are_ignored(self, fed: httpx2.Client) -> None:
         answer = ask(fed, token(4))
         [item], [status] = answer["items"], answer["statuses"]
         assert (item["latest_price"], item["high_24h"]) == (50.0, 50.0)
@@ -142,21 +142,23 @@ class TestStats:
         answer = ask(fed, token(5), token(6))
         assert [item["latest_price"] for item in answer["items"]] == [250.0, 199.0]
         assert [status["status"] for status in answer["statuses"]] == ["ok", "ok"]
-        assert answer["statuses"][0]["quote_stale"] is True  # the quote's trade was more than an hour older
+        assert (
+            answer["statuses"][0]["quote_stale"] is True
+        )  # the quote token's last trade was more than an hour earlier
         assert "quote_stale" not in answer["statuses"][1]
 
     @pytest.mark.proves("2.9/mint", "4.1/Object fields")
     @pytest.mark.parametrize("address", [MINT, MINT.lower(), MINT.upper()])
-    def test_a_mint_in_any_case(self, fed: httpx2.Client, address: str) -> None:
+    def test_a_mint_is_found_in_any_case(self, fed: httpx2.Client, address: str) -> None:
         [item] = ask(fed, address, chain="solana")["items"]
         assert (item["mint"], item["decimals"], item["latest_price"]) == (MINT, 9, 120.25)
 
-    def test_an_address_in_any_case(self, fed: httpx2.Client) -> None:
+    def test_an_address_is_found_in_any_case(self, fed: httpx2.Client) -> None:
         [item] = ask(fed, token(1).upper(), chain="Base")["items"]
         assert (item["mint"], item["chain"]) == (token(1), "base")
 
     @pytest.mark.proves("4.1/Request body", "8/Items per request")
-    def test_how_many(self, fed: httpx2.Client) -> None:
+    def test_the_number_of_tokens_is_limited(self, fed: httpx2.Client) -> None:
         assert faults(fed.post(STATS, json=[])).keys() == {""}
         assert len(ask(fed, *[token(1)] * 200)["items"]) == 200
         assert faults(fed.post(STATS, json=[{"token_address": token(1), "chain": "base"}] * 201)).keys() == {""}
@@ -176,12 +178,14 @@ class TestStats:
     def test_wrong_types(self, fed: httpx2.Client, one: Any, pointer: str) -> None:
         assert faults(fed.post(STATS, json=[one])).keys() == {pointer}
 
-    def test_no_array(self, fed: httpx2.Client) -> None:
+    def test_a_body_that_is_not_an_array(self, fed: httpx2.Client) -> None:
         assert faults(fed.post(STATS, json={"token_address": "0x1", "chain": "base"})).keys() == {""}
 
 
 class TestFeeding:
-    def test_bad_ticks_are_dead_letters(self, stack: Stack, feeder: Deployed, client: httpx2.Client) -> None:
+    def test_bad_ticks_are_dead_letters(
+        self, installation: Installation, feeder: Deployed, client: httpx2.Client
+    ) -> None:
         bad: list[dict[str, Any] | bytes] = [
             tick(token(20), 0, 1),
             tick(token(20), 1, -600),
@@ -193,7 +197,7 @@ class TestFeeding:
         ]
         seen = feeder.answer["sinks"][1]
         with reading(seen, feeder.answer["dead_letter"]["topic"]) as reader:
-            stack.feed("base", "log", bad)
+            installation.feed("base", "log", bad)
             letters = reader.read(len(bad))
         assert [letter.headers["headwater-error"] for letter in letters if letter.value == b"no json"] == [
             "InvalidJSON"
@@ -207,33 +211,33 @@ class TestFeeding:
         assert prices == {"uid": prices["uid"], "name": "ticks", "type": "prices"}
         assert kafka["type"] == "kafka"
 
-    def test_exactly_once_pipelines_feed_prices(self, stack: Stack, client: httpx2.Client) -> None:
+    def test_exactly_once_pipelines_feed_prices(self, installation: Installation, client: httpx2.Client) -> None:
         body = pipeline("decoded_log", sinks=[PRICES], delivery="exactly_once")
         with deployed(client, body):
-            stack.feed("base", "decoded_log", [tick(token(30), 5, 1)])
+            installation.feed("base", "decoded_log", [tick(token(30), 5, 1)])
             until(lambda: ask(client, token(30))["items"], what="its price")
 
-    def test_feeding_needs_its_scope(self, stack: Stack, alice: Owner) -> None:
+    def test_feeding_needs_its_scope(self, installation: Installation, alice: Owner) -> None:
         body = pipeline("log", sinks=[PRICES])
         assert "prices:write" in json(alice.http.post(FLOW, json=body), 403)["detail"]
         plain = alice.create()
         assert "prices:write" in json(alice.http.put(f"{FLOW}/{plain['id']}", json=body), 403)["detail"]
 
-    def test_deploying_needs_it_too(self, stack: Stack) -> None:
+    def test_deploying_a_prices_sink_needs_the_scope(self, installation: Installation) -> None:
         scopes = ("flow:read", "flow:write", "flow:deploy")
-        with owner(stack, "feeder", *scopes, "prices:write") as full:
+        with owner(installation, "feeder", *scopes, "prices:write") as full:
             flow = full.create(sinks=[PRICES], transforms=[])
-            made = stack.run("keys", "create", "--owner", full_name(full), *with_scopes(scopes))
-            with stack.client(made.stdout.strip()) as narrow:
+            result = installation.run("keys", "create", "--owner", full_name(full), *with_scopes(scopes))
+            with installation.client(result.stdout.strip()) as narrow:
                 path = f"{FLOW}/{flow['id']}"
                 assert "prices:write" in json(narrow.post(f"{path}/deploy"), 403)["detail"]
                 assert "prices:write" in json(narrow.put(f"{path}/transforms", json=[]), 403)["detail"]
                 json(narrow.get(path))
 
 
-def full_name(made: Owner) -> str:
-    """The owner's name as configurations show it."""
-    flow = made.create()
+def full_name(new_owner: Owner) -> str:
+    """Return the owner's name as it appears in configurations."""
+    flow = new_owner.create()
     return str(flow["owner_org_team_user_id"])
 
 

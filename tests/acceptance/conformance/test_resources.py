@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, SCRIPT, Owner, faults, filter_path, json, unique
-from tests.acceptance.stack import Deployed, Stack, kill, pipeline, reading
+from tests.acceptance.stack import Deployed, Installation, kill, pipeline, reading
 from tests.support.waiting import until
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -46,7 +46,7 @@ class TestFlowConfig:
         assert flow["created_at"] <= flow["updated_at"]
         assert set(flow["pipeline_config"]) >= {"source", "transforms", "sinks"}
 
-    def test_created_read_and_listed_it_is_the_same(self, http: httpx2.Client) -> None:
+    def test_create_read_and_list_return_the_same(self, http: httpx2.Client) -> None:
         created = json(http.post(FLOW, json=self.SENT), 201)
         self.check(created)
         read = json(http.get(f"{FLOW}/{created['id']}"))
@@ -77,7 +77,7 @@ class TestFlowConfig:
         assert all(updated[name] != value for name, value in forged.items())
         assert updated["id"] == created["id"]
 
-    def test_what_may_be_left_out(self, http: httpx2.Client) -> None:
+    def test_optional_members(self, http: httpx2.Client) -> None:
         body = {"name": "short", "pipeline_config": self.SENT["pipeline_config"]}
         created = json(http.post(FLOW, json=body), 201)
         assert (created["description"], created["tags"]) == ("", [])
@@ -96,7 +96,7 @@ class TestPipelineConfig:
         assert kafka["type"] == "kafka"
 
     @pytest.mark.proves("2.2/source.type")
-    def test_the_type_is_that_of_the_chain(self, http: httpx2.Client) -> None:
+    def test_the_source_type_depends_on_the_chain(self, http: httpx2.Client) -> None:
         right = {"type": "pubsub", "chain": "base", "entity": "log"}
         json(http.post(FLOW, json=pipeline(source=right)), 201)
         for wrong in ("kafka", "file"):
@@ -115,14 +115,14 @@ class TestPipelineConfig:
         assert "erc20_token_transfer" in refused["/pipeline_config/source/entity"]
 
     @pytest.mark.proves("2.2/transforms", "2.2/transform.v8", "2.2/transform.redis_set_filter")
-    def test_transforms_act_in_order(self, stack: Stack, running: Deployed) -> None:
+    def test_transforms_act_in_order(self, installation: Installation, running: Deployed) -> None:
         with reading(running.sink) as reader:
-            stack.feed("hyperliquid", "trade", [{"n": 1, "wanted": "YES"}, {"n": 2, "wanted": "no"}])
+            installation.feed("hyperliquid", "trade", [{"n": 1, "wanted": "YES"}, {"n": 2, "wanted": "no"}])
             (record,) = reader.read(1)
             assert record.json() == {"n": 1, "wanted": "YES", "path": ["first", "second"]}
 
     @pytest.mark.proves("2.2/transforms")
-    def test_their_order_is_kept(self, http: httpx2.Client) -> None:
+    def test_the_order_of_transforms_is_stored(self, http: httpx2.Client) -> None:
         sent = [SCRIPT, FILTER, SCRIPT, FILTER, FILTER]
         flow = json(http.post(FLOW, json=pipeline(transforms=sent)), 201)
         read = json(http.get(f"{FLOW}/{flow['id']}"))["pipeline_config"]["transforms"]
@@ -177,17 +177,17 @@ class TestCatalog:
             assert found >= entities
 
     @pytest.mark.proves("2.3/polygon", "2.3/base", "2.3/solana", "2.3/hyperliquid")
-    def test_configurations_take_all_of_them(self, http: httpx2.Client) -> None:
+    def test_configurations_accept_all_chains_and_entities(self, http: httpx2.Client) -> None:
         for (chain, type_), entities in CATALOG.items():
             for entity in entities:
                 created = json(http.post(FLOW, json=pipeline(entity, chain)), 201)
                 assert created["pipeline_config"]["source"]["type"] == type_
 
     @pytest.mark.proves("2.3/hyperliquid")
-    def test_a_kafka_stream_is_read(self, stack: Stack, running: Deployed) -> None:
+    def test_a_kafka_stream_is_read(self, installation: Installation, running: Deployed) -> None:
         with reading(running.sink) as reader:
             already = len(reader.poll(2))
-            stack.feed("hyperliquid", "trade", [{"n": 3, "wanted": "yes", "coin": "BTC"}])
+            installation.feed("hyperliquid", "trade", [{"n": 3, "wanted": "yes", "coin": "BTC"}])
             assert reader.read(already + 1)[-1].json()["coin"] == "BTC"
 
 
@@ -203,7 +203,7 @@ class TestWorkersHealth:
         "2.4/worker-entry.start_time",
         "1/monitoring",
     )
-    def test_a_deployment_that_runs(self, http: httpx2.Client, running: Deployed) -> None:
+    def test_a_running_deployment(self, http: httpx2.Client, running: Deployed) -> None:
         health = json(http.get(f"{FLOW}/{running.id}/deploy/stats"))["workers_health"]
         counts = {name: value for name, value in health.items() if name != "workers"}
         assert counts == {
@@ -227,14 +227,14 @@ class TestWorkersHealth:
         "2.4/worker-entry.is_oom_killed",
         "2.4/worker-entry.restart_count",
     )
-    def test_a_worker_that_is_killed_again_and_again(self, stack: Stack, alice: Owner) -> None:
+    def test_a_repeatedly_killed_worker_is_crash_looping(self, installation: Installation, alice: Owner) -> None:
         flow = alice.create(transforms=[])
-        made = Deployed(flow["id"], flow, json(alice.http.post(f"{FLOW}/{flow['id']}/deploy")))
+        deployment = Deployed(flow["id"], flow, json(alice.http.post(f"{FLOW}/{flow['id']}/deploy")))
         seen: list[dict[str, Any]] = []
 
         def crashing() -> bool:
-            kill(stack.workers_of(made))
-            seen.append(json(alice.http.get(f"{FLOW}/{made.id}/deploy/stats"))["workers_health"])
+            kill(installation.workers_of(deployment))
+            seen.append(json(alice.http.get(f"{FLOW}/{deployment.id}/deploy/stats"))["workers_health"])
             return bool(seen[-1]["crashing_workers"])
 
         until(crashing, what="a crash loop in deploy/stats")
@@ -242,16 +242,16 @@ class TestWorkersHealth:
         assert (seen[-1]["healthy_workers"], seen[-1]["unhealthy_workers"]) == (0, 1)
         assert (worker["is_crash_looping"], worker["is_ready"], worker["status"]) == (True, False, "CrashLoopBackOff")
         assert worker["restart_count"] >= 2
-        # Killed, and not for memory.
+        # The worker was killed, but not for its memory use.
         assert (seen[-1]["oom_killed_workers"], worker["is_oom_killed"]) == (0, False)
 
         def back() -> bool:
-            health = json(alice.http.get(f"{FLOW}/{made.id}/deploy/stats"))["workers_health"]
+            health = json(alice.http.get(f"{FLOW}/{deployment.id}/deploy/stats"))["workers_health"]
             return (health["healthy_workers"], health["crashing_workers"]) == (1, 0)
 
         until(back, what="the worker's return")
 
-    def test_without_a_deployment_there_is_none(self, alice: Owner) -> None:
+    def test_there_is_no_health_without_a_deployment(self, alice: Owner) -> None:
         json(alice.http.get(f"{FLOW}/{alice.create()['id']}/deploy/stats"), 404)
 
 
@@ -282,11 +282,13 @@ class TestDataset:
     @pytest.mark.proves("2.8/a-dataset-has-an-id-dataset_id")
     def test_fields(self, alice: Owner, bob: Owner) -> None:
         name = unique("Named Set")
-        made = json(alice.http.post(f"{FLOW}/datasets", json={"name": name}), 201)
-        assert made["name"] == name
-        entries = f"{FLOW}/datasets/{made['id']}/entries"
+        dataset = json(alice.http.post(f"{FLOW}/datasets", json={"name": name}), 201)
+        assert dataset["name"] == name
+        entries = f"{FLOW}/datasets/{dataset['id']}/entries"
         json(alice.http.post(entries, json={"values": ["One", "two"]}))
         assert sorted(json(alice.http.get(entries))["values"]) == ["one", "two"]
-        assert json(alice.http.get(f"{FLOW}/datasets/{made['id']}")) == made | {"updated_at": made["updated_at"]}
-        json(bob.http.get(f"{FLOW}/datasets/{made['id']}"), 404)
+        assert json(alice.http.get(f"{FLOW}/datasets/{dataset['id']}")) == dataset | {
+            "updated_at": dataset["updated_at"]
+        }
+        json(bob.http.get(f"{FLOW}/datasets/{dataset['id']}"), 404)
         json(bob.http.post(f"{FLOW}/datasets", json={"name": name}), 201)

@@ -9,33 +9,33 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, Owner, filter_path, json
-from tests.acceptance.stack import Deployed, Read, Stack, deploy, deployed, pipeline, reading
+from tests.acceptance.stack import Deployed, Installation, ReadRecord, deploy, deployed, pipeline, reading
 
 STREAM = ("base", "erc721_token_transfer")
 
 
 def marking(mark: str) -> dict[str, str]:
-    """A script that marks each record."""
+    """Return a script that adds a mark to each record."""
     return {"type": "v8", "script": f"function process(r) {{ return {{n: r.n, mark: '{mark}'}}; }}"}
 
 
 def marked(mark: str, **options: Any) -> dict[str, Any]:
-    """A create body."""
+    """Return the body of a create request."""
     return pipeline(STREAM[1], STREAM[0], transforms=[marking(mark)], **options)
 
 
-def topics(stack: Stack, config_id: str) -> set[str]:
-    """The topics of a configuration that the broker has."""
-    all_topics = AdminClient({**stack.admin_config(), "log_level": 0}).list_topics(timeout=20).topics
+def topics(installation: Installation, config_id: str) -> set[str]:
+    """Return the topics of a configuration that exist on the broker."""
+    all_topics = AdminClient({**installation.admin_config(), "log_level": 0}).list_topics(timeout=20).topics
     return {topic for topic in all_topics if config_id in topic}
 
 
-def feed(stack: Stack, *numbers: int) -> None:
-    """All with one key: one partition, in order."""
-    stack.feed(*STREAM, [{"n": n, "transaction_hash": "0x1", "log_index": 0} for n in numbers])
+def feed(installation: Installation, *numbers: int) -> None:
+    """Feed records with the same key, so that they stay in order on one partition."""
+    installation.feed(*STREAM, [{"n": n, "transaction_hash": "0x1", "log_index": 0} for n in numbers])
 
 
-def results(records: list[Read]) -> list[tuple[int, str]]:
+def results(records: list[ReadRecord]) -> list[tuple[int, str]]:
     return [(record.json()["n"], record.json()["mark"]) for record in records]
 
 
@@ -54,26 +54,26 @@ class TestLife:
         "1/pipelines",
         "6/deployed-pipelines-deliver-processed-records-to",
     )
-    def test_created_deployed_torn_down_deleted(self, stack: Stack, http: httpx2.Client) -> None:
+    def test_create_deploy_teardown_delete(self, installation: Installation, http: httpx2.Client) -> None:
         flow = json(http.post(FLOW, json=marked("a")), 201)
         path = f"{FLOW}/{flow['id']}"
         assert flow["id"]
         assert flow["created_at"]
         assert not has_deployment(http, flow["id"])
-        assert topics(stack, flow["id"]) == set()
+        assert topics(installation, flow["id"]) == set()
 
         answer = json(http.post(f"{path}/deploy"))
         assert has_deployment(http, flow["id"])
-        made = Deployed(flow["id"], flow, answer)
-        assert topics(stack, flow["id"]) == {made.sink["topic"], answer["dead_letter"]["topic"]}
-        assert len(stack.workers_of(made)) == 1
-        with reading(made.sink) as reader:  # with the credentials of the answer
-            feed(stack, 1)
+        deployment = Deployed(flow["id"], flow, answer)
+        assert topics(installation, flow["id"]) == {deployment.sink["topic"], answer["dead_letter"]["topic"]}
+        assert len(installation.workers_of(deployment)) == 1
+        with reading(deployment.sink) as reader:  # with the credentials of the deploy response
+            feed(installation, 1)
             assert results(reader.read(1)) == [(1, "a")]
 
         json(http.post(f"{path}/teardown"))
-        assert stack.workers_of(made) == []
-        assert topics(stack, flow["id"]) == set()
+        assert installation.workers_of(deployment) == []
+        assert topics(installation, flow["id"]) == set()
         assert not has_deployment(http, flow["id"])
         kept = json(http.get(path))
         assert kept["pipeline_config"] == flow["pipeline_config"]
@@ -83,12 +83,14 @@ class TestLife:
         assert flow["id"] not in [one["id"] for one in json(http.get(FLOW))]
 
     @pytest.mark.proves("3/deployed: Delete pipeline", "4.2/DELETE /api/v1/flow/{config_id}")
-    def test_delete_while_deployed(self, stack: Stack, http: httpx2.Client) -> None:
-        made = deploy(http, marked("a"))
-        assert json(http.delete(f"{FLOW}/{made.id}")) == {"message": f"Pipeline {made.id} successfully deleted"}
-        json(http.get(f"{FLOW}/{made.id}"), 404)
-        assert stack.workers_of(made) == []
-        assert topics(stack, made.id) == set()
+    def test_delete_while_deployed(self, installation: Installation, http: httpx2.Client) -> None:
+        deployment = deploy(http, marked("a"))
+        assert json(http.delete(f"{FLOW}/{deployment.id}")) == {
+            "message": f"Pipeline {deployment.id} successfully deleted"
+        }
+        json(http.get(f"{FLOW}/{deployment.id}"), 404)
+        assert installation.workers_of(deployment) == []
+        assert topics(installation, deployment.id) == set()
 
 
 class TestChanges:
@@ -98,35 +100,39 @@ class TestChanges:
         "4.2/PUT /api/v1/flow/{config_id}",
         "4.2/POST /api/v1/flow/{config_id}/deploy",
     )
-    def test_an_update_waits_for_the_next_deploy(self, stack: Stack, http: httpx2.Client) -> None:
-        with deployed(http, marked("old")) as made, reading(made.sink) as reader:
-            path = f"{FLOW}/{made.id}"
+    def test_an_update_takes_effect_at_the_next_deploy(self, installation: Installation, http: httpx2.Client) -> None:
+        with deployed(http, marked("old")) as deployment, reading(deployment.sink) as reader:
+            path = f"{FLOW}/{deployment.id}"
             updated = json(http.put(path, json=marked("new", name="renamed")))
             assert updated["name"] == "renamed"
-            feed(stack, 1)
+            feed(installation, 1)
             assert results(reader.read(1)) == [(1, "old")]
-            again = json(http.post(f"{path}/deploy"))  # no teardown before it
-            assert again["sinks"] == made.answer["sinks"]
-            feed(stack, 2)
+            again = json(http.post(f"{path}/deploy"))  # without a teardown before the update
+            assert again["sinks"] == deployment.answer["sinks"]
+            feed(installation, 2)
             assert results(reader.read(2)) == [(1, "old"), (2, "new")]
             assert json(http.post(f"{path}/deploy")) == again  # idempotent
 
     @pytest.mark.proves("3/deployed: Deploy again")
-    def test_deploy_again_loses_and_repeats_nothing(self, stack: Stack, http: httpx2.Client) -> None:
-        with deployed(http, marked("old")) as made, reading(made.sink) as reader:
-            json(http.put(f"{FLOW}/{made.id}", json=marked("new")))
+    def test_a_redeploy_neither_loses_nor_repeats_records(
+        self, installation: Installation, http: httpx2.Client
+    ) -> None:
+        with deployed(http, marked("old")) as deployment, reading(deployment.sink) as reader:
+            json(http.put(f"{FLOW}/{deployment.id}", json=marked("new")))
             sent = itertools.count()
-            feed(stack, next(sent))
+            feed(installation, next(sent))
             with ThreadPoolExecutor(1) as pool:
-                deploying = pool.submit(http.post, f"{FLOW}/{made.id}/deploy")
+                deploying = pool.submit(http.post, f"{FLOW}/{deployment.id}/deploy")
                 while not deploying.done():
-                    feed(stack, *itertools.islice(sent, 10))
+                    feed(installation, *itertools.islice(sent, 10))
             json(deploying.result())
-            feed(stack, last := next(sent))
+            feed(installation, last := next(sent))
             reader.read(last + 1)
             found = results(reader.records)
             assert [number for number, _ in found] == list(range(last + 1))
-            assert found == sorted(found, key=lambda result: result[1] == "new")  # first all old, then all new
+            assert found == sorted(
+                found, key=lambda result: result[1] == "new"
+            )  # all outputs of the old script come before those of the new one
             assert (found[0][1], found[-1][1]) == ("old", "new")
 
     @pytest.mark.proves(
@@ -135,40 +141,44 @@ class TestChanges:
         "4.2/PATCH /api/v1/flow/{config_id}/transforms/{transform_uid}",
         "4.2/PUT /api/v1/flow/{config_id}/transforms",
     )
-    def test_changed_transforms_run_when_the_call_returns(self, stack: Stack, http: httpx2.Client) -> None:
-        with deployed(http, marked("first")) as made, reading(made.sink) as reader:
-            path = f"{FLOW}/{made.id}/transforms"
-            patched = json(http.patch(f"{path}/{made.uid()}", json=marking("second")))
-            assert (patched["uid"], patched["type"]) == (made.uid(), "v8")
+    def test_changed_transforms_run_when_the_request_returns(
+        self, installation: Installation, http: httpx2.Client
+    ) -> None:
+        with deployed(http, marked("first")) as deployment, reading(deployment.sink) as reader:
+            path = f"{FLOW}/{deployment.id}/transforms"
+            patched = json(http.patch(f"{path}/{deployment.uid()}", json=marking("second")))
+            assert (patched["uid"], patched["type"]) == (deployment.uid(), "v8")
             assert patched["script"] == marking("second")["script"]
-            feed(stack, 1)
+            feed(installation, 1)
             assert results(reader.read(1)) == [(1, "second")]
             replaced = json(http.put(path, json=[marking("third"), marking("fourth")]))
             assert [transform["script"] for transform in replaced] == [
                 marking("third")["script"],
                 marking("fourth")["script"],
             ]
-            feed(stack, 2)
+            feed(installation, 2)
             assert results(reader.read(2)) == [(1, "second"), (2, "fourth")]
 
     @pytest.mark.proves(
         "3/filter-values-and-dataset-entries-change", "1/set-filters", "4.3/changes-take-effect-immediately"
     )
-    def test_values_change_without_a_change_of_state(self, stack: Stack, http: httpx2.Client) -> None:
+    def test_filter_values_change_without_a_change_of_state(
+        self, installation: Installation, http: httpx2.Client
+    ) -> None:
         filter_ = {**FILTER, "filter_expr": "root = this.n"}
-        with deployed(http, pipeline(*STREAM[::-1], transforms=[filter_, marking("a")])) as made:
-            before = json(http.get(f"{FLOW}/{made.id}/deploy"))
-            with reading(made.sink) as reader:
+        with deployed(http, pipeline(*STREAM[::-1], transforms=[filter_, marking("a")])) as deployment:
+            before = json(http.get(f"{FLOW}/{deployment.id}/deploy"))
+            with reading(deployment.sink) as reader:
                 for number in range(1, 4):
-                    json(http.post(filter_path(made.flow), json={"values": [str(number)]}))
-                    feed(stack, number, 99)
+                    json(http.post(filter_path(deployment.flow), json={"values": [str(number)]}))
+                    feed(installation, number, 99)
                     assert results(reader.read(number)) == [(n, "a") for n in range(1, number + 1)]
-                json(http.put(filter_path(made.flow), json={"values": ["99"]}))
-                feed(stack, 1, 99)
+                json(http.put(filter_path(deployment.flow), json={"values": ["99"]}))
+                feed(installation, 1, 99)
                 assert results(reader.read(4))[3:] == [(99, "a")]
-            assert json(http.get(f"{FLOW}/{made.id}/deploy")) == before
+            assert json(http.get(f"{FLOW}/{deployment.id}/deploy")) == before
 
-    def test_teardown_of_what_is_not_deployed_changes_nothing(self, alice: Owner) -> None:
+    def test_teardown_without_a_deployment_changes_nothing(self, alice: Owner) -> None:
         path = f"{FLOW}/{alice.create()['id']}"
         answer = json(alice.http.post(f"{path}/teardown"))
         assert answer == json(alice.http.post(f"{path}/teardown"))

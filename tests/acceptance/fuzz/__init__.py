@@ -1,1 +1,1 @@
-"""What Schemathesis is told, see tests/acceptance/test_description.py."""
+"""The configuration of Schemathesis for tests/acceptance/test_description.py."""

@@ -1,4 +1,4 @@
-"""What a schema can't say: texts in two languages, names that differ, and answers that only look wrong."""
+"""Rules that a schema cannot express: valid scripts and expressions, unique names, and false positives of checks."""
 
 import itertools
 import re
@@ -14,20 +14,20 @@ SCRIPT = "const process = (record) => record;"
 EXPRESSION = "root = this."
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
 MAX_TRANSFORMS = 3
-"""Each script is compiled in a sandbox of its own; 50 of them are tested in conformance/."""
+"""Every script is compiled in its own sandbox. The limit of 50 transforms is tested in conformance/."""
 MAX_WORKERS = 2
-"""64 workers are more than a test machine can start."""
+"""A test machine cannot start the allowed 64 workers."""
 PARTITIONS = 2
-"""The operator's settings limit the number, and a sink never gets fewer than it had."""
+"""The operator's settings limit the number of partitions, and a sink's partitions cannot be reduced."""
 MAX_RETENTION = 1_000_000
-"""In ms and in bytes: below the operator's limits."""
+"""This value, in ms and in bytes, is below the operator's limits."""
 
 _numbers = itertools.count()
 
 
 @schemathesis.hook
 def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -> None:
-    """Keep valid requests valid, where a rule spans several members or requests, and configurations small."""
+    """Keep valid requests valid where a rule spans several members or requests, and keep configurations small."""
     if case.meta is None:
         return
     _tame_headers(case.headers)
@@ -45,7 +45,7 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
 
 
 def _tame_headers(headers: Any) -> None:
-    """Each request is a new one, and meant for whatever revision there is. A key that is not valid stays."""
+    """Make idempotency keys unique, and let If-Match match any revision. Keep invalid idempotency keys."""
     if re.fullmatch("[!-~]{1,255}", headers.get("Idempotency-Key", "")):
         headers["Idempotency-Key"] = f"{next(_numbers)}"
     if "If-Match" in headers:
@@ -53,8 +53,11 @@ def _tame_headers(headers: Any) -> None:
 
 
 def _tame(config: dict[str, Any]) -> None:
-    config["source"]["is_zerolag"] = False  # this installation has no such feed
-    config["transforms"] = [dict(FILTER), *(config.get("transforms") or [])]  # links lead to the first one's values
+    config["source"]["is_zerolag"] = False  # this installation has no zero-lag streams
+    config["transforms"] = [
+        dict(FILTER),
+        *(config.get("transforms") or []),
+    ]  # links refer to the values of the first transform
     _tame_transforms(config["transforms"])
     config["parallelism"] = min(config.get("parallelism") or 1, MAX_WORKERS)
     for number, sink in enumerate(config["sinks"]):
@@ -79,8 +82,8 @@ def _tame_transforms(transforms: list[dict[str, Any]]) -> None:
 
 
 def _tame_transform(transform: dict[str, Any]) -> None:
-    transform.pop("uid", None)  # must be one that the configuration has
-    transform.pop("set_values", None)  # only for a filter that is new
+    transform.pop("uid", None)  # a uid must exist in the configuration
+    transform.pop("set_values", None)  # allowed only for a new filter
     if transform["type"] == "v8":
         transform["script"] = SCRIPT
     else:
@@ -89,10 +92,10 @@ def _tame_transform(transform: dict[str, Any]) -> None:
 
 @schemathesis.hook
 def filter_failure(context: HookContext, failure: Failure, case: Case[Any], response: Response) -> bool:
-    """False for what is no fault.
+    """Return False for false positives.
 
-    - DELETE of entries or filter values takes values from a set; the set is still there afterwards.
-    - A configuration that was just created has no deployment to read.
+    - DELETE of entries or filter values removes values from a set, and the set still exists afterwards.
+    - A new configuration has no deployment.
     """
     if isinstance(failure, UseAfterFree):
         return not failure.free.endswith(("/entries", "/filter-values"))

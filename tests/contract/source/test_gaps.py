@@ -1,4 +1,4 @@
-"""Records that were deleted before they were read, and recreated topics: what every source does."""
+"""How every source handles records that were deleted before they were read, and recreated topics."""
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -13,7 +13,7 @@ from tests.support.sources import POLL_S, POLLS, Bench, KafkaBench, Listener, re
 
 
 def found_gaps(source: Source, count: int) -> list[Gap]:
-    """The next gaps; no record comes before they are found."""
+    """Return the next gaps. No record may come before them."""
     gaps: list[Gap] = []
     for _ in range(POLLS):
         if len(gaps) >= count:
@@ -24,7 +24,7 @@ def found_gaps(source: Source, count: int) -> list[Gap]:
 
 
 class TestGaps:
-    def test_deleted_records_are_told_and_passed(self, bench: Bench) -> None:
+    def test_deleted_records_are_reported_and_skipped(self, bench: Bench) -> None:
         bench.append(1, [b"%d" % n for n in range(5)])
         bench.pin({0: 0, 1: 1})
         bench.delete_records(1, 3)
@@ -34,7 +34,7 @@ class TestGaps:
         assert source.gaps() == [Gap(bench.topic, 1, 1, 3)]
         assert source.gaps() == []
 
-    def test_several_partitions_of_which_nothing_is_left(self, bench: Bench) -> None:
+    def test_several_partitions_without_remaining_records(self, bench: Bench) -> None:
         for partition in (0, 1):
             bench.append(partition, [b"a", b"b"])
             bench.delete_records(partition, 2)
@@ -65,7 +65,7 @@ class TestGaps:
         assert read(source, 1) == [(0, 1, b"b")]
         assert source.gaps() == [Gap(bench.topic, 0, 0, 1)]
 
-    def test_a_position_behind_the_end_is_no_gap(self, bench: Bench) -> None:
+    def test_an_offset_beyond_the_end_is_an_error_and_no_gap(self, bench: Bench) -> None:
         bench.append(0, [b"a"])
         bench.pin({0: 5, 1: 0})
         source = bench.source()
@@ -75,14 +75,14 @@ class TestGaps:
 
 
 class TestEpochs:
-    """Kafka alone: every record has the epoch of the leader that took it, and positions that of the record before."""
+    """With Kafka, committed offsets have the leader epoch of the record before them."""
 
     def epochs(self, kafka: KafkaServer, bench: KafkaBench) -> dict[int, int | None]:
         with kafka.consumer(group=bench.group) as consumer:
             found = consumer.committed([TopicPartition(bench.topic, p) for p in range(2)], 30)
         return {p.partition: p.leader_epoch for p in found}
 
-    def test_are_stored_with_the_positions(self, kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
+    def test_epochs_are_committed_with_the_offsets(self, kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
         source, _ = start(kafka_bench)
         kafka_bench.append(0, [b"a", b"b"])
         read(source, 2)
@@ -93,7 +93,7 @@ class TestEpochs:
         assert self.epochs(kafka, kafka_bench) == {0: 0, 1: None}
         assert read(source, 1) == [(0, 1, b"b")]
 
-    def test_a_successor_goes_on_with_them(self, kafka_bench: KafkaBench) -> None:
+    def test_a_successor_continues_with_the_committed_epochs(self, kafka_bench: KafkaBench) -> None:
         source, _ = start(kafka_bench)
         kafka_bench.append(0, [b"a", b"b"])
         read(source, 2)
@@ -105,8 +105,8 @@ class TestEpochs:
         assert read(successor, 1) == [(0, 2, b"c")]
         assert successor.gaps() == []
 
-    def test_one_that_the_broker_does_not_know(self, kafka_bench: KafkaBench) -> None:
-        """The position is there: it is read from as before Kafka had epochs."""
+    def test_an_epoch_that_the_broker_does_not_know(self, kafka_bench: KafkaBench) -> None:
+        """The offset exists, so reading continues there."""
         kafka_bench.append(0, [b"a", b"b"])
         kafka_bench.pin({0: 1, 1: 0}, epoch=7)
         source = kafka_bench.source()
@@ -132,8 +132,8 @@ class TestTopicMadeAgain:
         with pytest.raises(SourceGap, match="created again"):
             found_gaps(source, 1)
 
-    def test_positions_that_were_stored_too_late(self, bench: Bench) -> None:
-        """They count the old topic, whoever reads them."""
+    def test_offsets_that_were_committed_after_the_topic_was_recreated(self, bench: Bench) -> None:
+        """The offsets belong to the old topic, whichever member reads them."""
         source, _ = start(bench)
         bench.append(0, [b"a", b"b"])
         read(source, 2)
@@ -146,8 +146,8 @@ class TestTopicMadeAgain:
         with pytest.raises(SourceGap, match="created again"):
             read(successor, 1)
 
-    def test_while_nobody_reads_it(self, bench: Bench) -> None:
-        """Kafka removes the positions with the topic."""
+    def test_while_the_group_has_no_members(self, bench: Bench) -> None:
+        """Kafka deletes the committed offsets with the topic."""
         bench.pin({0: 0, 1: 0})
         bench.recreate()
         bench.append(0, [b"other"])

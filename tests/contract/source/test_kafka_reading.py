@@ -1,4 +1,4 @@
-"""What a KafkaSource reads of a real log: all codecs, transactions, damaged batches, and broken connections."""
+"""KafkaSource on a real log: all codecs, transactions, damaged batches and broken connections."""
 
 import contextlib
 import random
@@ -21,7 +21,7 @@ from tests.support.sources import KafkaBench, read, start
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 NOW = 1_700_000_000_000
 RECORDS = 10_000
-"""Of each partition."""
+"""The number of records per partition."""
 
 
 def values_of(partition: int) -> list[bytes]:
@@ -44,7 +44,7 @@ def take(source: Source, count: int, draw: random.Random) -> dict[int, list[tupl
     return found
 
 
-def test_connections_that_break_all_the_time(kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
+def test_no_record_is_lost_while_connections_break(kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
     fill(kafka_bench)
     source, _ = start(kafka_bench)
     with breaking(kafka.port, 0.1, random.Random(5)):
@@ -52,7 +52,7 @@ def test_connections_that_break_all_the_time(kafka: KafkaServer, kafka_bench: Ka
     assert [found[partition] for partition in (0, 1)] == [[*enumerate(values_of(p))] for p in (0, 1)]
 
 
-def test_what_was_fetched_before_a_seek_is_forgotten(kafka_bench: KafkaBench) -> None:
+def test_records_fetched_before_a_seek_are_dropped(kafka_bench: KafkaBench) -> None:
     fill(kafka_bench)
     source, _ = start(kafka_bench)
     draw, expected = random.Random(6), [*enumerate(values_of(0))]
@@ -93,7 +93,7 @@ def test_all_codecs_and_transactions(kafka: KafkaServer, stamp: str) -> None:
 
 
 class Writers:
-    """Producers of each codec, with transactions and without, of texts that compress."""
+    """Producers of compressible values, with each codec, with and without transactions."""
 
     def __init__(self, kafka: KafkaServer, topic: str) -> None:
         self._kafka, self._topic, self._draw = kafka, topic, random.Random(7)
@@ -110,7 +110,7 @@ class Writers:
         return producer
 
     def write(self, producer: Producer, count: int, partition: int = 0) -> None:
-        """Waits until they are there: so batches of several producers interleave."""
+        """Write records and wait for the acknowledgement, so that batches of several producers interleave."""
         for _ in range(count):
             value, key = (self._draw.choice([None, b"", b"text" * self._draw.randrange(200)]) for _ in range(2))
             at = NOW + self._draw.randrange(-5000, 5000)
@@ -120,7 +120,7 @@ class Writers:
 
 @contextlib.contextmanager
 def damaged(kafka: KafkaServer, topic: str, partition: int) -> Iterator[None]:
-    """The partition's last record has a wrong byte on the broker's disk."""
+    """Change a byte of the partition's last record on the broker's disk for the block."""
     (segment,) = kafka.data_dir.rglob(f"{topic}-{partition}/*.log")
     place = segment.stat().st_size - 2
     flip(segment, place)
@@ -129,7 +129,7 @@ def damaged(kafka: KafkaServer, topic: str, partition: int) -> Iterator[None]:
 
 
 def flip(file: Path, place: int) -> None:
-    """Change a bit of a file to which another process may append."""
+    """Flip a bit of a file to which another process may append."""
     with file.open("r+b") as opened:
         opened.seek(place)
         byte = opened.read(1)
@@ -137,7 +137,7 @@ def flip(file: Path, place: int) -> None:
         opened.write(bytes([byte[0] ^ 1]))
 
 
-def test_a_partition_that_can_not_be_read_holds_up_no_other(kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
+def test_an_unreadable_partition_does_not_delay_others(kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
     kafka_bench.append(1, [b"whole"])
     kafka_bench.append(1, [b"damaged"])
     with damaged(kafka, kafka_bench.topic, 1):
@@ -155,7 +155,7 @@ def test_a_partition_that_can_not_be_read_holds_up_no_other(kafka: KafkaServer, 
     assert not source.unreadable()
 
 
-def test_it_ends_while_the_broker_waits_for_records(kafka_bench: KafkaBench) -> None:
+def test_closing_does_not_wait_for_a_pending_fetch(kafka_bench: KafkaBench) -> None:
     source, _ = start(kafka_bench)
     assert not source.poll(10, 0.3)
     began = time.monotonic()

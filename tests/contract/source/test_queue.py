@@ -1,4 +1,4 @@
-"""What a source does whose queue has neither partitions nor offsets: Pub/Sub, on the servers that stand for it."""
+"""The Pub/Sub source, whose queue has neither partitions nor offsets, on fake servers."""
 
 import contextlib
 import time
@@ -66,7 +66,7 @@ def ends(batch: RecordBatch) -> dict[int, int]:
 
 
 def read(source: "PubSubSource", count: int, *, commit: bool = True) -> list[RecordBatch]:
-    """Batches until there were `count` records; then no more come."""
+    """Read batches until there were `count` records. No more records may come."""
     found: list[RecordBatch] = []
     for _ in range(POLLS):
         if sum(map(len, found)) >= count:
@@ -101,7 +101,7 @@ class TestPoll:
         assert len({partition for batch in batches for partition in batch.partitions}) == 1
         stamps = [stamp for batch in batches for stamp in batch.timestamps]
         assert all(abs(stamp - before_ms) < 60_000 for stamp in stamps)
-        if queue.server.kind != "fake":  # what is committed has no name any more
+        if queue.server.kind != "fake":  # committed messages have no name any more
             assert [name for batch in batches for name in source.source_ids(batch)] == [i.encode() for i in ids]
 
     def test_order_of_each_ordering_key(self, queue: QueueBench) -> None:
@@ -128,7 +128,7 @@ class TestPoll:
 
 
 class TestPositions:
-    def test_what_is_committed_does_not_come_again(self, queue: QueueBench) -> None:
+    def test_committed_messages_are_not_redelivered(self, queue: QueueBench) -> None:
         source = queue.source()
         joined(source)
         queue.server.publish(queue.topic, [b"a", b"b"])
@@ -139,7 +139,7 @@ class TestPositions:
         queue.server.publish(queue.topic, [b"c"])
         assert values(read(successor, 1)) == [b"c"]
 
-    def test_a_source_that_is_closed_hands_back_what_it_has(self, queue: QueueBench) -> None:
+    def test_a_closed_source_releases_its_leases(self, queue: QueueBench) -> None:
         source = queue.source()
         joined(source)
         queue.server.publish(queue.topic, [b"a", b"b", b"c"], "key")
@@ -150,7 +150,7 @@ class TestPositions:
         successor = queue.source()
         joined(successor)
         assert values(read(successor, 3)) == [b"a", b"b", b"c"]
-        assert time.monotonic() - since < ACK_DEADLINE_S / 2  # without waiting for the end of a lease
+        assert time.monotonic() - since < ACK_DEADLINE_S / 2  # without waiting until a lease expires
 
     def test_seek(self, queue: QueueBench) -> None:
         source = queue.source()
@@ -181,7 +181,7 @@ class TestRepeats:
         queue.server.publish(queue.topic, [b"a", b"a"], "ordering", [{"key": "natural"}] * 2)
         assert values(read(source, 2)) == [b"a", b"a"]
 
-    def test_a_record_that_was_published_twice_is_dropped_by_choice_by_its_natural_key(self, queue: QueueBench) -> None:
+    def test_repeats_by_natural_key_can_be_dropped(self, queue: QueueBench) -> None:
         from headwater.sources.pubsub import PubSubSource
 
         path = queue.subscriptions.path(queue.name)
@@ -214,7 +214,7 @@ class TestRepeats:
         (line,) = [line for line in lines if line["log_level"] == "error"]
         assert (line["work"], line["exc_info"]) == ("_run_stream", True)
 
-    def test_equal_messages_are_dropped_by_choice_unless_another_came_in_between(self, queue: QueueBench) -> None:
+    def test_equal_consecutive_messages_can_be_dropped(self, queue: QueueBench) -> None:
         source = queue.source(deduplicate=True)
         joined(source)
         key = [{"key": "natural"}]
@@ -223,7 +223,7 @@ class TestRepeats:
         assert values(read(source, 3)) == [b"a", b"b", b"a"]
 
     @pytest.mark.slow
-    def test_leases_are_kept_while_nothing_is_read(self, fake_queue: QueueBench) -> None:
+    def test_leases_are_renewed_while_nothing_is_read(self, fake_queue: QueueBench) -> None:
         source, other = fake_queue.source(), fake_queue.source()
         joined(source)
         fake_queue.server.publish(fake_queue.topic, [b"a"])
@@ -234,7 +234,7 @@ class TestRepeats:
             assert not other.poll(10, POLL_S)
 
     @pytest.mark.slow
-    def test_what_a_dead_member_had_comes_to_another_one(self, fake_queue: QueueBench) -> None:
+    def test_messages_of_a_dead_member_are_redelivered_to_another(self, fake_queue: QueueBench) -> None:
         source = fake_queue.source()
         joined(source)
         fake_queue.server.publish(fake_queue.topic, [b"a", b"b"], "key")
@@ -247,14 +247,14 @@ class TestRepeats:
 
 
 class TestTrouble:
-    def test_a_subscription_that_is_gone(self, queue: QueueBench) -> None:
+    def test_a_deleted_subscription(self, queue: QueueBench) -> None:
         queue.subscriptions.delete([queue.name])
         source = queue.source()
         source.join(Listener())
         with pytest.raises(SourceGap, match="was deleted"):
             source.poll(1, POLL_S)
 
-    def test_an_outage_is_waited_out(self, fake_queue: QueueBench) -> None:
+    def test_the_source_waits_during_an_outage(self, fake_queue: QueueBench) -> None:
         host, port = fake_queue.server.address.split(":")
         link = ("127.0.0.1", free_port()), (host, int(port)), 1
         proxy = Proxy(*link)

@@ -1,4 +1,4 @@
-"""What every implementation of sources.base.Source does."""
+"""The contract of sources.base.Source."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.support.sources import POLL_S, POLLS, Bench, KafkaBench, Listener, jo
 
 
 def until_owned(one: Source, other: Source, listener: Listener, count: int) -> None:
-    """Poll both until the listener of the first one owns `count` partitions."""
+    """Poll both sources until the listener of the first one owns `count` partitions."""
     for _ in range(POLLS):
         if len(listener.owned) == count:
             break
@@ -128,7 +128,7 @@ class TestPositions:
 
 
 class TestReadOnly:
-    def test_it_gives_records_of_these_partitions_until_the_next_call(self, bench: Bench) -> None:
+    def test_only_records_of_these_partitions_are_read_until_the_next_call(self, bench: Bench) -> None:
         bench.pin({0: 0, 1: 0})
         for partition in (0, 1):
             bench.append(partition, [b"a", b"b"])
@@ -144,7 +144,7 @@ class TestReadOnly:
         source.restrict_to(None)
         assert read(source, 1) == [(1, 2, b"c")]
 
-    def test_a_partition_that_was_excluded_from_the_start_begins_at_its_position(self, bench: Bench) -> None:
+    def test_a_partition_that_was_excluded_at_first_starts_at_its_offset(self, bench: Bench) -> None:
         bench.pin({0: 1, 1: 0})
         bench.append(0, [b"a", b"b"])
         source = bench.source()
@@ -165,7 +165,7 @@ class TestReadOnly:
         source.restrict_to({0, 1})
         assert read(source, 9) == [(0, n, b"%d" % n) for n in range(1, 10)]
 
-    def test_it_stays_in_force_after_a_seek_and_a_pause(self, bench: Bench) -> None:
+    def test_the_restriction_stays_after_a_seek_and_a_pause(self, bench: Bench) -> None:
         source, _ = start(bench)
         bench.append(0, [b"a"])
         read(source, 1)
@@ -179,7 +179,7 @@ class TestReadOnly:
 
 
 class TestPause:
-    def test_nothing_comes_and_nothing_is_lost(self, bench: Bench) -> None:
+    def test_a_pause_returns_no_records_and_loses_none(self, bench: Bench) -> None:
         source, _ = start(bench)
         bench.append(0, [b"%d" % n for n in range(50)])
         first = read(source, 5, max_records=1)
@@ -215,8 +215,8 @@ class TestRebalance:
         assert sorted(listener.owned for _, listener in newcomers) == [set(), {moved}]
 
     @pytest.mark.long
-    def test_a_pause_ends_for_partitions_that_are_away_too(self, bench: Bench) -> None:
-        """One goes to another member during a pause, and comes back when the pause is over."""
+    def test_a_pause_also_ends_for_partitions_that_were_revoked(self, bench: Bench) -> None:
+        """A partition moves to another member during a pause, and returns after the pause."""
         first, owner = start(bench)
         first.pause()
         second, other = bench.source(), Listener()
@@ -245,7 +245,7 @@ class TestKafkaAlone:
         finally:
             source.close()
 
-    def test_a_topic_that_is_not_there(self, kafka: KafkaServer) -> None:
+    def test_a_missing_topic(self, kafka: KafkaServer) -> None:
         source = KafkaSource(kafka.access, "no-such-topic", kafka.unique("group"))
         source.join(Listener())
         try:
@@ -255,9 +255,7 @@ class TestKafkaAlone:
             source.close()
 
     @pytest.mark.slow
-    def test_a_member_that_leaves_for_good_gives_its_partitions_to_others_at_once(
-        self, kafka_bench: KafkaBench
-    ) -> None:
+    def test_a_leaving_member_releases_its_partitions_immediately(self, kafka_bench: KafkaBench) -> None:
         kafka_bench.pin({0: 0, 1: 0})
         first, second = kafka_bench.member("slot-0"), kafka_bench.member("slot-1")
         stays, leaves = joined(first), joined(second)
@@ -267,7 +265,7 @@ class TestKafkaAlone:
         assert kafka_bench.members() == {"slot-0"}
         until_owned(first, first, stays, 2)
 
-    def test_one_that_comes_back_stays_a_member(self, kafka_bench: KafkaBench) -> None:
+    def test_a_restarted_static_member_stays_in_the_group(self, kafka_bench: KafkaBench) -> None:
         kafka_bench.pin({0: 0, 1: 0})
         only = kafka_bench.member("slot-0")
         joined(only)

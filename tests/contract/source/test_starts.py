@@ -9,7 +9,7 @@ from tests.support.sources import KafkaBench, joined, read
 VALUES = [b"0", b"1", b"2"]
 
 
-def test_it_starts_where_it_is_told(kafka_bench: KafkaBench) -> None:
+def test_reading_starts_at_the_given_offsets(kafka_bench: KafkaBench) -> None:
     for partition in (0, 1):
         kafka_bench.append(partition, VALUES)
     asked = []
@@ -26,15 +26,15 @@ def test_it_starts_where_it_is_told(kafka_bench: KafkaBench) -> None:
     assert all(topic_id for _, topic_id in asked)
 
 
-def test_beyond_the_end_it_starts_at_the_first_record(kafka_bench: KafkaBench) -> None:
-    """The topic has lost records since then: the records that are there now are new."""
+def test_reading_starts_at_the_first_record_if_the_offset_is_beyond_the_end(kafka_bench: KafkaBench) -> None:
+    """The topic has lost records since then, so its current records are new."""
     kafka_bench.append(0, VALUES)
     source = kafka_bench.starting(lambda _partitions, _topic_id: {0: 99, 1: 0})
     joined(source)
     assert read(source, 3) == [(0, 0, b"0"), (0, 1, b"1"), (0, 2, b"2")]
 
 
-def test_it_ends_when_it_is_not_told(kafka_bench: KafkaBench) -> None:
+def test_the_source_ends_if_start_offsets_cannot_be_read(kafka_bench: KafkaBench) -> None:
     def starts(_partitions: list[int], _topic_id: str) -> Positions:
         raise SetStoreUnavailable("The set store is away.")
 

@@ -1,4 +1,4 @@
-"""Partitions that can not be read for a while: the source reports them, and continues afterwards. Kafka only."""
+"""With Kafka, the source reports partitions that cannot be read for a while, and continues afterwards."""
 
 import contextlib
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from tests.support.sources import POLL_S, POLLS, KafkaBench, joined, read, rows,
 
 
 def poll_until(source: Source, done: Callable[[], bool]) -> None:
-    """Poll a source that has no records to give."""
+    """Poll a source that has no records."""
     for _ in range(POLLS):
         if done():
             return
@@ -30,7 +30,7 @@ def poll_until(source: Source, done: Callable[[], bool]) -> None:
     raise AssertionError("it did not happen")
 
 
-def test_a_transaction_that_somebody_left_open(
+def test_an_open_transaction_of_another_producer(
     kafka: KafkaServer, kafka_bench: KafkaBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stall_detector, "BLOCKED_AFTER_S", 0.5)
@@ -67,7 +67,7 @@ def refusal(source: Source) -> str:
     raise AssertionError("it is not refused")
 
 
-def test_a_right_to_read_that_is_taken_away_and_comes_back(kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
+def test_a_read_acl_that_is_removed_and_restored(kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
     broker, user = KafkaClusterAdmin(kafka.access, 1), User(kafka.unique("reader"), "a password")
     group = AccessRule(user.name, "group", kafka_bench.group, ("READ",))
     owned = DeploymentResources((), (user,), (group, AccessRule(user.name, "topic", kafka_bench.topic, ("READ",))), ())
@@ -83,11 +83,11 @@ def test_a_right_to_read_that_is_taken_away_and_comes_back(kafka: KafkaServer, k
         assert "uthorization" in refusal(source)
         kafka_bench.append(0, [b"b"])
         broker.ensure(owned)
-        assert read_in_spite(source) == [(0, 1, b"b")]
+        assert read_despite_errors(source) == [(0, 1, b"b")]
         assert source.gaps() == []
 
 
-def read_in_spite(source: Source) -> list[tuple[int, int, bytes | None]]:
+def read_despite_errors(source: Source) -> list[tuple[int, int, bytes | None]]:
     """Return the next records, ignoring errors before them."""
     for _ in range(POLLS):
         with contextlib.suppress(BrokerUnavailable):

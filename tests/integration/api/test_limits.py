@@ -1,4 +1,4 @@
-"""Rate limits, counted by a real Valkey."""
+"""Rate limits with a real Valkey."""
 
 from contextlib import closing
 
@@ -10,12 +10,12 @@ from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from tests.unit.api.installation import FLOW, Installation
 
 
-def test_five_large_uploads_at_once_pass(valkey_url: str) -> None:
-    """With the smallest limit that there is, counted by a real Valkey."""
+def test_five_concurrent_large_uploads_succeed(valkey_url: str) -> None:
+    """The smallest possible rate limit allows five concurrent uploads."""
     with closing(connect(valkey_url)) as client, start_blocking_portal() as portal:
-        made = Installation(portal)
-        with made.serving(rate_limits=RateLimits(RedisTokenBuckets(client), 0.001, 1)):
-            alice = made.user("alice")
+        headwater = Installation(portal)
+        with headwater.serving(rate_limits=RateLimits(RedisTokenBuckets(client), 0.001, 1)):
+            alice = headwater.user("alice")
             dataset = alice.post(f"{FLOW}/datasets", {"name": "a"}).json()["id"]
             bodies = [{"values": [f"{part}-{number}" for number in range(250_000)]} for part in range(5)]
             sent = [alice.start("POST", f"{FLOW}/datasets/{dataset}/entries", json=body) for body in bodies]

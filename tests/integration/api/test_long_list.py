@@ -1,4 +1,4 @@
-"""A whole list of many large configurations passes through the API in bounded memory."""
+"""The API returns a long list of large configurations in bounded memory."""
 
 import tracemalloc
 from pathlib import Path
@@ -20,7 +20,7 @@ MOST_BYTES = 24 << 20
 
 
 @pytest.mark.long
-def test_a_list_of_64_megabytes_takes_a_few(tmp_path: Path) -> None:
+def test_a_list_of_64_megabytes_needs_little_memory(tmp_path: Path) -> None:
     database = open_sqlite(tmp_path / "headwater.db")
     script = {"uid": "t1", "type": "v8", "script": "/" * SCRIPT_BYTES}
     for number in range(COUNT):
@@ -43,7 +43,7 @@ def test_a_list_of_64_megabytes_takes_a_few(tmp_path: Path) -> None:
 
 
 def _read(url: str, key: str) -> tuple[list[str], int]:
-    """The ids in the order of the array, and its bytes; no more than one object is kept."""
+    """Return the ids in the array's order and the number of bytes, with at most one object in memory."""
     ids, size, kept = [], 0, b""
     with httpx2.stream("GET", url, headers={"X-API-Key": key}, timeout=120) as answer:
         assert answer.status_code == 200

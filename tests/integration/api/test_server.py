@@ -36,7 +36,7 @@ LARGE = b"x" * (64 << 20)
 
 @dataclass
 class Server:
-    """A server whose application tells what it was sent."""
+    """A server whose application records the requests."""
 
     port: int
     refused: list[str] = field(default_factory=list)
@@ -76,20 +76,24 @@ class Server:
 
     @contextlib.contextmanager
     def connected(self, source: str = CLIENT) -> Iterator[socket.socket]:
-        with socket.create_connection(("127.0.0.1", self.port), 10, (source, 0)) as made:
-            yield made
+        with socket.create_connection(("127.0.0.1", self.port), 10, (source, 0)) as connection:
+            yield connection
 
 
 @contextlib.contextmanager
 def serving(limits: ServerLimits, app: Any = None, cross_origins: Sequence[str] = ()) -> Iterator[Server]:
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-    made = Server(listener.getsockname()[1])
-    made.connections = Connections(
-        limits, TrustedProxies([PROXY]), on_refusal=made.refused.append, tick_s=TICK_S, cross_origins=cross_origins
+    http_server = Server(listener.getsockname()[1])
+    http_server.connections = Connections(
+        limits,
+        TrustedProxies([PROXY]),
+        on_refusal=http_server.refused.append,
+        tick_s=TICK_S,
+        cross_origins=cross_origins,
     )
     config = uvicorn.Config(
-        app or made,
-        http=cast("Any", partial(LimitedProtocol, connections=made.connections)),
+        app or http_server,
+        http=cast("Any", partial(LimitedProtocol, connections=http_server.connections)),
         ws="none",
         log_config=None,
         log_level="error",
@@ -103,9 +107,9 @@ def serving(limits: ServerLimits, app: Any = None, cross_origins: Sequence[str] 
     thread.start()
     until(lambda: server.started)
     try:
-        yield made
+        yield http_server
     finally:
-        made.go_on.set()
+        http_server.go_on.set()
         server.should_exit = True
         thread.join()
         listener.close()
@@ -113,12 +117,12 @@ def serving(limits: ServerLimits, app: Any = None, cross_origins: Sequence[str] 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with serving(LIMITS) as made:
-        yield made
+    with serving(LIMITS) as server:
+        yield server
 
 
 def read_all(connection: socket.socket) -> bytes:
-    """What comes until the server closes the connection."""
+    """Read until the server closes the connection."""
     found = b""
     with contextlib.suppress(ConnectionResetError):
         while part := connection.recv(65_536):
@@ -128,20 +132,20 @@ def read_all(connection: socket.socket) -> bytes:
 
 def problem(answer: bytes) -> dict[str, Any]:
     head, _, body = answer.partition(b"\r\n\r\n")
-    told = json.loads(body)
+    document = json.loads(body)
     status, *fields = head.decode().split("\r\n")
-    assert status.startswith(f"HTTP/1.1 {told['status']} ")
+    assert status.startswith(f"HTTP/1.1 {document['status']} ")
     assert "Content-Type: application/problem+json" in fields
     assert "Connection: close" in fields
-    assert f"X-Request-Id: {told['request_id']}" in fields
-    return dict(told)
+    assert f"X-Request-Id: {document['request_id']}" in fields
+    return dict(document)
 
 
 def get(path: str = "/", *fields: str) -> bytes:
     return "\r\n".join([f"GET {path} HTTP/1.1", "Host: a", *fields, "", ""]).encode()
 
 
-def test_a_usual_request_is_answered_and_the_connection_stays_open(server: Server) -> None:
+def test_the_connection_stays_open_after_a_normal_request(server: Server) -> None:
     with server.connected() as connection:
         for _ in range(3):
             connection.sendall(get())
@@ -160,7 +164,7 @@ def test_a_usual_request_is_answered_and_the_connection_stays_open(server: Serve
     ],
     ids=["long field", "long path", "many fields", "large fields", "unfinished field", "empty lines"],
 )
-def test_a_head_over_the_limit_is_refused(server: Server, head: bytes) -> None:
+def test_a_too_large_request_head_is_rejected(server: Server, head: bytes) -> None:
     with server.connected() as connection:
         connection.sendall(head)
         assert problem(read_all(connection))["type"] == "urn:headwater:problem:head-too-large"
@@ -176,14 +180,14 @@ def test_a_head_that_never_ends_is_held_in_bounded_memory(server: Server) -> Non
     assert server.refused == ["head-too-large"]
 
 
-def test_trailers_count_as_the_head_does(server: Server) -> None:
+def test_trailers_are_limited_like_the_head(server: Server) -> None:
     with server.connected() as connection:
         connection.sendall(b"POST /read HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n")
         connection.sendall(b"".join(b"T%d: a\r\n" % n for n in range(30)))
         assert problem(read_all(connection))["status"] == 431
 
 
-def test_a_large_body_in_the_same_read_as_the_head_is_no_large_head(server: Server) -> None:
+def test_a_body_in_the_same_segment_does_not_count_as_head(server: Server) -> None:
     with server.connected() as connection:
         connection.sendall(b"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n" + b"a" * 60_000)
         assert connection.recv(65_536).endswith(b"60000")
@@ -192,25 +196,25 @@ def test_a_large_body_in_the_same_read_as_the_head_is_no_large_head(server: Serv
 
 
 @pytest.mark.parametrize("junk", [b"\x16\x03\x01\x02\x00\x01\x00", b"hello\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
-def test_what_is_no_http_is_a_problem_document(server: Server, junk: bytes) -> None:
+def test_invalid_http_is_answered_with_a_problem_document(server: Server, junk: bytes) -> None:
     with server.connected() as connection:
         connection.sendall(junk)
         assert problem(read_all(connection))["status"] == 400
 
 
-def test_a_silent_connection_ends(server: Server) -> None:
+def test_a_silent_connection_is_closed(server: Server) -> None:
     with server.connected() as connection:
         assert read_all(connection) == b""
 
 
-def test_a_connection_that_is_idle_between_requests_ends() -> None:
+def test_an_idle_connection_is_closed() -> None:
     with serving(replace(LIMITS, keep_alive_s=0.3)) as server, server.connected() as connection:
         connection.sendall(get())
         assert connection.recv(65_536).endswith(b"answer")
         assert read_all(connection) == b""
 
 
-def test_a_head_that_comes_byte_by_byte_ends(server: Server) -> None:
+def test_a_connection_with_a_slow_head_is_closed(server: Server) -> None:
     with server.connected() as connection, contextlib.suppress(ConnectionError):
         connection.settimeout(0.1)
         answer = b""
@@ -223,11 +227,11 @@ def test_a_head_that_comes_byte_by_byte_ends(server: Server) -> None:
     assert server.refused == ["request-timeout"]
 
 
-def test_a_body_that_stops_coming_is_refused_and_the_application_told(server: Server) -> None:
+def test_a_stalled_body_is_rejected_and_the_application_notified(server: Server) -> None:
     with server.connected() as connection:
         connection.sendall(b"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc")
-        told = problem(read_all(connection))
-    assert (told["status"], told["instance"]) == (408, "/read")
+        rejection = problem(read_all(connection))
+    assert (rejection["status"], rejection["instance"]) == (408, "/read")
     until(lambda: server.seen[-1]["type"] == "http.disconnect")
 
 
@@ -238,7 +242,7 @@ SLOW_BODY = b"POST /read HTTP/1.1\r\nHost: a\r\nOrigin: %s\r\nContent-Length: 10
     ("allowed", "origin", "expected"),
     [(ORIGIN, ORIGIN, ORIGIN), (ORIGIN, "https://elsewhere.example.com", None), ("*", ORIGIN, "*")],
 )
-def test_a_page_can_read_a_refusal_behind_the_head(allowed: str, origin: str, expected: str | None) -> None:
+def test_cors_headers_are_on_rejections_after_the_head(allowed: str, origin: str, expected: str | None) -> None:
     with serving(LIMITS, cross_origins=[allowed]) as server, server.connected() as connection:
         connection.sendall(SLOW_BODY % origin.encode())
         fields = refusal_fields(read_all(connection), 408)
@@ -246,26 +250,26 @@ def test_a_page_can_read_a_refusal_behind_the_head(allowed: str, origin: str, ex
     assert ("Retry-After" in fields.get("Access-Control-Expose-Headers", "")) == (expected is not None)
 
 
-def test_pages_of_all_origins_can_read_a_refusal_of_the_head() -> None:
+def test_rejections_of_the_head_allow_all_origins() -> None:
     with serving(LIMITS, cross_origins=["*"]) as server, server.connected() as connection:
         connection.sendall(b"hello\r\n\r\n")
         assert refusal_fields(read_all(connection), 400)["Access-Control-Allow-Origin"] == "*"
 
 
-def test_refusals_name_no_origin_without_the_setting(server: Server) -> None:
+def test_rejections_have_no_cors_headers_without_the_setting(server: Server) -> None:
     with server.connected() as connection:
         connection.sendall(SLOW_BODY % ORIGIN.encode())
         assert not {"Access-Control-Allow-Origin", "Vary"} & refusal_fields(read_all(connection), 408).keys()
 
 
 def refusal_fields(answer: bytes, status: int) -> dict[str, str]:
-    """The header fields of a refusal."""
+    """Return the header fields of a rejection."""
     assert problem(answer)["status"] == status
     _, *fields = answer.partition(b"\r\n\r\n")[0].decode().split("\r\n")
     return {name: value for name, _, value in (field.partition(": ") for field in fields)}
 
 
-def test_chunk_extensions_are_no_progress_of_a_body(server: Server) -> None:
+def test_chunk_extensions_do_not_count_as_body(server: Server) -> None:
     with server.connected() as connection:
         connection.sendall(b"POST /read HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n1;")
         connection.settimeout(0.05)
@@ -278,8 +282,8 @@ def test_chunk_extensions_are_no_progress_of_a_body(server: Server) -> None:
     assert problem(answer)["status"] == 408
 
 
-def test_a_slow_body_above_the_least_rate_is_read_to_its_end(server: Server) -> None:
-    """It takes longer than any time-out here, and is never silent for as long."""
+def test_a_body_above_the_minimum_rate_is_read_completely(server: Server) -> None:
+    """The upload takes longer than all timeouts, but is never silent for that long."""
     with server.connected() as connection:
         connection.sendall(b"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 8000\r\n\r\n")
         for _ in range(20):
@@ -288,7 +292,7 @@ def test_a_slow_body_above_the_least_rate_is_read_to_its_end(server: Server) -> 
         assert connection.recv(65_536).endswith(b"8000")
 
 
-def test_a_client_that_waits_for_its_turn_is_not_blamed(server: Server) -> None:
+def test_the_time_in_the_servers_queue_does_not_count_against_the_client(server: Server) -> None:
     with server.connected() as connection:
         connection.sendall(b"POST /wait HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
         time.sleep(1.5)
@@ -296,7 +300,7 @@ def test_a_client_that_waits_for_its_turn_is_not_blamed(server: Server) -> None:
         assert connection.recv(65_536).endswith(b"answer")
 
 
-def test_an_answer_that_nobody_fetches_is_given_up(server: Server) -> None:
+def test_a_response_that_is_not_read_is_aborted(server: Server) -> None:
     with server.connected() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.sendall(get("/large"))
@@ -305,7 +309,7 @@ def test_an_answer_that_nobody_fetches_is_given_up(server: Server) -> None:
         until(lambda: server.connections is not None and not len(server.connections))
 
 
-def test_an_answer_that_is_fetched_slowly_comes_whole(server: Server) -> None:
+def test_a_slowly_read_response_is_complete(server: Server) -> None:
     with server.connected() as connection:
         connection.sendall(get("/large"))
         began, size = time.monotonic(), 0
@@ -319,7 +323,7 @@ def test_an_answer_that_is_fetched_slowly_comes_whole(server: Server) -> None:
         assert size > len(LARGE)
 
 
-def test_a_body_behind_the_answer_is_read_for_a_while_only(server: Server) -> None:
+def test_a_body_after_the_response_is_read_for_a_limited_time(server: Server) -> None:
     with server.connected() as connection:
         connection.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n")
         assert connection.recv(65_536).endswith(b"answer")
@@ -331,20 +335,20 @@ def test_a_body_behind_the_answer_is_read_for_a_while_only(server: Server) -> No
             raise AssertionError("the body was taken for 20 seconds")
 
 
-def test_an_address_has_so_many_connections(server: Server) -> None:
+def test_the_connections_per_address_are_limited(server: Server) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(5):
             stack.enter_context(server.connected()).sendall(get("/wait"))
         until(lambda: len(server.clients) == 5)
         with server.connected() as one_more:
-            told = problem(read_all(one_more))
-        assert (told["status"], told["type"]) == (429, "urn:headwater:problem:too-many-connections")
+            rejection = problem(read_all(one_more))
+        assert (rejection["status"], rejection["type"]) == (429, "urn:headwater:problem:too-many-connections")
         with server.connected("127.0.0.7") as of_another:
             of_another.sendall(get())
             assert of_another.recv(65_536).endswith(b"answer")
 
 
-def test_at_the_limit_in_all_slow_connections_make_room() -> None:
+def test_slow_connections_are_closed_at_the_total_limit() -> None:
     limits = replace(LIMITS, connections=10, connections_per_address=10, header_timeout_s=60)
     with serving(limits) as server, contextlib.ExitStack() as stack:
         slow = [stack.enter_context(server.connected()) for _ in range(10)]
@@ -397,22 +401,22 @@ def test_pipelined_requests_are_answered_in_order(server: Server) -> None:
             found += part
 
 
-def test_a_pipeline_without_end_is_cut(server: Server) -> None:
+def test_an_endless_pipeline_is_closed(server: Server) -> None:
     with server.connected() as connection:
         connection.sendall(get("/wait") + get() * 1_000)
         until(lambda: bool(server.refused))
         assert read_all(connection) == b""
 
 
-def test_an_upgrade_is_answered_as_http(server: Server) -> None:
+def test_an_upgrade_request_is_answered_with_http(server: Server) -> None:
     with server.connected() as connection:
         connection.sendall(get("/", "Connection: Upgrade", "Upgrade: websocket") + b"junk" * 100)
         assert b"connection: close" in (answer := read_all(connection))
         assert answer.endswith(b"answer")
 
 
-def test_five_large_uploads_at_once_pass() -> None:
-    """As large as 250,000 values of 66 characters, with the limits that hold unless settings say otherwise."""
+def test_five_concurrent_large_uploads_succeed() -> None:
+    """The bodies have the size of 250,000 values of 66 characters, and the limits are the defaults."""
     body = b"a" * (250_000 * 69)
 
     def upload(port: int) -> str:
@@ -430,7 +434,7 @@ def test_five_large_uploads_at_once_pass() -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-def test_values_whose_body_stops_coming_change_nothing(method: str) -> None:
+def test_a_stalled_upload_of_values_changes_nothing(method: str) -> None:
     with start_blocking_portal() as portal:
         headwater = Installation(portal)
         with serving(LIMITS, create_api(headwater.services())) as server:

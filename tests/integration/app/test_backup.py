@@ -33,7 +33,7 @@ def settings_of(directory: Path) -> Settings:
 
 @contextmanager
 def stores(directory: Path) -> Iterator[tuple[Database, Client]]:
-    """The stores of a data directory, whose set store runs meanwhile."""
+    """Open the stores of a data directory for the block. Its set store runs meanwhile."""
     addresses = Endpoints(settings_of(directory), DataDirectory(directory))
     with connect_database(addresses) as database, backups._set_store(addresses) as client:
         yield database, client
@@ -52,7 +52,7 @@ def installation(tmp_path: Path) -> Path:
 
 
 def change(directory: Path) -> None:
-    """What comes after the backup."""
+    """Change everything after the backup."""
     with stores(directory) as (database, client):
         database.flows.create(a_flow("f2"))
         RedisSetStore(client).replace(FILTER, ["0xcc"])
@@ -66,7 +66,7 @@ def content(directory: Path) -> tuple[object, ...]:
         return flows, passwords, sets.contains_many(FILTER, ["0xaa", "0xbb", "0xcc"]), sets.count(FILTER)[0]
 
 
-def test_what_was_there_comes_back(installation: Path, tmp_path: Path) -> None:
+def test_a_restore_brings_back_the_content(installation: Path, tmp_path: Path) -> None:
     settings, file, before = settings_of(installation), tmp_path / "backup", content(installation)
     assert backup(settings, file) == verify(file)
     assert file.stat().st_mode & 0o777 == 0o600
@@ -81,7 +81,7 @@ def test_what_was_there_comes_back(installation: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_into_an_empty_directory(installation: Path, tmp_path: Path) -> None:
+def test_restore_into_an_empty_directory(installation: Path, tmp_path: Path) -> None:
     file, elsewhere = tmp_path / "backup", tmp_path / "elsewhere"
     before = content(installation)
     backup(settings_of(installation), file)
@@ -91,7 +91,7 @@ def test_into_an_empty_directory(installation: Path, tmp_path: Path) -> None:
     assert {(elsewhere / name).stat().st_mode & 0o777 for name in ("api-key", "secret-key", "headwater.db")} == {0o600}
 
 
-def test_without_the_key_it_takes_the_one_that_is_there(installation: Path, tmp_path: Path) -> None:
+def test_a_backup_without_the_key_uses_the_existing_key(installation: Path, tmp_path: Path) -> None:
     file, before = tmp_path / "backup", content(installation)
     backup(settings_of(installation), file, with_key=False)
     with pytest.raises(SetupError, match="without the secret key"):
@@ -107,7 +107,7 @@ def _hold(directory: Path) -> Callable[[], object]:
     return lambda: lock.__exit__(None, None, None)
 
 
-def test_a_running_installation_is_not_touched(installation: Path, tmp_path: Path) -> None:
+def test_a_restore_into_a_running_installation_is_rejected(installation: Path, tmp_path: Path) -> None:
     settings, file = settings_of(installation), tmp_path / "backup"
     backup(settings, file)
     change(installation)
@@ -123,7 +123,7 @@ def test_a_running_installation_is_not_touched(installation: Path, tmp_path: Pat
     assert content(installation) == before
 
 
-def test_what_is_there_is_not_replaced_unasked(installation: Path, tmp_path: Path) -> None:
+def test_existing_data_is_not_replaced_without_the_option(installation: Path, tmp_path: Path) -> None:
     settings, file = settings_of(installation), tmp_path / "backup"
     backup(settings, file)
     change(installation)
@@ -137,7 +137,7 @@ def test_what_is_there_is_not_replaced_unasked(installation: Path, tmp_path: Pat
     assert content(installation) == before
 
 
-def test_a_damaged_file_is_refused_before_anything_is_touched(installation: Path, tmp_path: Path) -> None:
+def test_a_damaged_file_is_rejected_before_any_change(installation: Path, tmp_path: Path) -> None:
     settings, file = settings_of(installation), tmp_path / "backup"
     backup(settings, file)
     before = content(installation)
@@ -148,7 +148,7 @@ def test_a_damaged_file_is_refused_before_anything_is_touched(installation: Path
     assert content(installation) == before
 
 
-def test_another_key_is_refused_before_the_database_is_replaced(installation: Path, tmp_path: Path) -> None:
+def test_another_key_is_rejected_before_the_database_is_replaced(installation: Path, tmp_path: Path) -> None:
     settings, file = settings_of(installation), tmp_path / "backup"
     backup(settings, file, with_key=False)
     before = (installation / "headwater.db").read_bytes()
@@ -157,7 +157,7 @@ def test_another_key_is_refused_before_the_database_is_replaced(installation: Pa
         restore(settings, file, replace=True)
     assert (installation / "headwater.db").read_bytes() == before
     with connect_database(Endpoints(settings, DataDirectory(installation)), check_key=False):
-        pass  # nothing was replaced, so nothing keeps the installation from its start
+        pass  # nothing was replaced, so the installation can start
 
 
 def test_a_backup_of_a_newer_version_leaves_the_installation_as_it_is(
@@ -231,7 +231,7 @@ def test_the_key_of_the_replaced_database_is_kept(installation: Path, tmp_path: 
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
-def test_one_that_was_cut_off_starts_nothing_until_it_is_done_again(
+def test_nothing_starts_after_an_interrupted_restore_until_it_is_repeated(
     installation: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings, file, before = settings_of(installation), tmp_path / "backup", content(installation)
@@ -255,7 +255,7 @@ def test_one_that_was_cut_off_starts_nothing_until_it_is_done_again(
     assert content(installation) == before
 
 
-def test_the_archive_has_what_the_page_says(installation: Path, tmp_path: Path) -> None:
+def test_the_archive_has_the_documented_content(installation: Path, tmp_path: Path) -> None:
     backup(settings_of(installation), tmp_path / "backup")
     with zipfile.ZipFile(tmp_path / "backup") as archive:
         assert set(archive.namelist()) == {

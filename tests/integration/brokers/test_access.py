@@ -167,7 +167,7 @@ class TestReader:
             client.create_acls([rule])[rule].result(WAIT_S)
         assert refusal.value.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
 
-    def test_a_wrong_password_is_told(self, ours: Deployment) -> None:
+    def test_a_wrong_password_is_reported(self, ours: Deployment) -> None:
         access = ours.reader.model_copy(update={"password": "wrong"})
         errors = ClientErrors(access)
         consumer = Consumer(consumer_settings(access, errors, "dep-near1.main"))
@@ -208,7 +208,7 @@ class TestBrokerUnavailable:
     def _short_requests(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cluster_admin, "REQUEST_TIMEOUT_S", 1.0)
 
-    def test_nobody_there(self, kafka: KafkaServer) -> None:
+    def test_no_broker_at_the_address(self, kafka: KafkaServer) -> None:
         access = kafka.access.model_copy(update={"bootstrap_servers": f"127.0.0.1:{free_port()}"})
         with pytest.raises(BrokerUnavailable, match="does not answer"):
             KafkaClusterAdmin(access, 1).inventory()
@@ -229,7 +229,7 @@ class TestBrokerUnavailable:
         ):
             KafkaClusterAdmin(kafka.access, 3).ensure(wanted)
 
-    def test_settings_that_kafka_refuses(self, kafka: KafkaServer) -> None:
+    def test_settings_that_kafka_rejects(self, kafka: KafkaServer) -> None:
         broker, topic = KafkaClusterAdmin(kafka.access, 1), kafka.unique("settings")
         wrong = {"retention.ms": "-2"}
         with pytest.raises(DeployFailed, match=f"rejects the settings of the topic {topic}"):

@@ -1,4 +1,4 @@
-"""A log that was truncated while no worker read it, and that has grown again when the worker returns."""
+"""A log that was truncated while no worker read it, and has grown again when the worker returns."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def cut_behind_the_first_batch(data_dir: Path, topic: str) -> None:
 
 
 @pytest.mark.long
-def test_a_position_that_is_there_again_and_another(tmp_path: Path) -> None:
+def test_an_offset_that_exists_again_with_another_record(tmp_path: Path) -> None:
     with running(tmp_path) as first:
         bench = KafkaBench(first)
         for values in ([b"a", b"b"], [b"lost"] * 3):

@@ -65,7 +65,7 @@ def prepared(formatted: Path, tmp_path: Path) -> EmbeddedKafka:
 
 
 @pytest.mark.slow
-def test_a_killed_parent_takes_kafka_along_and_nothing_is_lost(tmp_path: Path, started: list[children.Child]) -> None:
+def test_kafka_ends_with_a_killed_parent_and_loses_nothing(tmp_path: Path, started: list[children.Child]) -> None:
     command = [sys.executable, "-c", PARENT, str(tmp_path), str(CACHE_DIR)]
     parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert parent.stdin is not None
@@ -92,7 +92,7 @@ def test_a_killed_parent_takes_kafka_along_and_nothing_is_lost(tmp_path: Path, s
 
 
 @pytest.mark.slow
-def test_users_that_were_removed_take_nobody_along(prepared: EmbeddedKafka, started: list[children.Child]) -> None:
+def test_removing_users_affects_no_other_user(prepared: EmbeddedKafka, started: list[children.Child]) -> None:
     """In whatever order a start replays the users, a user that was not removed and the administrator can log in."""
     started.append(prepared.start())
     prepared.wait_ready(started[-1])
@@ -108,7 +108,7 @@ def test_users_that_were_removed_take_nobody_along(prepared: EmbeddedKafka, star
     prepared.wait_ready(started[-1])
     assert KafkaClusterAdmin(prepared.access(), 1).inventory().users == {"headwater-admin", "stays"}
     login = prepared.access().model_copy(update={"username": stays.name, "password": stays.password})
-    with pytest.raises(BrokerUnavailable, match="authorization failed"):  # it may log in, and nothing else
+    with pytest.raises(BrokerUnavailable, match="authorization failed"):  # the user may authenticate, and nothing else
         KafkaClusterAdmin(login, 1).partitions("nothing")
 
 
@@ -120,7 +120,7 @@ class TestSecrets:
             with pytest.raises(KafkaException):
                 client.list_topics(timeout=1)
 
-    def test_passwords_are_for_the_owner_alone(self, kafka_home: Path) -> None:
+    def test_password_files_are_readable_only_by_the_owner(self, kafka_home: Path) -> None:
         private = ("admin-password", "server.properties")
         assert [(kafka_home / name).stat().st_mode & 0o777 for name in private] == [0o600, 0o600]
         assert kafka_home.stat().st_mode & 0o777 == 0o700

@@ -116,8 +116,8 @@ class TestRefusals:
     @pytest.fixture
     def foreign(self, tmp_path: Path) -> dict[str, str]:
         """A client certificate of an authority that the brokers do not trust."""
-        made = Authority(tmp_path, "a stranger").sign(ADMIN)
-        return {"certificate_file": str(made.certificate), "key_file": str(made.key), "key_password": ""}
+        certificate = Authority(tmp_path, "a stranger").sign(ADMIN)
+        return {"certificate_file": str(certificate.certificate), "key_file": str(certificate.key), "key_password": ""}
 
     def refused(self, secured_kafka: SecuredKafka, listener: str, update: dict[str, str], sentence: str) -> None:
         with pytest.raises(BrokerUnavailable, match=sentence):

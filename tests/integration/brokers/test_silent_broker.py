@@ -1,4 +1,4 @@
-"""Calls of a group's member while the broker runs and answers nothing."""
+"""Calls of a group member while the broker hangs."""
 
 import time
 
@@ -14,11 +14,11 @@ from tests.support.kafka import OwnKafka
 from tests.support.sources import joined
 
 RETURNS_WITHIN_S = 60.0
-"""Longer than the limits of all calls together; a call that hangs does not return at all."""
+"""This is longer than the time limits of all calls together."""
 
 
 @pytest.mark.timeout(2 * RETURNS_WITHIN_S)
-def test_a_commit_and_the_end_of_a_member_return(own_kafka: OwnKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commit_and_close_return(own_kafka: OwnKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_source, "COMMIT_TIMEOUT_S", 1.0)
     kafka = own_kafka.server
     topic, group = kafka.create_topic(kafka.unique("stream")), kafka.unique("group")
@@ -34,7 +34,7 @@ def test_a_commit_and_the_end_of_a_member_return(own_kafka: OwnKafka, monkeypatc
     assert time.monotonic() - began < RETURNS_WITHIN_S
 
 
-def test_a_member_that_has_not_joined_yet_ends(own_kafka: OwnKafka) -> None:
+def test_a_member_that_has_not_joined_can_close(own_kafka: OwnKafka) -> None:
     kafka = own_kafka.server
     topic = kafka.create_topic(kafka.unique("stream"))
     own_kafka.suspend()

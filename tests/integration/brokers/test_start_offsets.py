@@ -11,7 +11,9 @@ from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from tests.support.kafka import WAIT_S, KafkaServer
 
 
-def test_what_comes_while_a_time_is_looked_up_is_read(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_arrive_during_a_timestamp_lookup_are_read(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic = kafka.create_topic(kafka.unique("stream"))
     kafka.produce(topic, [b"old"], timestamp_ms=1_000)
 

@@ -1,4 +1,4 @@
-"""A Kafka without an authorizer, in which users and access rules can't be managed, but topics and groups can."""
+"""On a Kafka without an authorizer, topics and groups can be managed, but not users and ACLs."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ def owned(server: KafkaServer) -> DeploymentResources:
     )
 
 
-def test_managed_users_are_refused_with_the_setting_that_helps(open_kafka: KafkaServer) -> None:
+def test_the_error_for_managed_users_names_the_setting(open_kafka: KafkaServer) -> None:
     broker, wanted = KafkaClusterAdmin(open_kafka.access, 1), owned(open_kafka)
     with pytest.raises(DeployFailed, match=r"no authorizer.*HEADWATER_KAFKA_CREDENTIALS=given"):
         broker.ensure(wanted)
@@ -38,7 +38,7 @@ def test_managed_users_are_refused_with_the_setting_that_helps(open_kafka: Kafka
     assert wanted.users[0].name not in found.users
 
 
-def test_given_users_need_none(open_kafka: KafkaServer) -> None:
+def test_given_users_need_no_authorizer(open_kafka: KafkaServer) -> None:
     broker, wanted = KafkaClusterAdmin(open_kafka.access, 1, manages_users=False), owned(open_kafka)
     topic, group = wanted.topics[0].name, f"{wanted.users[0].name}.main"
     broker.ensure(wanted)

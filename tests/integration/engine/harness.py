@@ -1,4 +1,4 @@
-"""Real workers in processes of their own, against a real broker, with the probe that a supervisor would hold."""
+"""Runs real worker processes with a real broker, and reads their heartbeats like a supervisor."""
 
 import contextlib
 import json
@@ -62,14 +62,14 @@ class Pipeline:
         kafka.commit(self.group, self.source, dict.fromkeys(range(PARTITIONS), 0))
 
     def feed(self, records: Sequence[Any]) -> None:
-        """Put JSON records on the source topic, spread over its partitions."""
+        """Write JSON records to the source topic, spread over its partitions."""
         for partition in range(PARTITIONS):
             mine = [json.dumps(r, separators=(",", ":")).encode() for r in records[partition::PARTITIONS]]
             self.kafka.produce(self.source, mine, partition=partition)
 
     @contextlib.contextmanager
     def worker(self, slot: int = 0) -> Iterator["WorkerProcess"]:
-        """A worker; killed at the end of the block if it still runs."""
+        """Start a worker, and kill it at the end of the block if it still runs."""
         self._path.write_text(self.spec.model_dump_json())
         process = WorkerProcess(self._path, slot, self._log)
         try:
@@ -78,38 +78,38 @@ class Pipeline:
             process.kill()
 
     def committed(self) -> int:
-        """Records that the group has committed, all partitions together."""
+        """Return how many records the group has committed on all partitions."""
         with self.kafka.consumer(group=self.group) as consumer:
-            found = consumer.committed([TopicPartition(self.source, p) for p in range(PARTITIONS)], WAIT_S)
-        return sum(p.offset for p in found)
+            partitions = consumer.committed([TopicPartition(self.source, p) for p in range(PARTITIONS)], WAIT_S)
+        return sum(p.offset for p in partitions)
 
     def wait_committed(self, count: int) -> None:
-        """Return when the group has committed `count` records."""
+        """Wait until the group has committed `count` records."""
         until(lambda: self.committed() >= count, what=f"{count} committed records; the worker's log:\n{self.log()}")
 
     def sent(self, topic: str | None = None) -> int:
-        """Records on the sink topic, or another of the pipeline's topics."""
+        """Return the number of records on the sink topic, or on another topic of the pipeline."""
         return sum(self.kafka.end_offsets(topic or self.sink).values())
 
     @contextlib.contextmanager
     def watch_sink(self) -> Iterator[Callable[[], None]]:
-        """Gives a function that returns as soon as something new is on the sink topic."""
+        """Yield a function that waits for the next record on the sink topic."""
         ends = self.kafka.end_offsets(self.sink)
         with self.kafka.consumer() as consumer:
             consumer.assign([TopicPartition(self.sink, p, end) for p, end in ends.items()])
             yield lambda: until(lambda: consumer.poll(0.05) is not None, what=f"output; log:\n{self.log()}")
 
     def records(self, topic: str | None = None) -> list[Message]:
-        """All records of the sink topic by partition, in order."""
+        """Return all records of the sink topic, sorted by partition and offset."""
         return self.kafka.read_all(topic or self.sink)
 
     def log(self) -> str:
-        """What the workers logged."""
+        """Return the workers' log."""
         return self._log.read_text() if self._log.exists() else ""
 
 
 class WorkerProcess:
-    """`headwater worker`, and its heartbeats."""
+    """A `headwater worker` process, and its heartbeats."""
 
     def __init__(self, spec: Path, slot: int, log: Path) -> None:
         self._probe, theirs = socket.socketpair()
@@ -125,12 +125,12 @@ class WorkerProcess:
         self._log = log
         self.pid = self._child.pid
 
-    def wait(self, wanted: Callable[[Heartbeat], bool]) -> Heartbeat:
-        """The next heartbeat that is as wanted."""
+    def wait(self, matches: Callable[[Heartbeat], bool]) -> Heartbeat:
+        """Return the next heartbeat that matches."""
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             for beat in self._read():
-                if wanted(beat):
+                if matches(beat):
                     return beat
         raise AssertionError(f"no such heartbeat; the last ones: {self.beats[-3:]}; log:\n{self._log.read_text()}")
 
@@ -149,42 +149,42 @@ class WorkerProcess:
         return beats
 
     def kill(self) -> None:
-        """Send SIGKILL. It is no error when the worker has ended already."""
+        """Kill the worker if it still runs."""
         self._child.send(signal.SIGKILL)
         self._child.wait(WAIT_S)
         self._probe.close()
 
     def send(self, number: signal.Signals) -> None:
-        """A signal."""
+        """Send a signal to the worker."""
         self._child.send(number)
 
     def terminate(self) -> int | None:
-        """SIGTERM; the exit status."""
+        """Send SIGTERM, and return the exit status."""
         self._child.send(signal.SIGTERM)
         return self._child.wait(WAIT_S)
 
     def exit_status(self) -> int | None:
-        """Wait for the end."""
+        """Wait for the end of the process, and return its exit status."""
         return self._child.wait(WAIT_S)
 
 
 def origins(records: Sequence[Message]) -> list[str]:
-    """The `headwater-src` of each record."""
+    """Return the `headwater-src` of each record."""
     return [headers(m)["headwater-src"] for m in records]
 
 
 def headers(record: Message) -> dict[str, str]:
-    """The record's headers, as text."""
+    """Return the record's headers as strings."""
     return {name: bytes(value or b"").decode() for name, value in cast("Headers", record.headers() or [])}
 
 
 def check_copy(pipeline: Pipeline, expected: Sequence[Any], *, repeats: bool) -> int:
-    """Every record arrived, repeats carry the same origin, and the order holds. Returns the number of repeats."""
+    """Assert that every record arrived in order and that repeats have the same origin. Return the number of repeats."""
     records = pipeline.records()
     first: dict[str, Message] = {}
     for origin, record in zip(origins(records), records, strict=True):
-        seen = first.setdefault(origin, record)
-        assert seen.value() == record.value(), "a repeat has the same bytes"
+        original = first.setdefault(origin, record)
+        assert original.value() == record.value(), "a repeat has the same bytes"
     assert sorted(json.loads(m.value() or b"")["n"] for m in first.values()) == sorted(r["n"] for r in expected)
     for partition in range(PARTITIONS):
         offsets = [int(o.split("/")[2]) for o, m in first.items() if m.partition() == partition]

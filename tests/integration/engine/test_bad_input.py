@@ -1,4 +1,4 @@
-"""Input that is no JSON object, or an unusual one: each record is delivered or becomes a dead letter, unchanged."""
+"""Unusual and invalid input: each record is delivered unchanged, or becomes a dead letter."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ ODD: dict[bytes, bytes] = {
 
 
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
-def test_each_ends_in_one_place(kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode) -> None:
+def test_each_record_is_an_output_or_a_dead_letter(kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode) -> None:
     pipeline = Pipeline(kafka, tmp_path, [V8Transform(uid="t1", type="v8", script=IDENTITY)], delivery=delivery)
     sent = [*BAD, *ODD]
     kafka.produce(pipeline.source, sent, keys=[None, b"k"] * (len(sent) // 2) + [None] * (len(sent) % 2))

@@ -1,4 +1,4 @@
-"""The codec of a sink: a worker compresses the records of each topic as the topic's sink says."""
+"""A worker compresses the records of each topic with the codec of the topic's sink."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,16 +13,16 @@ from tests.integration.engine.harness import Pipeline
 from tests.support.kafka import KafkaServer
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-"""By the number in the attributes of a record batch."""
+"""The codecs by their number in the attributes of a record batch."""
 BASE_BYTES = 12
-"""The base offset and the length of a batch; the length counts what follows."""
+"""The base offset and the length of a batch. The length does not include these fields."""
 ATTRIBUTES = slice(21, 23)
 CODEC_BITS, CONTROL_BIT = 0x07, 0x20
 RECORDS = [{"n": number, "pad": "x" * 300} for number in range(400)]
 
 
 def codecs(kafka: KafkaServer, topic: str) -> set[str]:
-    """The codecs of the record batches that the broker has stored."""
+    """Return the codecs of the record batches in the broker's log."""
     segments = [segment.read_bytes() for segment in kafka.data_dir.rglob(f"{topic}-[0-9]/*.log")]
     return {codec for segment in segments for codec in _codecs(segment)}
 
@@ -38,7 +38,7 @@ def _codecs(segment: bytes) -> Iterator[str]:
 
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 def test_each_topic_has_the_codec_of_its_sink(kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode) -> None:
-    """The topics leave the codec to the producer (Kafka's default), so what is stored is what a worker has sent."""
+    """The topics use the producer's codec, which is Kafka's default, so the log has what the worker has sent."""
     assert set(CODECS) == set(get_args(Compression))
     pipeline = Pipeline(kafka, tmp_path, delivery=delivery)
     topics = {codec: kafka.create_topic(kafka.unique(f"sink-{codec}"), 4) for codec in (*CODECS, None)}

@@ -25,7 +25,7 @@ def numbered(start: int, stop: int) -> list[dict[str, object]]:
 @pytest.mark.long
 class TestKill:
     def test_nothing_is_lost_and_repeats_carry_their_origin(self, kafka: KafkaServer, tmp_path: Path) -> None:
-        """Each round the worker is killed as soon as it has sent something new."""
+        """In each round the worker is killed as soon as it has sent a new record."""
         pipeline = Pipeline(kafka, tmp_path)
         for number in range(ROUNDS):
             pipeline.feed(numbered(number * PER_ROUND, (number + 1) * PER_ROUND))
@@ -90,7 +90,7 @@ class TestRefusal:
 @pytest.mark.long
 class TestTopicDeleted:
     @pytest.mark.parametrize("delivery", BOTH)
-    def test_the_worker_says_so_and_goes_on_when_it_is_back(
+    def test_the_worker_reports_a_deleted_topic_and_continues_when_it_exists_again(
         self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
     ) -> None:
         pipeline = Pipeline(kafka, tmp_path, delivery=delivery)
@@ -109,7 +109,7 @@ class TestTopicDeleted:
 class TestRights:
     @pytest.mark.long
     @pytest.mark.parametrize("delivery", BOTH)
-    def test_a_right_that_is_taken_away_is_waited_for(
+    def test_the_worker_waits_for_a_revoked_acl(
         self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
     ) -> None:
         broker, user = KafkaClusterAdmin(kafka.access, 1), User(kafka.unique("wrk"), "a password")
@@ -142,7 +142,7 @@ class TestRights:
 class TestGap:
     @pytest.mark.long
     @pytest.mark.parametrize("delivery", BOTH)
-    def test_deleted_records_are_told_and_passed(
+    def test_deleted_records_are_reported_and_skipped(
         self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
     ) -> None:
         """The records were deleted while no worker ran. The first worker is killed after it has reported the gap."""
@@ -161,7 +161,7 @@ class TestGap:
         check_copy(pipeline, [r for r in records if r not in records[::PARTITIONS][:5]], repeats=True)
 
     @pytest.mark.parametrize("delivery", BOTH)
-    def test_its_end_is_committed_when_nothing_follows(
+    def test_the_end_of_a_gap_is_committed_without_further_records(
         self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
     ) -> None:
         pipeline = Pipeline(kafka, tmp_path, delivery=delivery)

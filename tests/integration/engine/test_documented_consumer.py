@@ -17,10 +17,10 @@ MOST_LINES = 14
 
 
 class Done(Exception):
-    """The last record came."""
+    """Raised when the last record was consumed."""
 
 
-def test_it_drops_repeats(kafka: KafkaServer) -> None:
+def test_the_documented_consumer_drops_repeats(kafka: KafkaServer) -> None:
     [program] = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     assert program.count("\n") <= MOST_LINES
     topic = kafka.create_topic(kafka.unique("out"), 1)

@@ -1,4 +1,4 @@
-"""A reader of committed records sees each result once, whatever is killed, and whenever."""
+"""With exactly-once delivery, a read_committed consumer sees each result once although workers are killed."""
 
 import random
 import signal
@@ -28,7 +28,7 @@ def numbered(start: int, stop: int) -> list[dict[str, Any]]:
 
 
 class Feeder:
-    """Feeds records until the end of the block; count says how many there were."""
+    """Feeds records until the end of the block, and counts them."""
 
     PER_CALL = 200
 
@@ -55,14 +55,14 @@ class Feeder:
 
 
 def check_once(pipeline: Pipeline, count: int, *, dead: Callable[[int], bool] = lambda n: False) -> None:
-    """Each record is among the results or the dead letters, once, in order."""
+    """Assert that each record is once among the results or the dead letters, in order."""
     assert check_copy(pipeline, [r for r in numbered(0, count) if not dead(r["n"])], repeats=False) == 0
     letters = origins(pipeline.records(pipeline.dead))
     assert len(letters) == len(set(letters)) == sum(map(dead, range(count)))
 
 
 def kills(pipeline: Pipeline, seed: int, rounds: int) -> int:
-    """Kill a worker again and again while records flow; the number of records."""
+    """Kill a worker repeatedly while records flow. Return the number of records."""
     draw, fed = random.Random(seed), Feeder(pipeline)
     with fed():
         for _ in range(rounds):
@@ -92,7 +92,7 @@ class TestKill:
 
     @pytest.mark.slow
     def test_of_one_worker_of_two(self, kafka: KafkaServer, tmp_path: Path) -> None:
-        """Partitions come and go while transactions are made."""
+        """Partitions are assigned and revoked while transactions are open."""
         pipeline = Pipeline(kafka, tmp_path, delivery="exactly_once")
         fed = Feeder(pipeline)
         with pipeline.worker(0) as first:
@@ -112,7 +112,9 @@ class TestKill:
 
 class TestPlannedChanges:
     @pytest.mark.slow
-    def test_one_mode_follows_the_other(self, kafka: KafkaServer, tmp_path: Path) -> None:
+    def test_a_worker_continues_after_one_with_the_other_delivery_mode(
+        self, kafka: KafkaServer, tmp_path: Path
+    ) -> None:
         pipeline = Pipeline(kafka, tmp_path)
         fed = Feeder(pipeline)
         with fed():
@@ -129,7 +131,7 @@ class TestPlannedChanges:
 
 class TestZombie:
     @pytest.mark.slow
-    def test_one_that_was_stopped_and_replaced_writes_nothing_more(self, kafka: KafkaServer, tmp_path: Path) -> None:
+    def test_a_stopped_and_replaced_worker_writes_nothing_more(self, kafka: KafkaServer, tmp_path: Path) -> None:
         pipeline = Pipeline(kafka, tmp_path, delivery="exactly_once")
         fed = Feeder(pipeline)
         with fed(), pipeline.worker() as zombie:
@@ -149,7 +151,7 @@ class TestZombie:
         check_once(pipeline, fed.count)
 
     @pytest.mark.slow
-    def test_one_that_was_stopped_for_longer_than_its_transaction_lasts(
+    def test_a_worker_that_is_stopped_for_longer_than_its_transaction_timeout(
         self, kafka: KafkaServer, tmp_path: Path
     ) -> None:
         pipeline = Pipeline(kafka, tmp_path, delivery="exactly_once")

@@ -1,4 +1,4 @@
-"""What real workers count in a real store, killed as often as you like."""
+"""The metrics of real workers in a real store are exact although workers are killed."""
 
 import random
 import signal
@@ -22,7 +22,7 @@ HOUR = TIME_RANGES[0]
 
 
 def measured(url: str, deployment_id: str = "d1") -> Interval:
-    """All that was measured in the last hour."""
+    """Return the metrics of the last hour."""
     whole = Interval()
     with closing(connect(url)) as client:
         for interval in RedisMetrics(client).read(deployment_id, HOUR, time.time()).values():
@@ -49,7 +49,9 @@ def test_counts_and_times_of_a_worker(kafka: KafkaServer, valkey_url: str, tmp_p
 
 
 @pytest.mark.parametrize("kills", [pytest.param(3, marks=pytest.mark.long), pytest.param(20, marks=pytest.mark.slow)])
-def test_counts_are_exact_whatever_is_killed(kafka: KafkaServer, valkey_url: str, tmp_path: Path, kills: int) -> None:
+def test_counts_are_exact_although_workers_are_killed(
+    kafka: KafkaServer, valkey_url: str, tmp_path: Path, kills: int
+) -> None:
     script = """
     function process(record) {
       if (record.n % 10 === 7) throw new TypeError("no sevens");
@@ -63,7 +65,7 @@ def test_counts_are_exact_whatever_is_killed(kafka: KafkaServer, valkey_url: str
             pipeline.feed([{"n": n} for n in range(fed, fed + 3000)])
             fed += 3000
             came()
-            time.sleep(draw.random() * 1.5)  # anywhere between a delivery and the commit after the next one
+            time.sleep(draw.random() * 1.5)  # at any time between a delivery and the commit after the next delivery
     with pipeline.worker() as worker:
         pipeline.wait_committed(fed)
         assert worker.terminate() == 0
@@ -72,7 +74,7 @@ def test_counts_are_exact_whatever_is_killed(kafka: KafkaServer, valkey_url: str
 
 
 @pytest.mark.long
-def test_without_the_store_records_flow_and_counts_come_later(
+def test_records_flow_without_the_store_and_are_counted_later(
     kafka: KafkaServer, valkey_server: ValkeyServer, tmp_path: Path
 ) -> None:
     pipeline = Pipeline(kafka, tmp_path, redis_url=valkey_server.url)
@@ -93,9 +95,7 @@ def test_without_the_store_records_flow_and_counts_come_later(
 
 
 @pytest.mark.long
-def test_a_store_that_hangs_holds_up_no_records(
-    kafka: KafkaServer, valkey_server: ValkeyServer, tmp_path: Path
-) -> None:
+def test_a_hanging_store_delays_no_records(kafka: KafkaServer, valkey_server: ValkeyServer, tmp_path: Path) -> None:
     pipeline = Pipeline(kafka, tmp_path, redis_url=valkey_server.url)
     records = [{"n": n} for n in range(600)]
     with pipeline.worker() as worker:

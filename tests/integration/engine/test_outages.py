@@ -17,13 +17,13 @@ from tests.support.valkey import ValkeyServer
 from tests.support.waiting import until
 
 LOST = "partitions lost"
-"""What a worker logs when the group has given its partitions to others, or would have."""
+"""The log messages of a worker whose partitions are lost."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 @pytest.mark.parametrize("outlives_the_session", [False, True])
-def test_a_killed_broker_is_waited_out(
+def test_a_worker_waits_while_the_broker_is_killed(
     own_kafka: OwnKafka, tmp_path: Path, delivery: DeliveryMode, outlives_the_session: bool
 ) -> None:
     """The producer's retries repeat no record. A worker that loses its partitions continues at the last commit."""
@@ -44,23 +44,23 @@ def test_a_killed_broker_is_waited_out(
 
 
 @pytest.mark.long
-def test_an_idle_worker_is_not_ready_while_kafka_is_away(own_kafka: OwnKafka, tmp_path: Path) -> None:
-    """Neither while its connections fail, nor when the group has taken its partitions, nor until it has them again."""
+def test_an_idle_worker_is_not_ready_while_kafka_is_unavailable(own_kafka: OwnKafka, tmp_path: Path) -> None:
+    """The worker is not ready while its connections fail, when it loses its partitions, and until it has them again."""
     pipeline = Pipeline(own_kafka.server, tmp_path)
     with pipeline.worker() as worker:
         worker.ready()
         own_kafka.kill()
         assert "does not answer" in worker.wait(lambda beat: beat.state == "waiting").reason
-        told = len(worker.beats)
+        count = len(worker.beats)
         worker.wait(lambda beat: beat.reason == NO_PARTITIONS)
-        assert {beat.state for beat in worker.beats[told:]} == {"waiting"}
+        assert {beat.state for beat in worker.beats[count:]} == {"waiting"}
         own_kafka.start()
         worker.ready()
         assert worker.terminate() == 0
 
 
 @pytest.mark.long
-def test_without_the_set_store_nothing_passes_and_nothing_is_dropped(
+def test_records_wait_while_the_set_store_is_unavailable(
     kafka: KafkaServer, valkey_server: ValkeyServer, tmp_path: Path
 ) -> None:
     filters = [RedisSetFilterTransform(uid="t1", type="redis_set_filter", filter_expr="root = this.who")]
@@ -100,8 +100,12 @@ def test_scripts_and_dead_letters(kafka: KafkaServer, tmp_path: Path) -> None:
     check_copy(pipeline, records[::2], repeats=False)
     dead = pipeline.records(pipeline.dead)
     assert sorted(m.value() or b"" for m in dead) == sorted(b'{"n":%d}' % n for n in range(7, 1000, 10))
-    told = headers(dead[0])
-    assert (told["headwater-error"], told["headwater-transform"], told["headwater-cfg"]) == ("TypeError", "t9", "3")
-    assert told["headwater-message"] == "no sevens"
-    assert (told["headwater-line"], told["headwater-attempts"]) == ("3", "1")
-    assert told["headwater-src"].startswith(f"{pipeline.source}/")
+    letter = headers(dead[0])
+    assert (letter["headwater-error"], letter["headwater-transform"], letter["headwater-cfg"]) == (
+        "TypeError",
+        "t9",
+        "3",
+    )
+    assert letter["headwater-message"] == "no sevens"
+    assert (letter["headwater-line"], letter["headwater-attempts"]) == ("3", "1")
+    assert letter["headwater-src"].startswith(f"{pipeline.source}/")

@@ -35,10 +35,10 @@ Text = bytes | None
 
 
 class CopyingWorker:
-    """A worker of this process that copies the records of a topic with one partition.
+    """A worker in this process that copies the records of a topic with one partition.
 
     Attributes:
-        made: Of each producer that it has made, whether it sends each record in a batch of its own.
+        made: For each created producer, whether it sends each record in its own batch.
     """
 
     def __init__(self, kafka: KafkaServer, mode: DeliveryMode, sink_config: dict[str, str] | None = None) -> None:
@@ -76,9 +76,10 @@ class CopyingWorker:
         )
 
     def run_to(self, position: int) -> None:
-        """Work until the group has stored this position.
+        """Run the worker until the group has committed this offset.
 
-        Another consumer is asked for it: this one's answer would wait for the transaction that this thread is to end.
+        The offset is read by another consumer, since the worker's consumer would wait for the transaction that this
+        thread must end.
         """
         place = TopicPartition(self.stream, 0)
         with self.kafka.consumer(group=self._group, more={"isolation.level": "read_uncommitted"}) as consumer:
@@ -87,7 +88,7 @@ class CopyingWorker:
             )
 
     def run_to_an_ordinary_producer(self) -> None:
-        """A worker renews its producer after a commit, of which the group knows before the worker does."""
+        """Run the worker until it uses an ordinary producer, which it does after the commit."""
         self._work_until(lambda: not self.made[-1], "renewed its producer")
 
     def _work_until(self, condition: Callable[[], bool], what: str) -> None:
@@ -98,7 +99,7 @@ class CopyingWorker:
                 self.worker.step()
 
     def check(self, expected: Sequence[Text], dead: Sequence[Text], *, repeats: bool) -> list[dict[str, str]]:
-        """Each record is where it belongs, in order; the headers of the dead letters."""
+        """Assert that each record is an output or a dead letter, in order. Return the headers of the dead letters."""
         for topic, values in ((self.sink, expected), (self.dead, dead)):
             records = self.kafka.read_all(topic)
             first = dict(zip(reversed(origins(records)), [record.value() for record in reversed(records)], strict=True))
@@ -122,7 +123,7 @@ def copying(
 
 @pytest.mark.parametrize("mode", MODES)
 class TestRefusedRecords:
-    def test_one_without_key_on_a_compacted_topic(self, kafka: KafkaServer, mode: DeliveryMode) -> None:
+    def test_a_record_without_key_on_a_compacted_topic(self, kafka: KafkaServer, mode: DeliveryMode) -> None:
         values: list[Text] = [b"%d" % number for number in range(60)]
         keyless = {7, 30, 31}
         with copying(kafka, mode, {"cleanup.policy": "compact", "min.compaction.lag.ms": "600000"}) as copier:
@@ -135,7 +136,7 @@ class TestRefusedRecords:
             assert all(copier.sink in letter["headwater-message"] for letter in letters)
             assert True not in copier.made, "the broker names such records, so none is looked for"
 
-    def test_one_that_is_too_large_among_others(self, kafka: KafkaServer, mode: DeliveryMode) -> None:
+    def test_a_too_large_record_among_others(self, kafka: KafkaServer, mode: DeliveryMode) -> None:
         values: list[Text] = [b"%d" % number for number in range(60)]
         values[20] = random.randbytes(9_000)
         with copying(kafka, mode, {"max.message.bytes": "6000"}) as copier:
@@ -152,8 +153,8 @@ class TestRefusedRecords:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_positions_go_behind_trailing_control_records(kafka: KafkaServer, mode: DeliveryMode) -> None:
-    """The positions after control records are committed, so that the lag becomes 0, and they are no gap."""
+def test_committed_offsets_include_trailing_control_records(kafka: KafkaServer, mode: DeliveryMode) -> None:
+    """The offsets after control records are committed, so that the lag becomes 0, and no gap is reported."""
     with copying(kafka, mode) as copier:
         with transactions(kafka, copier.stream) as write:
             write(b"first", LibrdkafkaProducer.commit_transaction)
@@ -173,7 +174,7 @@ def test_positions_go_behind_trailing_control_records(kafka: KafkaServer, mode: 
 def transactions(
     kafka: KafkaServer, topic: str
 ) -> Iterator[Callable[[bytes, Callable[[LibrdkafkaProducer, float], None]], None]]:
-    """A function that writes a record in a transaction of its own, and ends it."""
+    """Return a function that writes a record in a transaction, and commits or aborts it."""
     settings = producer_settings(kafka.access, ClientErrors(kafka.access), 0)
     more = {"transactional.id": kafka.unique("tx"), "delivery.timeout.ms": 10_000}
     with contextlib.closing(LibrdkafkaProducer(settings | more)) as producer:

@@ -31,7 +31,7 @@ RECORDS = 200
 
 
 class Link:
-    """A broker, and its proxy: `access` comes by the proxy, `kafka` past it."""
+    """A broker and its proxy. `access` uses the proxy, and `kafka` bypasses it."""
 
     def __init__(self, kafka: KafkaServer, proxy: Proxy) -> None:
         self.kafka = kafka
@@ -63,7 +63,7 @@ def link(broker: Link, monkeypatch: pytest.MonkeyPatch) -> Iterator[Link]:
 
 
 def worker(kafka: KafkaServer, access: KafkaAccess, source: str, sink: str) -> Worker:
-    """Copies a topic to another one, which it reaches by a separate address."""
+    """Run a worker that copies a topic to another one, which it reaches by a separate address."""
     stall_detector = StalledProducerDetector(LeaderCheck(access, [sink]))
     make = partial(KafkaProducer, access, [sink], stall_detector=stall_detector)
     delivery = AtLeastOnce(
@@ -78,7 +78,7 @@ def worker(kafka: KafkaServer, access: KafkaAccess, source: str, sink: str) -> W
 
 
 def outputs(kafka: KafkaServer, topic: str) -> list[int]:
-    """The numbers on a topic in their order, without repeats."""
+    """Return the numbers on a topic in order, without repeats."""
     return [*dict.fromkeys(int(message.value() or b"") for message in kafka.read_all(topic))]
 
 
@@ -101,7 +101,7 @@ def test_a_worker_reads_again_with_a_new_producer(link: Link) -> None:
     assert outputs(kafka, sink) == [*range(2 * RECORDS)]
 
 
-def test_a_producer_waits_while_kafka_answers_nobody(link: Link) -> None:
+def test_a_producer_waits_while_kafka_answers_no_client(link: Link) -> None:
     kafka = link.kafka
     topic = kafka.create_topic(kafka.unique("out"))
     stall_detector = StalledProducerDetector(LeaderCheck(link.access, [topic]))

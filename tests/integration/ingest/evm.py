@@ -1,4 +1,4 @@
-"""`headwater ingest evm` as a process, its streams on topics of a test's own, and tokens whose transfers are known."""
+"""Runs `headwater ingest evm` as a process with new topics per test, and sends known transfers of tokens."""
 
 import json
 import os
@@ -28,7 +28,7 @@ NOBODY = "0x" + "0" * 40
 
 @dataclass
 class Written:
-    """A record as a reader of committed records sees it."""
+    """A committed record of a stream."""
 
     key: str
     value: dict[str, Any]
@@ -37,7 +37,7 @@ class Written:
 
 @dataclass
 class Streams:
-    """The streams of `base` on topics of one test. folder: data directory of the ingests."""
+    """The streams of `base`, bound to topics of one test. The ingests use `folder` as their data directory."""
 
     kafka: KafkaServer
     folder: Path
@@ -66,11 +66,11 @@ class Streams:
         }
 
     def read(self, stream: str) -> list[Written]:
-        """All committed records of a stream, by partition and offset."""
+        """Return all committed records of a stream, sorted by partition and offset."""
         return list(map(_written, self.kafka.read_all(self.topic(stream))))
 
     def wait(self, stream: str, enough: Callable[[list[Written]], bool]) -> None:
-        """Return once what is in a stream is enough. Its topic must be there: see `wait_begun`."""
+        """Wait until the records of a stream satisfy a condition. The topic must exist: see `wait_begun`."""
         deadline = time.monotonic() + WITHIN_S
         found: list[Written] = []
         with self.kafka.consumer() as consumer:
@@ -81,7 +81,7 @@ class Streams:
                 found += map(_written, consumer.consume(1000, 0.1))
 
     def wait_begun(self, name: str = "") -> None:
-        """Return once an ingest has stored where it begins."""
+        """Wait until an ingest has stored its start position."""
         key = (name or f"{self.prefix}-live").encode()
         deadline = time.monotonic() + WITHIN_S
         while key not in self._positions():
@@ -89,16 +89,16 @@ class Streams:
             time.sleep(0.2)
 
     def _positions(self) -> dict[bytes, bytes]:
-        """None while the topic is being made."""
+        """Return None while the topic is being created."""
         if POSITIONS_TOPIC not in self.kafka.admin.list_topics(timeout=10).topics:
             return {}
         try:
             return read_table(self.kafka.access, POSITIONS_TOPIC)
-        except BrokerUnavailable:  # its partition has no leader yet
+        except BrokerUnavailable:  # the partition has no leader yet
             return {}
 
     def start(self, url: str, *flags: str, name: str = "live") -> subprocess.Popen[str]:
-        """An ingest that writes to them; the node's URL is in its environment alone."""
+        """Start an ingest. The node's URL is only in its environment."""
         command = ["evm", "--chain", "base", "--poll-s", "0.1", "--name", f"{self.prefix}-{name}", *flags]
         return self._start(command, {"HEADWATER_EVM_RPC": url})
 
@@ -112,11 +112,11 @@ class Streams:
         )
 
     def ingest(self, url: str, *flags: str) -> AbstractContextManager[subprocess.Popen[str]]:
-        """The same for the time of a block; see `running`."""
+        """Run an ingest for the block; see `running`."""
         return _ending(self.start(url, *flags))
 
     def running(self, command: list[str], more: dict[str, str]) -> AbstractContextManager[subprocess.Popen[str]]:
-        """`headwater ingest` for the time of a block, with more variables; then it must end well."""
+        """Run `headwater ingest` for the block with more environment variables. It must exit with status 0."""
         return _ending(self._start(command, more))
 
 
@@ -145,15 +145,18 @@ def _written(message: Message) -> Written:
 
 
 Transfer = tuple[str, ...]
-"""Entity, token, from, to, token id or "", amount, transaction hash."""
+"""Entity, token, sender, receiver, token id or "", amount, and transaction hash of a transfer."""
 
 
 @dataclass
 class Tokens:
-    """An ERC-20, an ERC-721 and an ERC-1155 token. made: all transfers that were sent."""
+    """An ERC-20, an ERC-721 and an ERC-1155 token.
+
+    Attributes:
+        sent: All transfers so far."""
 
     anvil: Anvil
-    made: list[Transfer] = field(default_factory=list)
+    sent: list[Transfer] = field(default_factory=list)
     birds: int = 0
 
     def __post_init__(self) -> None:
@@ -165,22 +168,22 @@ class Tokens:
 
     def pay(self, amount: int) -> None:
         sent = self.anvil.send(self.coin, "transfer(address,uint256)", self.friend, amount)
-        self.made.append(("erc20", self.coin, self.owner, self.friend, "", str(amount), sent))
+        self.sent.append(("erc20", self.coin, self.owner, self.friend, "", str(amount), sent))
 
     def give_bird(self) -> None:
         self.birds += 1
         minted = self.anvil.send(self.bird, "mint(uint256)", self.birds)
         moved = self.anvil.send(self.bird, "transferFrom(address,address,uint256)", self.owner, self.friend, self.birds)
-        self.made.append(("erc721", self.bird, NOBODY, self.owner, str(self.birds), "1", minted))
-        self.made.append(("erc721", self.bird, self.owner, self.friend, str(self.birds), "1", moved))
+        self.sent.append(("erc721", self.bird, NOBODY, self.owner, str(self.birds), "1", minted))
+        self.sent.append(("erc721", self.bird, self.owner, self.friend, str(self.birds), "1", moved))
 
     def give_tools(self, *ids: int) -> None:
         for each in ids:
             minted = self.anvil.send(self.tools, "mint(uint256,uint256)", each, 10)
-            self.made.append(("erc1155", self.tools, NOBODY, self.owner, str(each), "10", minted))
+            self.sent.append(("erc1155", self.tools, NOBODY, self.owner, str(each), "10", minted))
         signature = "safeBatchTransferFrom(address,address,uint256[],uint256[])"
         moved = self.anvil.send(self.tools, signature, self.owner, self.friend, ids, [7] * len(ids))
-        self.made += [("erc1155", self.tools, self.owner, self.friend, str(each), "7", moved) for each in ids]
+        self.sent += [("erc1155", self.tools, self.owner, self.friend, str(each), "7", moved) for each in ids]
 
     def note(self, mood: int) -> None:
         places = [("Uyuni", 3656), ("Badwater", -86)]
@@ -188,7 +191,7 @@ class Tokens:
         self.anvil.send(self.diary, signature, "salt", "white, flat", places, mood)
 
     def all_kinds(self, number: int) -> None:
-        """Transfers of each kind in one block."""
+        """Send transfers of each kind in one block."""
         self.pay(10**18 + number)
         self.give_bird()
         self.give_tools(number, number + 1000)
@@ -196,7 +199,7 @@ class Tokens:
 
 
 def transfer_of(kind: str, record: dict[str, Any]) -> Transfer:
-    """A record as an entry of Tokens.made."""
+    """Convert a record to the form of `Tokens.sent`."""
     return (
         kind,
         record["token_address"],
@@ -209,18 +212,18 @@ def transfer_of(kind: str, record: dict[str, Any]) -> Transfer:
 
 
 def chain_logs(anvil: Anvil, first: int, last: int) -> list[dict[str, Any]]:
-    """The logs of a range, as the node gives them."""
+    """Return the node's logs of a range of blocks."""
     found: list[dict[str, Any]] = anvil.rpc("eth_getLogs", {"fromBlock": hex(first), "toBlock": hex(last)})
     return found
 
 
 def log_key(log: dict[str, Any]) -> str:
-    """The natural key of a node's log."""
+    """Return the natural key of a node's log."""
     return f"base:{log['transactionHash']}:{int(log['logIndex'], 16)}"
 
 
 def by_key(records: list[Written]) -> dict[str, list[Written]]:
-    """The records of each key, in order: they are on one partition."""
+    """Return the records of each key in order, which are on one partition."""
     found: dict[str, list[Written]] = defaultdict(list)
     for record in records:
         found[record.key].append(record)

@@ -1,6 +1,6 @@
-"""A WebSocket server that speaks Hyperliquid's API: subscriptions, confirmations, snapshots, pings, `meta`, blocks.
+"""A WebSocket server with Hyperliquid's API: subscriptions, confirmations, snapshots, pings, `meta` and blocks.
 
-It tells the trades that the test gives it, on its own port of 127.0.0.1.
+It sends the trades that the test gives it, on a free port of 127.0.0.1.
 """
 
 import json
@@ -14,14 +14,19 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import Server, ServerConnection, serve
 
 SNAPSHOT = 30
-"""Trades that a subscription begins with."""
+"""The number of trades in the snapshot at the start of a subscription."""
 
 Trade = dict[str, Any]
 
 
 @dataclass
 class HyperliquidServer:
-    """coins: in `meta`. history: by coin, all trades so far. snapshot: how many of them a subscriber gets at first."""
+    """The server.
+
+    Attributes:
+        coins: The coins in `meta`.
+        history: All trades so far, by coin.
+        snapshot: How many trades a new subscriber gets first."""
 
     coins: list[str] = field(default_factory=lambda: ["BTC", "ETH"])
     snapshot: int = SNAPSHOT
@@ -101,8 +106,8 @@ class HyperliquidServer:
     def _send(connection: ServerConnection, message: Any) -> None:
         connection.send(json.dumps(message))
 
-    def tell(self, *trades: Trade, twice: bool = False) -> None:
-        """Trades of one coin happened; `twice` sends their message again."""
+    def send_trades(self, *trades: Trade, twice: bool = False) -> None:
+        """Send trades of one coin to the subscribers; send the message twice if `twice`."""
         with self._lock:
             coin = trades[0]["coin"]
             self.history.setdefault(coin, []).extend(trades)
@@ -111,15 +116,15 @@ class HyperliquidServer:
                     for _ in range(1 + twice):
                         self._try(connection, {"channel": "trades", "data": list(trades)})
 
-    def tell_blocks(self, *blocks: dict[str, Any]) -> None:
-        """Blocks as the explorer tells them: without a channel."""
+    def send_blocks(self, *blocks: dict[str, Any]) -> None:
+        """Send blocks like the explorer, without a channel."""
         with self._lock:
             for connection, kinds in list(self.subscribed.items()):
                 if "blocks" in kinds:
                     self._try(connection, list(blocks))
 
     def send_raw(self, text: str) -> None:
-        """Anything, to all."""
+        """Send a raw message to all clients."""
         with self._lock:
             for connection in list(self.subscribed):
                 connection.send(text)
@@ -129,9 +134,9 @@ class HyperliquidServer:
             self._send(connection, message)
 
     def cut(self) -> None:
-        """End all connections without a word."""
+        """Close all connections without a close frame."""
         with self._lock:
             for connection in list(self.subscribed):
-                with suppress(OSError):  # it may be gone already
+                with suppress(OSError):  # the connection may be closed already
                     connection.socket.shutdown(2)
             self.subscribed.clear()

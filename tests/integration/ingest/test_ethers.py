@@ -1,7 +1,7 @@
-"""Logs decoded beside ethers: generated events of all types, half of their logs damaged as in the field.
+"""Compares the decoding of logs with ethers, on generated events of all types. Half of the logs are damaged.
 
-What differs is one of DIFFERENCES. A log that ethers refuses for one of these reasons is decoded by ethers a second
-time, with types that it always reads (decode_with_ethers.js), and must be equal to that.
+Only the DIFFERENCES are allowed. A log that ethers rejects for one of these reasons is decoded by ethers again with
+types that it accepts (decode_with_ethers.js), and the results must be equal.
 """
 
 import json
@@ -47,9 +47,9 @@ ERRORS: Final = {
     "INVALID_ARGUMENT: invalid codepoint": "text",
     "UNSUPPORTED_TYPE": "type",
 }
-"""How ethers' refusals begin, and the difference that they stand for."""
+"""The beginnings of ethers' error messages, and the corresponding differences."""
 
-Dice = random.Random
+Random = random.Random
 Entry = dict[str, Any]
 
 
@@ -60,78 +60,78 @@ def word(value: int) -> bytes:
 # Events.
 
 
-def some_event(dice: Dice) -> Entry:
-    inputs = [some_input(dice, place) for place in range(dice.randint(0, 6))]
-    for entry in dice.sample(inputs, min(len(inputs), dice.randint(0, MAX_INDEXED))):
+def some_event(rng: Random) -> Entry:
+    inputs = [some_input(rng, place) for place in range(rng.randint(0, 6))]
+    for entry in rng.sample(inputs, min(len(inputs), rng.randint(0, MAX_INDEXED))):
         entry["indexed"] = True
     return {"type": "event", "name": "Told", "inputs": inputs}
 
 
-def some_input(dice: Dice, place: int, depth: int = 0) -> Entry:
+def some_input(rng: Random, place: int, depth: int = 0) -> Entry:
     names = [f"p{place}", f"p{place}", f"p{place}", "", "same", "arg1"]
-    kind = dice.choices(["word", "bytes", "string", "array", "tuple"], [9, 2, 2, 4 - depth, 2 - depth])[0]
-    entry: Entry = {"name": dice.choice(names), "type": some_word_type(dice) if kind == "word" else kind}
+    kind = rng.choices(["word", "bytes", "string", "array", "tuple"], [9, 2, 2, 4 - depth, 2 - depth])[0]
+    entry: Entry = {"name": rng.choice(names), "type": some_word_type(rng) if kind == "word" else kind}
     if not depth:
         entry["indexed"] = False
     if kind == "array":
-        entry |= some_input(dice, place, depth + 1)
-        entry["type"] += dice.choice(["[]", "[]", f"[{dice.randint(1, 3)}]"])
+        entry |= some_input(rng, place, depth + 1)
+        entry["type"] += rng.choice(["[]", "[]", f"[{rng.randint(1, 3)}]"])
     elif kind == "tuple":
-        entry["components"] = [some_input(dice, number, depth + 1) for number in range(dice.randint(1, 3))]
+        entry["components"] = [some_input(rng, number, depth + 1) for number in range(rng.randint(1, 3))]
     return entry
 
 
-def some_word_type(dice: Dice) -> str:
-    size = 8 * dice.randint(1, 32)
+def some_word_type(rng: Random) -> str:
+    size = 8 * rng.randint(1, 32)
     kinds = ["address", "address", "bool", f"uint{size}", "uint256", f"int{size}", f"bytes{size // 8}"]
-    return dice.choice(kinds) if dice.random() > 0.002 else dice.choice(["function", f"fixed{size}x18"])
+    return rng.choice(kinds) if rng.random() > 0.002 else rng.choice(["function", f"fixed{size}x18"])
 
 
 def type_of(entry: Entry) -> str:
-    """With tuples in parentheses, and texts as bytes, so that any bytes can be encoded in their place."""
+    """Return the type with tuples in parentheses, and with `bytes` for `string`, so that any bytes can be encoded."""
     base, bracket, rest = entry["type"].partition("[")
     if base == "tuple":
         base = f"({','.join(map(type_of, entry['components']))})"
     return f"{'bytes' if base == 'string' else base}{bracket}{rest}"
 
 
-# Values, and logs as a contract writes them.
+# Values and logs.
 
 
-def some_value(dice: Dice, entry: Entry) -> Any:
+def some_value(rng: Random, entry: Entry) -> Any:
     kind = entry["type"]
     if kind.endswith("]"):
         item, _, count = kind[:-1].rpartition("[")
-        return [some_value(dice, entry | {"type": item}) for _ in range(int(count or dice.randint(0, 4)))]
+        return [some_value(rng, entry | {"type": item}) for _ in range(int(count or rng.randint(0, 4)))]
     if kind == "tuple":
-        return tuple(some_value(dice, component) for component in entry["components"])
+        return tuple(some_value(rng, component) for component in entry["components"])
     if kind == "string":
-        return some_text(dice)
+        return some_text(rng)
     if kind == "bytes":
-        return dice.randbytes(dice.choice([0, 1, 31, 32, 33, dice.randint(0, 200)]))
-    return some_word(dice, kind)
+        return rng.randbytes(rng.choice([0, 1, 31, 32, 33, rng.randint(0, 200)]))
+    return some_word(rng, kind)
 
 
-def some_text(dice: Dice) -> bytes:
-    if dice.random() < 0.02:
-        return dice.randbytes(dice.randint(1, 40))
+def some_text(rng: Random) -> bytes:
+    if rng.random() < 0.02:
+        return rng.randbytes(rng.randint(1, 40))
     signs = [*'abc \0\n"\\', "é", "\ufeff", "漢", "🪙"]
-    return "".join(dice.choices(signs, k=dice.randint(0, 30))).encode()
+    return "".join(rng.choices(signs, k=rng.randint(0, 30))).encode()
 
 
-def some_word(dice: Dice, kind: str) -> Any:
+def some_word(rng: Random, kind: str) -> Any:
     if kind == "bool":
-        return dice.random() < 0.5
+        return rng.random() < 0.5
     if kind == "address":
-        return dice.randbytes(20)
+        return rng.randbytes(20)
     if kind == "function":
-        return dice.randbytes(24)
+        return rng.randbytes(24)
     if kind.startswith("fixed"):
         return 0
     size = int("".join(filter(str.isdigit, kind)))
     if kind.startswith("bytes"):
-        return dice.randbytes(size)
-    number = dice.choice([0, 1, 2**size - 1, dice.getrandbits(size), dice.getrandbits(size // 2)])
+        return rng.randbytes(size)
+    number = rng.choice([0, 1, 2**size - 1, rng.getrandbits(size), rng.getrandbits(size // 2)])
     return number - 2 ** (size - 1) if kind.startswith("int") else number
 
 
@@ -139,83 +139,83 @@ def encoded(inputs: Sequence[Entry], values: Sequence[Any]) -> bytes:
     return encode([type_of(entry) for entry in inputs], values)
 
 
-def some_topic(dice: Dice, entry: Entry) -> bytes:
+def some_topic(rng: Random, entry: Entry) -> bytes:
     if entry["type"] in ("string", "bytes", "tuple") or entry["type"].endswith("]"):
-        return dice.randbytes(32)
-    clean = encoded([entry], [some_value(dice, entry)])
-    return clean if dice.random() > 0.05 else dirtied(dice, clean, 0)
+        return rng.randbytes(32)
+    clean = encoded([entry], [some_value(rng, entry)])
+    return clean if rng.random() > 0.05 else dirtied(rng, clean, 0)
 
 
 # Damage.
 
 
-def dirtied(dice: Dice, data: bytes, place: int) -> bytes:
-    """With other bits in one word, mostly in those that its type does not have."""
-    at = place + dice.choice([*range(12), *range(32)])
-    return data[:at] + dice.randbytes(1) + data[at + 1 :]
+def dirtied(rng: Random, data: bytes, place: int) -> bytes:
+    """Change bits of one word, mostly bits that its type does not use."""
+    at = place + rng.choice([*range(12), *range(32)])
+    return data[:at] + rng.randbytes(1) + data[at + 1 :]
 
 
-def some_place(dice: Dice, data: bytes) -> int:
-    return 32 * dice.randrange(max(1, len(data) // 32))
+def some_place(rng: Random, data: bytes) -> int:
+    return 32 * rng.randrange(max(1, len(data) // 32))
 
 
-def replaced(dice: Dice, data: bytes, value: int) -> bytes:
-    place = some_place(dice, data)
+def replaced(rng: Random, data: bytes, value: int) -> bytes:
+    place = some_place(rng, data)
     return data[:place] + word(value) + data[place + 32 :]
 
 
-Damage = Callable[[Dice, bytes], bytes]
+Damage = Callable[[Random, bytes], bytes]
 DAMAGES: Final[list[Damage]] = [
-    lambda dice, data: data[: dice.randint(0, len(data))],
-    lambda dice, data: data[: len(data) - 32 * dice.randint(0, 2)],
-    lambda dice, data: data.rstrip(b"\0"),
-    lambda dice, data: data[: len(data) - dice.randint(0, 31)],
-    lambda dice, data: data + dice.randbytes(dice.randint(1, 80)),
-    lambda dice, data: dirtied(dice, data, some_place(dice, data)) if data else data,
-    lambda dice, data: dirtied(dice, data, some_place(dice, data)) if data else data,
-    lambda dice, data: replaced(dice, data, 32 * dice.randint(0, 12)),
-    lambda dice, data: replaced(dice, data, dice.randint(0, 400)),
-    lambda dice, data: replaced(dice, data, dice.choice([2**31, 2**53, 2**63, 2**64, 2**255, 2**256 - 1])),
-    lambda dice, data: data[32 * dice.randint(0, 2) :],
-    lambda dice, data: dice.randbytes(len(data)),
+    lambda rng, data: data[: rng.randint(0, len(data))],
+    lambda rng, data: data[: len(data) - 32 * rng.randint(0, 2)],
+    lambda rng, data: data.rstrip(b"\0"),
+    lambda rng, data: data[: len(data) - rng.randint(0, 31)],
+    lambda rng, data: data + rng.randbytes(rng.randint(1, 80)),
+    lambda rng, data: dirtied(rng, data, some_place(rng, data)) if data else data,
+    lambda rng, data: dirtied(rng, data, some_place(rng, data)) if data else data,
+    lambda rng, data: replaced(rng, data, 32 * rng.randint(0, 12)),
+    lambda rng, data: replaced(rng, data, rng.randint(0, 400)),
+    lambda rng, data: replaced(rng, data, rng.choice([2**31, 2**53, 2**63, 2**64, 2**255, 2**256 - 1])),
+    lambda rng, data: data[32 * rng.randint(0, 2) :],
+    lambda rng, data: rng.randbytes(len(data)),
 ]
 
 
-def some_log(dice: Dice) -> tuple[Entry, list[bytes], bytes]:
-    """An event, the topics of a log behind the first one, and its data."""
-    if dice.random() < 0.06:
-        return aliased(dice)
-    if dice.random() < 0.06:
-        return scattered(dice)
-    event = some_event(dice)
+def some_log(rng: Random) -> tuple[Entry, list[bytes], bytes]:
+    """Return an event, the topics of a log after the first one, and its data."""
+    if rng.random() < 0.06:
+        return aliased(rng)
+    if rng.random() < 0.06:
+        return scattered(rng)
+    event = some_event(rng)
     indexed = [entry for entry in event["inputs"] if entry["indexed"]]
     rest = [entry for entry in event["inputs"] if not entry["indexed"]]
-    data = encoded(rest, [some_value(dice, entry) for entry in rest])
-    for _ in range(dice.choice([0, 1, 1, 2])):
-        data = dice.choice(DAMAGES)(dice, data)
-    return event, [some_topic(dice, entry) for entry in indexed], data
+    data = encoded(rest, [some_value(rng, entry) for entry in rest])
+    for _ in range(rng.choice([0, 1, 1, 2])):
+        data = rng.choice(DAMAGES)(rng, data)
+    return event, [some_topic(rng, entry) for entry in indexed], data
 
 
-def scattered(dice: Dice) -> tuple[Entry, list[bytes], bytes]:
-    """Parameters of variable length at any places, with rubbish between them."""
+def scattered(rng: Random) -> tuple[Entry, list[bytes], bytes]:
+    """Encode parameters of variable length at random offsets, with garbage between them."""
     inputs: list[Entry] = [
-        {"name": f"p{place}", "type": dice.choice(["bytes", "string", "uint256[]", "string[]", "bool[2][]"]),
-         "indexed": False} for place in range(dice.randint(1, 4))
+        {"name": f"p{place}", "type": rng.choice(["bytes", "string", "uint256[]", "string[]", "bool[2][]"]),
+         "indexed": False} for place in range(rng.randint(1, 4))
     ]  # fmt: skip
     tail = b""
-    for entry in dice.sample(inputs, len(inputs)):
-        tail += dice.randbytes(dice.randint(0, 40))
+    for entry in rng.sample(inputs, len(inputs)):
+        tail += rng.randbytes(rng.randint(0, 40))
         entry["at"] = len(inputs) * 32 + len(tail)
-        tail += encoded([entry], [some_value(dice, entry)])[32:]
+        tail += encoded([entry], [some_value(rng, entry)])[32:]
     head = b"".join(word(entry.pop("at")) for entry in inputs)
     return {"type": "event", "name": "Told", "inputs": inputs}, [], head + tail
 
 
-def aliased(dice: Dice) -> tuple[Entry, list[bytes], bytes]:
-    """Offsets of an array that all point to the same bytes."""
-    count, size = dice.randint(1, 60), dice.randint(0, 3_000)
+def aliased(rng: Random) -> tuple[Entry, list[bytes], bytes]:
+    """Encode an array whose offsets all point to the same bytes."""
+    count, size = rng.randint(1, 60), rng.randint(0, 3_000)
     data = word(32) + word(count) + word(32 * count) * count + word(size) + b"a" * size
-    inputs = [{"name": "same", "type": dice.choice(["bytes[]", "string[]"]), "indexed": False}]
+    inputs = [{"name": "same", "type": rng.choice(["bytes[]", "string[]"]), "indexed": False}]
     return {"type": "event", "name": "Told", "inputs": inputs}, [], data
 
 
@@ -232,7 +232,7 @@ def by_headwater(fragment: Entry, topics: list[str], data: str) -> list[Any] | N
 
 
 def as_lists(value: Any) -> Any:
-    """With the members of tuples in their order, without their names."""
+    """Convert tuples to lists of their members, without names."""
     if isinstance(value, dict):
         value = list(value.values())
     return [as_lists(each) for each in value] if isinstance(value, list) else value
@@ -249,7 +249,7 @@ def by_ethers(logs: Sequence[Entry]) -> list[Entry]:
 
 
 def difference(log: Entry, ours: list[Any] | None, theirs: Entry) -> str:
-    """The name of the difference; empty when there is none, `?` when it is none of those that are stated."""
+    """Return the name of the difference: empty if there is none, and `?` for an unknown difference."""
     strict, loose = theirs["strict"].get("values"), theirs["loose"].get("values")
     if ours == strict:
         return ""
@@ -264,14 +264,14 @@ def difference(log: Entry, ours: list[Any] | None, theirs: Entry) -> str:
 
 
 def with_low_bytes_true(ours: Any, strict: Any) -> Any:
-    """Ours, with true in place of false where ethers has true."""
+    """Return our values with true in place of false where ethers has true."""
     if isinstance(ours, list) and isinstance(strict, list) and len(ours) == len(strict):
         return [with_low_bytes_true(own, other) for own, other in zip(ours, strict, strict=True)]
     return strict if (ours, strict) == ("false", "true") else ours
 
 
 def differences(logs: Sequence[Entry], ours: Sequence[list[Any] | None]) -> Counter[str]:
-    """How often each stated difference was met. Any other fails the test."""
+    """Count the known differences. Fail the test on any other difference."""
     theirs = by_ethers(logs)
     assert len(theirs) == len(logs)
     found = Counter[str]()
@@ -285,10 +285,10 @@ def differences(logs: Sequence[Entry], ours: Sequence[list[Any] | None]) -> Coun
 
 
 def test_logs_are_decoded_as_ethers_decodes_them() -> None:
-    dice = random.Random(SEED)
+    rng = random.Random(SEED)
     logs: list[Entry] = []
     for _ in range(LOGS):
-        fragment, topics, data = some_log(dice)
+        fragment, topics, data = some_log(rng)
         hexes = ["0x" + "0" * 64, *(f"0x{topic.hex()}" for topic in topics)]
         logs.append({"fragment": fragment, "topics": hexes, "data": f"0x{data.hex()}"})
     ours = [by_headwater(**log) for log in logs]

@@ -1,4 +1,4 @@
-"""The EVM ingest on a real node and a real Kafka: all that happens arrives once, whatever is killed or taken back."""
+"""The EVM ingest on a real node and a real Kafka: every event arrives once, despite kills and reorganisations."""
 
 import json
 import random
@@ -58,7 +58,7 @@ def test_every_transfer_arrives_once_in_all_entities(streams: Streams, anvil: An
     tokens.note(2**200)
     anvil.mine()
     last = anvil.height
-    anvil.mine(2)  # an epoch is one block: what is two behind the head is final
+    anvil.mine(2)  # an epoch is one block, so the block two behind the head is final
     done = run(streams, anvil.url, "--from-block", str(first), "--to-block", str(last))
     assert f"{last - first + 1} blocks" in done
     assert "0 logs without an ABI" in done
@@ -74,7 +74,7 @@ def test_every_transfer_arrives_once_in_all_entities(streams: Streams, anvil: An
 
 
 def run(streams: Streams, url: str, *flags: str) -> str:
-    """A range to its end; the sentence that it ends with."""
+    """Ingest a range. Return the last message of the process."""
     process = streams.start(url, *flags)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
@@ -99,7 +99,7 @@ def headwater(streams: Streams, *command: str) -> str:
 def assert_transfers(streams: Streams, tokens: Tokens) -> None:
     for kind in KINDS:
         records = streams.read(f"{kind}_token_transfer")
-        expected = [made for made in tokens.made if made[0] == kind]
+        expected = [transfer for transfer in tokens.sent if transfer[0] == kind]
         assert sorted(transfer_of(kind, record.value) for record in records) == sorted(expected)
         key_of = natural_key("base", f"{kind}_token_transfer")
         assert all(key_of(record.raw) == record.key.encode() for record in records)
@@ -107,7 +107,7 @@ def assert_transfers(streams: Streams, tokens: Tokens) -> None:
 
 
 def assert_logs(streams: Streams, logs: list[dict[str, str]], anvil: Anvil) -> None:
-    """The records say what the node says, number by number."""
+    """Assert that the records equal the node's logs."""
     records = {record.key: record.value for record in streams.read("log")}
     for log in logs:
         record = records[log_key(log)]
@@ -129,8 +129,8 @@ def assert_logs(streams: Streams, logs: list[dict[str, str]], anvil: Anvil) -> N
 
 
 @pytest.mark.long
-def test_a_reorganisation_is_retracted_and_never_final(fast_streams: Streams, anvil: Anvil) -> None:
-    """By an ingest of a file, which looks by itself once a minute: of new heads the WebSocket tells."""
+def test_a_reorganisation_is_retracted_and_never_in_the_final_stream(fast_streams: Streams, anvil: Anvil) -> None:
+    """The ingest polls only once a minute, so it learns of new heads from the WebSocket."""
     port, name = free_port(), fast_streams.prefix
     file = fast_streams.folder / "ingests.json"
     entry = {"type": "evm", "chain": "base", "rpc": "$THE_NODE", "ws": "$THE_SOCKET", "poll_s": 60,
@@ -144,14 +144,14 @@ def test_a_reorganisation_is_retracted_and_never_final(fast_streams: Streams, an
         anvil.mine()
         fast_streams.wait("log.zerolag", lambda found: found != [])
         snapshot = anvil.rpc("evm_snapshot")
-        stands = list(tokens.made)
+        stands = list(tokens.sent)
         tokens.all_kinds(5)
         tokens.all_kinds(6)
         orphans = {anvil.block(anvil.height - back)["hash"] for back in (0, 1)}
         orphaned = {log_key(log) for log in chain_logs(anvil, anvil.height - 1, anvil.height)}
         fast_streams.wait("log.zerolag", lambda found: orphaned <= {record.key for record in found})
         anvil.rpc("evm_revert", snapshot)
-        tokens.made = stands
+        tokens.sent = stands
         tokens.pay(77)
         anvil.mine()
         tokens.all_kinds(8)
@@ -168,9 +168,9 @@ def test_a_reorganisation_is_retracted_and_never_final(fast_streams: Streams, an
 
 
 def assert_retracted(streams: Streams, stream: str, orphans: set[str]) -> list[Written]:
-    """Each zerolag record of an orphaned block is followed by the same one, removed; the normal stream has none.
+    """Assert that zerolag records of orphaned blocks are retracted, and are not in the normal stream.
 
-    Returns what a consumer of the zerolag stream has at the end, when it takes away what is removed.
+    Return the records that a consumer of the zerolag stream has after it applies all retractions.
     """
     final = streams.read(stream)
     assert not {record.value["block_hash"] for record in final} & orphans
@@ -192,16 +192,16 @@ def assert_retracted(streams: Streams, stream: str, orphans: set[str]) -> list[W
 
 
 def assert_stands(streams: Streams, tokens: Tokens, orphans: set[str]) -> None:
-    """Of the zerolag streams of transfers what was made in the end stands, and nothing else."""
+    """Assert that the zerolag streams, after retractions, have exactly the transfers of the final chain."""
     for kind in KINDS:
         standing = assert_retracted(streams, f"{kind}_token_transfer", orphans)
-        expected = [made for made in tokens.made if made[0] == kind]
+        expected = [transfer for transfer in tokens.sent if transfer[0] == kind]
         assert sorted(transfer_of(kind, record.value) for record in standing) == sorted(expected)
 
 
 @pytest.mark.long
-def test_a_kill_loses_and_doubles_nothing(fast_streams: Streams, anvil: Anvil) -> None:
-    """Killed while it catches up, and while the records of orphaned blocks wait for their retraction."""
+def test_a_kill_neither_loses_nor_duplicates_records(fast_streams: Streams, anvil: Anvil) -> None:
+    """The ingest is killed while it catches up, and while retractions are pending."""
     tokens = Tokens(anvil)
     first = anvil.height + 1
     flags = ("--from-block", str(first), "--rate", "100")
@@ -209,14 +209,14 @@ def test_a_kill_loses_and_doubles_nothing(fast_streams: Streams, anvil: Anvil) -
     fast_streams.wait_begun()
     for number in range(8):
         tokens.all_kinds(number)
-    snapshot, stands = anvil.rpc("evm_snapshot"), list(tokens.made)
+    snapshot, stands = anvil.rpc("evm_snapshot"), list(tokens.sent)
     tokens.all_kinds(50)
     tokens.all_kinds(51)
     orphans = {anvil.block(anvil.height - back)["hash"] for back in (0, 1)}
     fast_streams.wait("log.zerolag", lambda found: orphans <= {record.value["block_hash"] for record in found})
     kill(process)
     anvil.rpc("evm_revert", snapshot)
-    tokens.made = stands
+    tokens.sent = stands
     tokens.pay(99)
     anvil.mine()
     last = anvil.height
@@ -234,7 +234,7 @@ def wait_for_all(streams: Streams, anvil: Anvil, first: int, last: int) -> None:
 
 
 def assert_once(streams: Streams, tokens: Tokens, anvil: Anvil, first: int, last: int) -> None:
-    """The normal streams have what the chain has in the end, once."""
+    """Assert that the normal streams have the final chain's events once."""
     assert_transfers(streams, tokens)
     assert sorted(record.key for record in streams.read("log")) == sorted(map(log_key, chain_logs(anvil, first, last)))
 
@@ -242,20 +242,20 @@ def assert_once(streams: Streams, tokens: Tokens, anvil: Anvil, first: int, last
 @pytest.mark.slow
 @pytest.mark.parametrize("run_number", range(3))
 def test_many_kills_and_reorganisations(fast_streams: Streams, anvil: Anvil, run_number: int) -> None:
-    dice = random.Random(run_number)
+    rng = random.Random(run_number)
     tokens = Tokens(anvil)
     first = anvil.height + 1
-    flags = ("--from-block", str(first), "--confirmations", "6", "--rate", str(dice.choice([80, 200])))
+    flags = ("--from-block", str(first), "--confirmations", "6", "--rate", str(rng.choice([80, 200])))
     process = fast_streams.start(anvil.url, *flags)
     fast_streams.wait_begun()
     orphans: set[str] = set()
     for turn in range(12):
         tokens.all_kinds(10 * turn)
-        anvil.mine(dice.randint(1, 5))
-        if dice.random() < 0.6:
-            orphans |= take_back(tokens, dice)
-        time.sleep(dice.uniform(0, 1.5))
-        if dice.random() < 0.7:
+        anvil.mine(rng.randint(1, 5))
+        if rng.random() < 0.6:
+            orphans |= take_back(tokens, rng)
+        time.sleep(rng.uniform(0, 1.5))
+        if rng.random() < 0.7:
             kill(process)
             process = fast_streams.start(anvil.url, *flags)
     tokens.all_kinds(500)
@@ -265,43 +265,43 @@ def test_many_kills_and_reorganisations(fast_streams: Streams, anvil: Anvil, run
     kill(process)
     assert_once(fast_streams, tokens, anvil, first, last)
     for kind in KINDS:
-        expected = sorted(made for made in tokens.made if made[0] == kind)
+        expected = sorted(transfer for transfer in tokens.sent if transfer[0] == kind)
         records = by_key(fast_streams.read(f"{kind}_token_transfer.zerolag")).values()
         standing = [each[-1].value for each in records if not each[-1].value["removed"]]
         assert sorted(transfer_of(kind, value) for value in standing) == expected
         assert not {value["block_hash"] for value in standing} & orphans
 
 
-def take_back(tokens: Tokens, dice: random.Random) -> set[str]:
-    """Some blocks that come and go again; their hashes."""
+def take_back(tokens: Tokens, rng: random.Random) -> set[str]:
+    """Mine and orphan blocks. Return the hashes of the orphaned blocks."""
     anvil = tokens.anvil
     snapshot, height = anvil.rpc("evm_snapshot"), anvil.height
-    stands, birds = list(tokens.made), tokens.birds
-    for number in range(dice.randint(1, 3)):
+    stands, birds = list(tokens.sent), tokens.birds
+    for number in range(rng.randint(1, 3)):
         tokens.all_kinds(1000 + number)
-    time.sleep(dice.uniform(0, 1.0))
+    time.sleep(rng.uniform(0, 1.0))
     gone = {anvil.block(number)["hash"] for number in range(height + 1, anvil.height + 1)}
     anvil.rpc("evm_revert", snapshot)
-    tokens.made, tokens.birds = stands, birds
-    tokens.pay(dice.getrandbits(60))
+    tokens.sent, tokens.birds = stands, birds
+    tokens.pay(rng.getrandbits(60))
     anvil.mine()
     return gone
 
 
-class BadDays:
-    """Refuses, cuts connections, wants small ranges and small batches, and lacks eth_getBlockReceipts."""
+class UnreliableNode:
+    """Rejects requests, closes connections, allows only small ranges and batches, and lacks eth_getBlockReceipts."""
 
     def __init__(self, run_number: int) -> None:
         self._random = random.Random(run_number)
 
     def __call__(self, request: Any) -> Reply | str | None:
         calls = calls_of(request)
-        dice = self._random.random()
-        if dice < 0.1:
+        rng = self._random.random()
+        if rng < 0.1:
             return Reply(429, headers=(("Retry-After", "0"),))
-        if dice < 0.2:
+        if rng < 0.2:
             return CUT
-        if dice < 0.25:
+        if rng < 0.25:
             return Reply(502)
         if len(calls) > 5:
             return error(request, -32600, "batch too large")
@@ -313,7 +313,7 @@ class BadDays:
 
 
 def width(call: dict[str, Any]) -> int:
-    """How many blocks an eth_getLogs asks for."""
+    """Return the number of blocks in an eth_getLogs request."""
     if call["method"] != "eth_getLogs":
         return 0
     asked = call["params"][0]
@@ -322,14 +322,17 @@ def width(call: dict[str, Any]) -> int:
 
 @pytest.mark.long
 def test_another_node_takes_over_without_loss_or_repeat(streams: Streams, anvil: Anvil) -> None:
-    """The first node is away from its fourth request on, and the second leaves logs out of receipts."""
+    """The first node fails from its fourth request on, and the second omits logs from receipts."""
     tokens = Tokens(anvil)
     first = anvil.height + 1
     for number in range(6):
         tokens.all_kinds(number)
     last = anvil.height
     anvil.mine(2)
-    with Node(lambda _: CUT if len(dying.requests) > 3 else None, anvil.url) as dying, Node(Forgetful(anvil)) as other:
+    with (
+        Node(lambda _: CUT if len(dying.requests) > 3 else None, anvil.url) as dying,
+        Node(IncompleteNode(anvil)) as other,
+    ):
         urls = f"{dying.address}/v2/{KEY} {other.address}/v2/{KEY}"
         flags = ("--from-block", str(first), "--to-block", str(last), "--confirmations", "1", "--rate", "80")
         process = streams.start(urls, *flags)
@@ -341,8 +344,8 @@ def test_another_node_takes_over_without_loss_or_repeat(streams: Streams, anvil:
     assert KEY not in output + errors
 
 
-class Forgetful:
-    """Leaves the last log of a block out of the block's receipts."""
+class IncompleteNode:
+    """Omits the last log of a block from the block's receipts."""
 
     def __init__(self, anvil: Anvil) -> None:
         self._anvil = anvil
@@ -358,14 +361,14 @@ class Forgetful:
 
 
 @pytest.mark.slow
-def test_a_node_of_bad_days_loses_and_doubles_nothing(streams: Streams, anvil: Anvil) -> None:
+def test_an_unreliable_node_neither_loses_nor_duplicates_records(streams: Streams, anvil: Anvil) -> None:
     tokens = Tokens(anvil)
     first = anvil.height + 1
     for number in range(4):
         tokens.all_kinds(number)
         anvil.mine(3)
     anvil.mine(2)
-    with Node(BadDays(run_number=7), anvil.url) as node:
+    with Node(UnreliableNode(run_number=7), anvil.url) as node:
         flags = ("--from-block", str(first), "--to-block", str(anvil.height - 2), "--confirmations", "1")
         process = streams.start(f"{node.address}/v2/{KEY}", *flags)
         output, errors = process.communicate(timeout=60)

@@ -1,4 +1,4 @@
-"""The price recipe reads what the Hyperliquid ingest writes: the same script, in the real sandbox."""
+"""The script of the price recipe, in a real sandbox, on records of the Hyperliquid ingest."""
 
 import json
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ TABLE = {"BTC": 5}
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    made = Bench()
-    yield made
-    made.sandbox.close()
+    bench = Bench()
+    yield bench
+    bench.sandbox.close()
 
 
 def from_fills(root: Path) -> list[bytes]:
@@ -30,16 +30,16 @@ def from_fills(root: Path) -> list[bytes]:
 
 
 def from_node_trades(root: Path) -> list[bytes]:
-    told = {"coin": "BTC", "side": "B", "time": TIME, "px": "91234.50", "sz": "0.250", "hash": "0x1",
+    trade = {"coin": "BTC", "side": "B", "time": TIME, "px": "91234.50", "sz": "0.250", "hash": "0x1",
             "side_info": [{"user": USER}, {"user": OTHER}]}  # fmt: skip
-    append(root / "node_trades" / HOUR, lines([told]))
+    append(root / "node_trades" / HOUR, lines([trade]))
     return [record.value for record in Reader(root, {"from_start": True, "entities": ("trade",)}).read()]
 
 
 def from_the_websocket(_root: Path) -> list[bytes]:
-    told = {"coin": "BTC", "side": "B", "px": "91234.50", "sz": "0.250", "time": TIME_MS, "hash": "0x1",
+    message = {"coin": "BTC", "side": "B", "px": "91234.50", "sz": "0.250", "time": TIME_MS, "hash": "0x1",
             "tid": 718293645012345, "users": [USER, OTHER]}  # fmt: skip
-    (trade,) = messages.trades(msgspec.Raw(json.dumps([told]).encode()))
+    (trade,) = messages.trades(msgspec.Raw(json.dumps([message]).encode()))
     return [messages.trade_record(trade, 0).value]
 
 
@@ -70,7 +70,7 @@ def order_of(tick: dict[str, Any]) -> tuple[int, int]:
 
 @pytest.mark.parametrize("by_block", [True, False])
 def test_trades_of_one_block_are_in_the_order_of_the_file(bench: Bench, tmp_path: Path, by_block: bool) -> None:
-    """The order of execution; their tids are hashes."""
+    """The order is that of execution; the tids are hashes."""
     prices = {9: "91234.5", 700: "91234.6", 3: "91234.7", 50: "91234.8"}
     events = [side for tid, price in prices.items() for side in pair(tid, px=price)]
     folder = "node_fills_by_block" if by_block else "node_fills"
@@ -81,8 +81,8 @@ def test_trades_of_one_block_are_in_the_order_of_the_file(bench: Bench, tmp_path
     assert [tick["price_usd"] for tick in ordered] == [float(price) for price in prices.values()]
 
 
-def test_trades_of_older_versions_are_told_apart(bench: Bench, tmp_path: Path) -> None:
-    """Their records have no trade_index; those of a node's own have no tid either."""
+def test_trades_of_older_versions_are_distinguished(bench: Bench, tmp_path: Path) -> None:
+    """Their records have no trade_index, and those of the node's own trades have no tid either."""
     (value,) = from_node_trades(tmp_path)
     trade = json.loads(value)
     del trade["trade_index"]

@@ -1,4 +1,4 @@
-"""Trades and blocks over a real WebSocket, with a server that cuts connections, repeats and begins with snapshots."""
+"""Trades and blocks over a real WebSocket, whose server closes connections, repeats messages and sends snapshots."""
 
 import json
 import threading
@@ -23,14 +23,14 @@ WITHIN_S = 20.0
 
 
 def trade(coin: str, number: int, time_ms: int | None = None) -> dict[str, Any]:
-    """Three trades per ms."""
+    """Return a trade. There are three trades per ms."""
     return {"coin": coin, "side": "B", "px": "1.50", "sz": "2.0", "hash": "0x1", "tid": 1000 + number,
             "time": 5000 + number // 3 if time_ms is None else time_ms, "users": ["0xa", "0xb"]}  # fmt: skip
 
 
 @dataclass
 class Store:
-    """Keeps records and position together, as the writer's transaction does."""
+    """Stores records and position together, as the writer's transaction does."""
 
     position: bytes | None = None
     records: list[StreamRecord] = field(default_factory=list)
@@ -72,8 +72,8 @@ class Ingest:
 
 @pytest.fixture
 def server() -> Iterator[HyperliquidServer]:
-    with HyperliquidServer().running() as made:
-        yield made
+    with HyperliquidServer().running() as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)
@@ -85,17 +85,17 @@ def subscribed(server: HyperliquidServer, *coins: str) -> None:
     until(lambda: any(set(coins) <= have for have in list(server.subscribed.values())), what=f"{coins} subscribed")
 
 
-def test_trades_through_cuts_repeats_and_snapshots(server: HyperliquidServer) -> None:
+def test_trades_are_ingested_once_despite_disconnects_and_repeats(server: HyperliquidServer) -> None:
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):
         subscribed(server, "BTC")
         for number in range(0, 60, 2):
             if number % 14:
-                server.tell(trade("BTC", number), trade("BTC", number + 1), twice=number % 3 == 0)
+                server.send_trades(trade("BTC", number), trade("BTC", number + 1), twice=number % 3 == 0)
             else:
-                server.tell(trade("BTC", number))
+                server.send_trades(trade("BTC", number))
                 server.cut()
-                server.tell(trade("BTC", number + 1))  # nobody hears it; the snapshot has it
+                server.send_trades(trade("BTC", number + 1))  # only the snapshot has this trade
                 subscribed(server, "BTC")
         until(lambda: len(ingest.store.tids()) == 60, what="all trades")
     assert ingest.store.tids() == [1000 + number for number in range(60)]
@@ -110,33 +110,33 @@ def test_all_coins_of_meta(server: HyperliquidServer) -> None:
     ingest = Ingest()
     with ingest.running(server):
         subscribed(server, "BTC", "ETH")
-        server.tell(trade("BTC", 1))
-        server.tell(trade("ETH", 2))
+        server.send_trades(trade("BTC", 1))
+        server.send_trades(trade("ETH", 2))
         until(lambda: len(ingest.store.records) == 2, what="both trades")
     assert (ingest.store.tids("BTC"), ingest.store.tids("ETH")) == ([1001], [1002])
 
 
-def test_a_gap_that_no_snapshot_closes_is_told(server: HyperliquidServer) -> None:
+def test_a_gap_beyond_the_snapshot_is_reported(server: HyperliquidServer) -> None:
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):
         subscribed(server, "BTC")
-        server.tell(trade("BTC", 0))
+        server.send_trades(trade("BTC", 0))
         until(lambda: len(ingest.store.records) == 1, what="the first trade")
     missed = [trade("BTC", number) for number in range(10, 10 + 3 * server.snapshot)]
-    server.tell(*missed)
+    server.send_trades(*missed)
     with ingest.running(server, coins=("BTC",)):
         until(lambda: ingest.metrics.gaps == 1, what="a gap")
     assert ingest.store.tids() == [1000, *(one["tid"] for one in missed[-server.snapshot :])]
 
 
-def test_a_restart_goes_on_where_the_snapshot_reaches_back(server: HyperliquidServer) -> None:
+def test_a_restart_continues_from_the_snapshot(server: HyperliquidServer) -> None:
     ingest = Ingest()
     for first in (0, 10, 20):
         with ingest.running(server, coins=("BTC",)):
             subscribed(server, "BTC")
-            server.tell(*[trade("BTC", number) for number in range(first, first + 5)])
+            server.send_trades(*[trade("BTC", number) for number in range(first, first + 5)])
             until(lambda size=first + 5: len(ingest.store.records) == size, what="trades while it ran")  # type: ignore[misc]
-        server.tell(*[trade("BTC", number) for number in range(first + 5, first + 10)])
+        server.send_trades(*[trade("BTC", number) for number in range(first + 5, first + 10)])
     assert ingest.store.tids() == [1000 + number for number in range(25)]
     assert ingest.metrics.gaps == 0
 
@@ -148,9 +148,9 @@ def test_blocks_of_the_explorer(server: HyperliquidServer) -> None:
     ingest = Ingest()
     with ingest.running(server, entities=("block",)):
         subscribed(server, "blocks")
-        server.tell_blocks(block(2), block(1))
-        server.tell_blocks(block(2), block(3))
-        server.tell_blocks(block(7))
+        server.send_blocks(block(2), block(1))
+        server.send_blocks(block(2), block(3))
+        server.send_blocks(block(7))
         until(lambda: len(ingest.store.records) == 4, what="blocks")
     assert [json.loads(record.value) for record in ingest.store.records] == [block(n) for n in (1, 2, 3, 7)]
     assert (ingest.metrics.gaps, ingest.metrics.skipped) == (1, {"repeated block": 1})
@@ -161,9 +161,9 @@ def test_a_coin_that_does_not_exist(server: HyperliquidServer, capsys: pytest.Ca
     ingest = Ingest()
     with ingest.running(server, coins=("BTC", "DOGE2")):
         until(lambda: ingest.metrics.errors > 1, what="errors")
-    told = capsys.readouterr().out
-    assert "Invalid subscription DOGE2" in told
-    assert "secret" not in told
+    output = capsys.readouterr().out
+    assert "Invalid subscription DOGE2" in output
+    assert "secret" not in output
 
 
 def test_a_server_that_confirms_nothing(server: HyperliquidServer, capsys: pytest.CaptureFixture[str],
@@ -176,7 +176,7 @@ def test_a_server_that_confirms_nothing(server: HyperliquidServer, capsys: pytes
     assert "did not confirm 1 requests: BTC" in capsys.readouterr().out
 
 
-def test_a_connection_is_kept_alive_and_given_up_when_silent(
+def test_a_connection_is_kept_alive_and_closed_when_silent(
     server: HyperliquidServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sockets, "PING_S", 0.2)
@@ -196,19 +196,19 @@ def test_no_server(capsys: pytest.CaptureFixture[str]) -> None:
     ingest = Ingest()
     with ingest.running(gone, coins=("BTC",)):
         until(lambda: ingest.metrics.errors > 1, what="errors")
-    told = capsys.readouterr().out
-    assert "Connection refused" in told
-    assert "secret" not in told
-    assert str(server.port) not in told
+    output = capsys.readouterr().out
+    assert "Connection refused" in output
+    assert "secret" not in output
+    assert str(server.port) not in output
 
 
-def test_a_message_that_can_not_be_read_is_counted(server: HyperliquidServer) -> None:
+def test_unreadable_messages_are_counted(server: HyperliquidServer) -> None:
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):
         subscribed(server, "BTC")
         server.send_raw("no JSON")
         server.send_raw('{"channel":"trades","data":[{"coin":"BTC"}]}')
         server.send_raw('{"channel":"trades","data":' + "[" * 10_000 + "]" * 10_000 + "}")
-        server.tell(trade("BTC", 1))
+        server.send_trades(trade("BTC", 1))
         until(lambda: len(ingest.store.records) == 1, what="the trade")
     assert ingest.metrics.skipped == {"unreadable message": 3}

@@ -1,4 +1,4 @@
-"""The price recipe for Orca takes no transfer for one of a swap that is not: transfers with a fee have another form."""
+"""The price recipe for Orca matches transfers with swaps correctly, although transfers with a fee have another form."""
 
 import json
 from typing import Any
@@ -44,7 +44,7 @@ def test_a_swap_in_either_direction() -> None:
     assert prices(first, *paid, second, *back) == [150.0, 300.0]
 
 
-def test_transfers_of_another_swap_are_not_taken_for_those_of_a_swap_with_fees() -> None:
+def test_transfers_of_another_swap_are_not_matched_with_a_swap_with_fees() -> None:
     with_fee = (transfer_with_fee(10**9, "own-a", "a"), transfer(150_000_000, "b", "own-b"))
     other = (swap("other", ("c", "d")), transfer(5_000, "own-c", "c"), transfer(7_000, "d", "own-d"))
     assert prices(swap("pool", ("a", "b")), *with_fee, *other) == []

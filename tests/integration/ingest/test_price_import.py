@@ -1,4 +1,4 @@
-"""Ticks of files into a real Kafka, the last file broken."""
+"""Imports ticks from files into a real Kafka; the last file is damaged."""
 
 import json
 from itertools import chain
@@ -15,7 +15,7 @@ from headwater.settings import Settings
 from tests.support.kafka import KafkaServer
 
 
-def test_what_comes_before_a_broken_file_is_written(kafka: KafkaServer, tmp_path: Path) -> None:
+def test_files_before_a_damaged_one_are_imported(kafka: KafkaServer, tmp_path: Path) -> None:
     if TICKS_TOPIC_SPEC.name not in kafka.admin.list_topics(timeout=10).topics:
         kafka.create_topic(TICKS_TOPIC_SPEC.name, TICKS_TOPIC_SPEC.partitions, dict(TICKS_TOPIC_SPEC.config))
     access = kafka.access

@@ -1,4 +1,4 @@
-"""The Solana feed on a node's HTTP interface: every block once and in order, whatever the node does."""
+"""The Solana feed gives every block once and in order, whatever faults the node has."""
 
 import itertools
 import json
@@ -32,7 +32,7 @@ def signatures(step: Step | None) -> list[str]:
 
 
 def taken(steps: Iterator[Step | None], count: int) -> list[str]:
-    """The signatures of the first steps that bring so many."""
+    """Return the signatures of the first steps with at least `count` signatures."""
     found: list[str] = []
     while len(found) < count:
         found += signatures(next(steps))
@@ -40,7 +40,7 @@ def taken(steps: Iterator[Step | None], count: int) -> list[str]:
 
 
 def resumed(feed: SolanaFeed, position: bytes | None = None) -> Generator[Step | None]:
-    """Steps as the runner takes them: after an error it goes on behind the last stored step."""
+    """Yield steps like the runner, which continues after the last stored step when there is an error."""
     for _ in range(300):
         try:
             for step in feed.steps(position):
@@ -54,7 +54,7 @@ def resumed(feed: SolanaFeed, position: bytes | None = None) -> Generator[Step |
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retries that don't wait long."""
+    """Make retries fast."""
     monkeypatch.setattr("headwater.ingest.jsonrpc.MAX_FIRST_BACKOFF_S", 0.001)
     monkeypatch.setattr("headwater.ingest.jsonrpc.RETRY_DEADLINE_S", 0.05)
 
@@ -62,7 +62,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestRange:
     @pytest.mark.parametrize("encoding", ["json", "base64"])
     @pytest.mark.parametrize("parallel", [1, 7])
-    def test_all_of_it_once(self, encoding: str, parallel: int) -> None:
+    def test_the_whole_range_once(self, encoding: str, parallel: int) -> None:
         with Node(BLOCKS).serving() as node:
             feed = open_feed(node, from_slot=1000, to_slot=1100, encoding=encoding, parallel=parallel)
             steps = list(feed.steps(None))
@@ -91,8 +91,8 @@ class TestRange:
         with Node(blocks).serving() as node:
             assert not any(map(signatures, open_feed(node, from_slot=1003, to_slot=1007).steps(None)))
 
-    def test_its_end_waits_for_the_block_behind(self) -> None:
-        """Else nobody could tell a skipped slot from a block that the node lacks."""
+    def test_the_end_of_a_range_waits_for_the_next_block(self) -> None:
+        """Otherwise a skipped slot could not be distinguished from a block that the node lacks."""
         blocks = {1000: BLOCKS[1000], 1010: {**BLOCKS[1100], "parentSlot": 1000}}
         with Node(blocks, newest=1005).serving() as node:
             steps = open_feed(node, from_slot=1000, to_slot=1003).steps(None)
@@ -124,7 +124,7 @@ class TestFirstBlock:
 
     @pytest.mark.parametrize("from_slot", [4, 7], ids=["behind a stored block", "at the start"])
     def test_another_block_that_names_itself_is_refused(self, from_slot: int) -> None:
-        """Nobody can tell whether a block before it is missing."""
+        """A missing block before it could not be detected."""
         blocks = dict(Chain(5, skipped=0.0).blocks(1, 9))
         blocks[7] = {**blocks[7], "parentSlot": 7}
         with Node(blocks).serving() as node:
@@ -136,7 +136,7 @@ class TestFirstBlock:
 
 
 class TestLive:
-    def test_it_begins_at_the_newest_and_follows(self) -> None:
+    def test_a_live_feed_starts_at_the_newest_block_and_follows(self) -> None:
         slots = sorted(BLOCKS)
         with Node(BLOCKS, newest=slots[50]).serving() as node:
             steps = open_feed(node).steps(None)
@@ -152,7 +152,7 @@ class TestLive:
             wanted = nonvoting({slot: BLOCKS[slot] for slot in slots[51:61]})
             assert taken(steps, len(wanted)) == wanted
 
-    def test_it_goes_on_behind_a_position(self) -> None:
+    def test_a_live_feed_continues_after_a_position(self) -> None:
         with Node(BLOCKS).serving() as node:
             steps = [step for step in open_feed(node, from_slot=1000, to_slot=1100).steps(None) if step]
             for step in steps[:3]:
@@ -170,7 +170,7 @@ class TestLive:
 class TestFaults:
     FAULTS = {"429": 0.1, "503": 0.1, "cut": 0.1, "nonsense": 0.05, "behind": 0.3}
 
-    def test_nothing_is_lost_or_doubled(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_nothing_is_lost_or_duplicated(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("headwater.ingest.jsonrpc.retry_after_s", lambda response: 0.001)
         with Node(BLOCKS, faults=self.FAULTS).serving() as node:
             steps = resumed(open_feed(node, from_slot=1000, to_slot=1100))
@@ -189,7 +189,7 @@ class TestFaults:
     def test_any_chain_through_any_faults_and_a_kill(
         self, number: int, skipped: float, parallel: int, faults: dict[str, float], kill: int
     ) -> None:
-        """A kill loses what is not stored: the step that was made last, and all that the process knew."""
+        """A kill loses the last step, which is not stored, and the state of the process."""
         blocks = Chain(number, skipped).blocks(500, 530)
         found: list[str] = []
         position: bytes | None = None
@@ -205,7 +205,7 @@ class TestFaults:
             found += [one for step in resumed(feed, position) for one in signatures(step)]
         assert found == nonvoting(blocks)
 
-    def test_a_block_that_the_node_leaves_out(self) -> None:
+    def test_a_block_that_the_node_omits(self) -> None:
         slots = sorted(BLOCKS)
         with Node(BLOCKS).serving() as node:
             node.hidden.add(slots[20])
@@ -224,7 +224,7 @@ class TestFaults:
             ]
         assert found == nonvoting(BLOCKS)
 
-    def test_the_last_block_of_a_range_that_the_node_leaves_out(self) -> None:
+    def test_the_last_block_of_a_range_that_the_node_omits(self) -> None:
         slots = sorted(BLOCKS)
         with Node(BLOCKS).serving() as node:
             node.hidden.add(slots[20])
@@ -245,7 +245,7 @@ class TestFaults:
             with pytest.raises(IngestStopped, match="no longer stores blocks that old"):
                 list(open_feed(node, from_slot=900, to_slot=1100).steps(None))
 
-    def test_what_can_not_be_read_is_never_left_out(self) -> None:
+    def test_unreadable_blocks_are_never_skipped(self) -> None:
         blocks = dict(BLOCKS)
         slot = next(slot for slot in blocks if nonvoting({slot: blocks[slot]}))
         blocks[slot] = json.loads(json.dumps(blocks[slot]))
@@ -258,7 +258,7 @@ class TestFaults:
             list(open_feed(node, from_slot=1000, to_slot=1100).steps(None))
 
     def test_a_parent_that_is_missing_in_long_term_storage(self) -> None:
-        """getBlocks lists the parent, and getBlock refuses it until the node has it again."""
+        """getBlocks lists the parent, but getBlock fails until the node has it again."""
         slots = sorted(BLOCKS)[:4]
         parent = slots[2]
         with Node({slot: BLOCKS[slot] for slot in slots}).serving() as node:
@@ -292,7 +292,7 @@ class TestFaults:
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("faults", [{"429": 1.0}, {"cut": 1.0}, {"401": 1.0}, {"nonsense": 1.0}, {"telltale": 1.0}])
-def test_the_key_is_never_told(faults: dict[str, float], caplog: pytest.LogCaptureFixture) -> None:
+def test_the_key_is_never_in_messages(faults: dict[str, float], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "headwater")
     with Node(BLOCKS, faults=faults).serving() as node:
         feed = open_feed(node)

@@ -1,6 +1,6 @@
-"""The price recipe for Orca on records of the converter: recorded swaps, against what pools' vaults gained and lost.
+"""The price recipe for Orca on recorded swaps, compared with the balance changes of the pools' vaults.
 
-The recipe reads amounts from the transfers' data; token balances tell the same in another way.
+The recipe reads amounts from the transfers, so the balances are an independent source.
 """
 
 import gzip
@@ -23,14 +23,18 @@ FILES = {
     "block_332254855.getBlock.json.gz": (332254855, 1, 1),
     "block_254170887.getBlock.base64.json.gz": (254170887, 16, 14),
 }
-"""Slot of each recorded block, how many swaps succeeded in it, and how many were the only one of their pool in their
-transaction. One transaction sold a token and bought it back: its vaults tell the sum of both alone."""
+"""The number of successful swaps in each recorded block, and of swaps that are the only one of their pool in their
+transaction. One transaction sold and bought back a token, so its vaults have only the sum of both swaps."""
 
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="HEADWATER_TEST_DATA names no folder with recorded data")
 
 
 class Swap(NamedTuple):
-    """amounts: by how much the vaults of token A and token B changed. place: among all instructions that ran."""
+    """A swap.
+
+    Attributes:
+        amounts: The balance changes of the vaults of token A and token B.
+        place: The position among all executed instructions."""
 
     transaction: Json
     place: int
@@ -41,7 +45,7 @@ class Swap(NamedTuple):
 
     @property
     def price(self) -> float:
-        """Of token A in token B."""
+        """Return the price of token A in token B."""
         a, b = (abs(amount) / 10**decimals for amount, decimals in zip(self.amounts, self.decimals, strict=True))
         return float(b / a)
 
@@ -53,7 +57,7 @@ def read(name: str, slot: int) -> list[Json]:
 
 
 def swaps(transaction: Json) -> Iterator[Swap]:
-    """Of a transaction that succeeded."""
+    """Return the swaps of a successful transaction."""
     balances: dict[str, list[Any]] = {}
     for kind, at in (("pre_token_balances", 0), ("post_token_balances", 1)):
         for one in transaction[kind]:
@@ -85,7 +89,7 @@ def test_prices_of_recorded_swaps(name: str) -> None:
     wanted = {
         swap.transaction["txn_index"] * 256 + swap.place: swap
         for swap in found
-        if min(map(abs, swap.amounts)) >= 1000  # docs/prices.md: with fewer, rounding moves the price
+        if min(map(abs, swap.amounts)) >= 1000  # docs/prices.md: with smaller amounts, rounding changes the price
     }
     assert len(ticks) == len(wanted) == count
     times = Counter((swap.transaction["txn_index"], swap.pool) for swap in found)

@@ -1,4 +1,4 @@
-"""An ingest on a real Kafka: records and position together, whatever is killed."""
+"""An ingest writes records and its position to Kafka in one transaction, although it is killed."""
 
 from threading import Event
 
@@ -43,7 +43,7 @@ def test_records_and_position(kafka: KafkaServer, streams: IngestTarget) -> None
     assert values(kafka, streams, 24) == [b"1"] * 8 + [b"2"] * 8 + [b"3"] * 8
 
 
-def test_a_transaction_that_a_kill_left_open_counts_for_nothing(kafka: KafkaServer, streams: IngestTarget) -> None:
+def test_an_open_transaction_of_a_killed_ingest_is_ignored(kafka: KafkaServer, streams: IngestTarget) -> None:
     with streams.open() as (writer, _):
         writer.write(block(1))
     topic = streams.targets["log"].topic
@@ -63,7 +63,7 @@ def test_a_transaction_that_a_kill_left_open_counts_for_nothing(kafka: KafkaServ
     dead.purge()
 
 
-def test_a_successor_shuts_the_first_one_out(kafka: KafkaServer, streams: IngestTarget) -> None:
+def test_a_successor_fences_the_first_ingest(kafka: KafkaServer, streams: IngestTarget) -> None:
     with streams.open() as (first, _), streams.open() as (second, _):
         second.write(block(1))
         with pytest.raises(DeliveryFailed):

@@ -1,4 +1,4 @@
-"""What an ingest reads back from a real Kafka when it starts."""
+"""An ingest reads tables and recent records from a real Kafka when it starts."""
 
 import contextlib
 import threading
@@ -28,7 +28,7 @@ class Ingest:
         self._client.init_transactions(WAIT_S)
 
     def write(self, position: bytes) -> None:
-        """And leave the transaction open."""
+        """Write records, and leave the transaction open."""
         self._client.begin_transaction()
         self._client.produce(self._topic, position, self.name, 0)
         assert self._client.flush(WAIT_S) == 0
@@ -72,7 +72,7 @@ def test_a_table_has_the_last_value_of_each_key(kafka: KafkaServer) -> None:
     assert read_table(kafka.access, table) == {b"a0": b"2", b"a1": b"2", b"a2": b"2"}
 
 
-def test_what_came_since_a_time(kafka: KafkaServer) -> None:
+def test_records_since_a_time(kafka: KafkaServer) -> None:
     now = int(time.time() * 1000)
     old, both = (kafka.create_topic(kafka.unique("since"), 2) for _ in range(2))
     kafka.produce(old, [b"before"], timestamp_ms=now - 1)
@@ -87,7 +87,7 @@ def test_what_came_since_a_time(kafka: KafkaServer) -> None:
     assert [kept for kept in found if kept.value == b"2"] == [TopicRecord(both, b"k", b"2")]
 
 
-def test_a_topic_that_is_not_there_is_no_empty_one(kafka: KafkaServer) -> None:
+def test_a_missing_topic_is_an_error(kafka: KafkaServer) -> None:
     with pytest.raises(BrokerUnavailable, match="UNKNOWN_TOPIC_OR_PART"):
         read_table(kafka.access, "no-such-topic")
     with pytest.raises(BrokerUnavailable, match="UNKNOWN_TOPIC_OR_PART"):
@@ -95,7 +95,7 @@ def test_a_topic_that_is_not_there_is_no_empty_one(kafka: KafkaServer) -> None:
 
 
 def test_a_table_is_read_past_an_open_transaction(kafka: KafkaServer, table: str, ours: Ingest, other: Ingest) -> None:
-    """Readers of committed records see nothing behind it, until it is aborted."""
+    """A read_committed consumer sees nothing after the open transaction until it is aborted."""
     ours.commit(b"1")
     other.write(b"never")
     ours.commit(b"2")
@@ -103,10 +103,10 @@ def test_a_table_is_read_past_an_open_transaction(kafka: KafkaServer, table: str
         assert read_table(kafka.access, table) == {ours.name: b"2"}
 
 
-def test_what_came_since_a_time_behind_an_open_transaction(
+def test_records_since_a_time_after_an_open_transaction(
     kafka: KafkaServer, table: str, ours: Ingest, other: Ingest
 ) -> None:
-    """Even where it hides all that came since."""
+    """The open transaction may hide all of these records."""
     other.write(b"never")
     now = int(time.time() * 1000)
     ours.commit(b"1")
@@ -140,7 +140,7 @@ def test_a_wait_for_a_transaction_can_be_stopped(kafka: KafkaServer, table: str,
 def test_a_transaction_that_does_not_end(
     kafka: KafkaServer, table: str, ours: Ingest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It can't be waited out by what comes elsewhere."""
+    """Records on other partitions do not end the wait."""
     monkeypatch.setattr(topic_reader, "STALL_S", 1.0)
     ours.write(b"1")
     stop = threading.Event()

@@ -1,4 +1,4 @@
-"""A plugin of pytest that lets the tests of a process run on a library that gcc has built with sanitizers.
+"""A pytest plugin that runs the tests of a process with a library that gcc has built with sanitizers.
 
 `-p tests.integration.native.sanitized` loads it; HEADWATER_SANITIZED_LIBRARY names the library.
 """
@@ -26,5 +26,5 @@ def pytest_sessionstart() -> Iterator[None]:
 
 
 def pytest_sessionfinish() -> None:
-    """Fail when no test has loaded the library, because such a run can't find anything in it."""
+    """Fail if no test has loaded the library, because such a run cannot find errors in it."""
     assert os.environ[LIBRARY] in Path("/proc/self/maps").read_text(), "no test has loaded the sanitized library"

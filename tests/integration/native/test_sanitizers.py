@@ -1,6 +1,6 @@
-"""The compiled loops under gcc's address and undefined-behaviour sanitizers: their tests run again, without a finding.
+"""Runs the tests of the compiled loops under gcc's address and undefined-behaviour sanitizers.
 
-Python's own allocator would hide what is written behind a buffer, so these runs use malloc.
+Python's allocator would hide writes beyond a buffer, so these runs use malloc.
 """
 
 import os
@@ -66,7 +66,7 @@ def build(gcc: str, sources: Path, target: Path) -> Path:
 
 
 def run(gcc: str, built: Path, tests: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-    """Run tests on a library. A finding ends the process; the sanitizers write it to stderr."""
+    """Run tests with a library. An error ends the process, and the sanitizers write it to stderr."""
     paths = [subprocess.check_output([gcc, f"-print-file-name={name}"], text=True).strip() for name in PRELOADED]
     environment = {
         sanitized.LIBRARY: str(built),
@@ -92,7 +92,7 @@ def built(gcc: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("tests", [LOOP_TESTS, BRIDGE_TESTS], ids=["loops", "bridge"])
-def test_nothing_is_found(gcc: str, built: Path, tests: list[str]) -> None:
+def test_the_sanitizers_find_no_error(gcc: str, built: Path, tests: list[str]) -> None:
     ended = run(gcc, built, tests)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
@@ -104,8 +104,8 @@ PLANTED: Final = {
 
 
 @pytest.mark.parametrize(("flaw", "finding"), [("overflow", "heap-buffer-overflow"), ("undefined", "signed integer")])
-def test_a_planted_flaw_is_found(gcc: str, tmp_path: Path, flaw: str, finding: str) -> None:
-    """A planted error is found, so the runs above can fail."""
+def test_a_planted_error_is_found(gcc: str, tmp_path: Path, flaw: str, finding: str) -> None:
+    """This test shows that the other runs can fail."""
     before, after = PLANTED[flaw]
     for source in SOURCES.glob("*.[ch]"):
         shutil.copy(source, tmp_path)

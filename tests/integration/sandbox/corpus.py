@@ -1,4 +1,4 @@
-"""Hostile scripts: each is one bad call between good ones, and what may come of it."""
+"""Hostile scripts: each makes one bad call between good ones, and has the allowed outcomes of the bad call."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,12 @@ ANY_BLAME = {"Timeout", "SandboxCrash", "RangeError"}
 
 
 class Case(NamedTuple):
-    """body: of the bad call; outcomes: error classes, or the output, that are right. slow: takes seconds."""
+    """A hostile script.
+
+    Attributes:
+        body: The body of the bad call.
+        outcomes: The allowed error classes or outputs.
+        slow: Whether the call takes seconds."""
 
     name: str
     body: str
@@ -67,7 +72,7 @@ CASES = [
     ),
     Case("wasm memory", "for (;;) new WebAssembly.Memory({ initial: 5000 })", {"ReferenceError"}),
     Case("formatters", "for (;;) new Intl.NumberFormat('de').format(1)", ANY_BLAME, slow=True),
-    # What used to wedge an engine.
+    # Scripts that hung earlier versions.
     Case(
         "promise that feeds itself",
         "const again = () => { Promise.resolve(1).then(again) }; again(); return { r: 1 }",
@@ -195,7 +200,7 @@ CASES = [
     Case("overflow in a callback", "const f = (x) => 'x'.replace(/x/, f) + 1; return { r: f() }", {"RangeError"}),
     Case("overflow in toJSON", "const o = { toJSON() { return JSON.stringify(o) } }; return o", {"RangeError"}),
     Case("overflow in a trap", "const p = new Proxy({}, { get: (t, k) => p[k] }); return { r: p.x }", {"RangeError"}),
-    # Ways out.
+    # Escapes.
     Case("function from a string", "return { r: flow.contains.constructor('return this')() }", {"EvalError"}),
     Case(
         "function of a harness error",
@@ -219,7 +224,7 @@ CASES = [
     ),
     Case("workers", "return { r: new Worker('data:text/javascript,1') }", {"ReferenceError"}),
     Case("shared memory", "return { r: new SharedArrayBuffer(8) }", {"ReferenceError"}),
-    # Poison for those that come after.
+    # Effects on later records.
     Case(
         "setter on a prototype",
         "Object.defineProperty(Object.prototype, 'n', { set() {}, get() { return 0 } })",

@@ -1,4 +1,4 @@
-"""All hostile scripts in one worker: it lives on, everything else is delivered in order, memory comes back."""
+"""One worker survives all hostile scripts, delivers all other records in order, and frees its memory."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from tests.support.processes import rss_bytes
 from tests.support.waiting import until
 
 BETWEEN = 25
-"""Good records between two bad ones."""
+"""The number of good records between two bad ones."""
 WARM = 1_000
 WORKER_GROWTH_BYTES = 64 << 20
 
@@ -30,16 +30,16 @@ def script(cases: Sequence[Case]) -> str:
 
 
 def records(cases: Sequence[Case]) -> list[dict[str, int]]:
-    """Good records to warm up, then a bad one after every BETWEEN good ones, and as many for each partition."""
-    made = [{"n": n} for n in range(WARM)]
+    """Return good records to warm up, then a bad record after every BETWEEN good ones, equally for each partition."""
+    good_records = [{"n": n} for n in range(WARM)]
     for bad in range(len(cases)):
-        made += [{"n": len(made) + i} for i in range(BETWEEN)]
-        made.append({"bad": bad})
-    return made + [{"n": len(made) + number} for number in range(-len(made) % PARTITIONS)]
+        good_records += [{"n": len(good_records) + i} for i in range(BETWEEN)]
+        good_records.append({"bad": bad})
+    return good_records + [{"n": len(good_records) + number} for number in range(-len(good_records) % PARTITIONS)]
 
 
 def by_record(found: Sequence[Message], fed: Sequence[Any]) -> list[tuple[int, Message]]:
-    """Each output with the number of the record that it came of: record n is at n // PARTITIONS in n % PARTITIONS."""
+    """Return each output with its source record's number: n has offset n // PARTITIONS in n % PARTITIONS."""
     sources = [headers(message)["headwater-src"].split("/") for message in found]
     numbers = [int(offset) * PARTITIONS + int(partition) for _, partition, offset, _ in sources]
     assert all(number < len(fed) for number in numbers)
@@ -47,7 +47,7 @@ def by_record(found: Sequence[Message], fed: Sequence[Any]) -> list[tuple[int, M
 
 
 def check(pipeline: Pipeline, fed: Sequence[dict[str, int]], cases: Sequence[Case]) -> int:
-    """Every good record is there, unchanged, in order; each bad one came to what it may. Returns the dead letters."""
+    """Assert that good records are unchanged and bad ones have allowed outcomes. Return the dead letters."""
     results = by_record(pipeline.records(), fed)
     good = [(number, json.loads(message.value() or b"")) for number, message in results if "n" in fed[number]]
     assert sorted(good) == [(number, record) for number, record in enumerate(fed) if "n" in record]
@@ -63,9 +63,9 @@ def check(pipeline: Pipeline, fed: Sequence[dict[str, int]], cases: Sequence[Cas
 
 
 def wait_for_memory(pipeline: Pipeline, worker: WorkerProcess, fed: list[dict[str, int]], before: int) -> None:
-    """Until no child is larger than what is replaced, and the worker itself is as it was.
+    """Wait until all children are below the replacement limit, and the worker's memory is as before.
 
-    Good records are added to what is fed: a child is replaced between batches.
+    Good records are fed meanwhile, since a child is replaced between batches.
     """
 
     def are_small() -> bool:
@@ -88,7 +88,7 @@ def wait_for_memory(pipeline: Pipeline, worker: WorkerProcess, fed: list[dict[st
         pytest.param(CASES, id="all", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
     ],
 )
-def test_one_worker_survives_all(kafka: KafkaServer, tmp_path: Path, cases: list[Case]) -> None:
+def test_one_worker_survives_all_hostile_scripts(kafka: KafkaServer, tmp_path: Path, cases: list[Case]) -> None:
     pipeline = Pipeline(kafka, tmp_path, [V8Transform(uid="t1", type="v8", script=script(cases))])
     fed = records(cases)
     pipeline.feed(fed[:WARM])
@@ -96,7 +96,7 @@ def test_one_worker_survives_all(kafka: KafkaServer, tmp_path: Path, cases: list
         pipeline.wait_committed(WARM)
         before = rss_bytes(worker.pid)
         pipeline.feed(fed[WARM:])
-        for committed in range(WARM, len(fed), 100):  # a time limit for each hundred records, not for all
+        for committed in range(WARM, len(fed), 100):  # the time limit is per hundred records
             pipeline.wait_committed(min(committed + 100, len(fed)))
         beat = worker.wait(lambda beat: beat.counters.get("messages_received") == len(fed))
         wait_for_memory(pipeline, worker, fed, before)

@@ -1,4 +1,4 @@
-"""Children that die or grow, at any moment: nothing is lost, nobody is blamed, nothing is left behind."""
+"""Children that die or grow at any time: no record is lost or wrongly rejected, and nothing is left behind."""
 
 import contextlib
 import os
@@ -44,7 +44,7 @@ def outputs(job: ScriptBatch) -> list[object]:
 
 
 def finish(job: ScriptBatch, sandbox: Sandbox, deadline_s: float = 60) -> None:
-    """As the engine does: move it on until it is done."""
+    """Step a batch until it is finished, like the engine."""
     end = time.monotonic() + deadline_s
     while not job.finished:
         assert time.monotonic() < end
@@ -52,7 +52,7 @@ def finish(job: ScriptBatch, sandbox: Sandbox, deadline_s: float = 60) -> None:
 
 
 class Killer(threading.Thread):
-    """Sends SIGKILL to the child at random moments."""
+    """Kills the child at random times."""
 
     def __init__(self, sandbox: Sandbox, seed: int, kills: int) -> None:
         super().__init__()
@@ -63,13 +63,13 @@ class Killer(threading.Thread):
         while self.killed < self._kills:
             time.sleep(self._random.uniform(0.002, 0.12))
             pid = self._sandbox.pid
-            with contextlib.suppress(ProcessLookupError):  # it was just being replaced
+            with contextlib.suppress(ProcessLookupError):  # the child was being replaced
                 if pid is not None:
                     os.kill(pid, signal.SIGKILL)
                     self.killed += 1
 
 
-def test_kills_at_random_moments_lose_and_blame_nothing() -> None:
+def test_kills_at_random_times_neither_lose_nor_reject_records() -> None:
     with Sandbox() as sandbox:
         number = sandbox.add(SCRIPT, lookup(MEMBERS))
         killer = Killer(sandbox, seed=7, kills=12)
@@ -87,7 +87,7 @@ def test_kills_at_random_moments_lose_and_blame_nothing() -> None:
 
 
 def asked(act: Callable[[], None]) -> Callable[[MembershipQuery], MembershipResult]:
-    """A lookup that does something when it is asked."""
+    """Return a lookup that calls a function for each query."""
 
     def answer(question: MembershipQuery) -> MembershipResult:
         act()
@@ -111,9 +111,9 @@ def test_a_kill_while_the_child_waits_for_answers() -> None:
 
 
 class TestBatchesSideBySide:
-    """The child has the next batch before it is done with the one before."""
+    """The child gets the next batch before it has finished the previous one."""
 
-    def test_a_death_over_one_batch_leaves_the_others_alone(self) -> None:
+    def test_a_death_in_one_batch_does_not_affect_other_batches(self) -> None:
         script = """
           function process(d) {
             const all = [];
@@ -133,7 +133,7 @@ class TestBatchesSideBySide:
                     *({"n": n} for n in range(50) if n not in blamed)
                 )
 
-    def test_each_gets_the_answers_to_its_own_questions(self) -> None:
+    def test_each_batch_gets_the_results_of_its_own_queries(self) -> None:
         script = """
           function process(d) {
             const a = flow.contains('x', ['a' + d.n]), b = flow.contains('y', ['b' + d.n]);
@@ -145,16 +145,18 @@ class TestBatchesSideBySide:
             first, second = (sandbox.add(script, lookup(sets)) for _ in range(2))
             records = [lines(*({"n": 150 * part + n} for n in range(150))) for part in range(6)]
             jobs = [sandbox.submit(first if part % 3 else second, batch(records[part])) for part in range(6)]
-            told = []
+            outputs_of_job = []
             for job in jobs:
                 finish(job, sandbox)
-                told += [msgspec.json.decode(line or b"") for line in job.outputs]
-            assert [(d["n"], d["a"], d["b"]) for d in told] == [(n, n % 7 == 0, n % 5 == 0) for n in range(900)]
+                outputs_of_job += [msgspec.json.decode(line or b"") for line in job.outputs]
+            assert [(d["n"], d["a"], d["b"]) for d in outputs_of_job] == [
+                (n, n % 7 == 0, n % 5 == 0) for n in range(900)
+            ]
             alone = sandbox.submit(first, batch(records[1]))
             finish(alone, sandbox)
-            assert alone.outputs == jobs[1].outputs  # chance too follows the record
+            assert alone.outputs == jobs[1].outputs  # random numbers depend on the record, too
 
-    def test_one_that_runs_too_long_keeps_its_place(self) -> None:
+    def test_a_batch_that_runs_too_long_keeps_its_position(self) -> None:
         script = (
             "function process(d) { const end = d.long ? 2e8 : 1; for (let i = 0; i < end; i++); return { n: d.n } }"
         )
@@ -169,7 +171,7 @@ class TestBatchesSideBySide:
             assert [[*job.errors] for job in jobs] == [[1], [], []]
             assert jobs[1].outputs == jobs[2].outputs == lines({"n": 1}, {"n": 2}, {"n": 3})
 
-    def test_a_store_that_is_away_for_one_holds_up_both(self) -> None:
+    def test_an_unavailable_store_delays_both_batches(self) -> None:
         away = iter([True, False, True])
 
         def check() -> None:
@@ -189,7 +191,7 @@ class TestBatchesSideBySide:
             assert [outputs(job) for job in jobs] == [EXPECTED] * 3
 
 
-def test_a_stopped_child_is_given_up_and_blames_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_child_is_killed_and_no_record_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox_module, "CPU_STARVATION_TIMEOUT_S", 1.0)
     with Sandbox() as sandbox:
         number = sandbox.add(SCRIPT, lookup(MEMBERS))
@@ -200,8 +202,8 @@ def test_a_stopped_child_is_given_up_and_blames_nobody(monkeypatch: pytest.Monke
         assert outputs(job) == EXPECTED
 
 
-def test_a_machine_too_busy_to_load_a_script_again_blames_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a record was blamed, its script is loaded anew; a child that can't in time gives way to another."""
+def test_no_record_is_rejected_if_reloading_a_script_is_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a record was rejected, its script is reloaded. A child that is too slow is replaced."""
     script = "function process(d) { if (d.bad) for (;;); return d }"
     with Sandbox() as sandbox:
         number = sandbox.add(script, lookup({}))
@@ -217,7 +219,7 @@ def test_a_machine_too_busy_to_load_a_script_again_blames_nobody(monkeypatch: py
         assert sandbox.pid != before
 
 
-def test_a_store_that_is_away_keeps_the_batch() -> None:
+def test_a_batch_waits_for_an_unavailable_store() -> None:
     answers = iter([SetStoreUnavailable("away"), SetStoreUnavailable("away")])
 
     def away(question: MembershipQuery) -> MembershipResult:
@@ -237,7 +239,7 @@ def test_a_store_that_is_away_keeps_the_batch() -> None:
         assert outputs(first) == outputs(second) == EXPECTED
 
 
-def test_a_child_that_has_grown_is_swapped_between_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grown_child_is_replaced_between_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox_module, "RECYCLE_ABOVE_BYTES", 1)
     monkeypatch.setattr(sandbox_module, "RECYCLE_INTERVAL_S", 0.0)
     with Sandbox() as sandbox:
@@ -273,7 +275,7 @@ def descriptors() -> set[str]:
 
 
 def respawn(times: int) -> None:
-    """Let a child die so often; batches go on."""
+    """Kill children `count` times while batches are processed."""
     with Sandbox() as sandbox:
         number = sandbox.add(SCRIPT, lookup(MEMBERS))
         for _ in range(times):
@@ -285,7 +287,7 @@ def respawn(times: int) -> None:
 
 
 def children() -> set[int]:
-    """All children of this process, those that ended and were not waited for too."""
+    """Return all children of this process, including zombies."""
     return {child.pid for child in psutil.Process().children()}
 
 
@@ -294,13 +296,13 @@ def children() -> set[int]:
     [pytest.param(8, marks=pytest.mark.long), pytest.param(1_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])],
 )
 def test_nothing_is_left_behind(times: int) -> None:
-    """In a process of its own: clients that other tests left to their threads open and close descriptors too."""
+    """The test runs in its own process, since threads of other tests open and close descriptors."""
     program = f"from {__name__} import check_left_behind; check_left_behind({times})"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[3])
 
 
 def check_left_behind(times: int) -> None:
-    """Raise AssertionError when children that died leave descriptors or children of this process."""
+    """Raise AssertionError if dead children leave descriptors or zombies."""
     respawn(1)
     before = descriptors(), children()
     respawn(times)

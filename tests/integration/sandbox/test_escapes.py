@@ -1,4 +1,4 @@
-"""Scripts that try to get out of their realm, to reach the harness, or to change what other records see."""
+"""Scripts that try to escape from their realm, to access the harness, or to affect other records."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ REPLACE_EVERYTHING = """
 
 
 def between(sandbox: Sandbox, body: str, top_level: str = "") -> Any:
-    """The outcome of a bad record between two good ones, which must be untouched; so must the batch after it."""
+    """Return the outcome of a bad record. The good records around it and the next batch must be unaffected."""
     script = f"{top_level}\nfunction process(d) {{ if (!d.bad) return d;\n{body}\n}}"
     number = sandbox.add(script, lookup({"x": {"member"}}))
     job = sandbox.submit(number, batch(lines({"a": 1}, {"bad": 1}, {"a": 3})))
@@ -123,7 +123,7 @@ class TestRealm:
 
     @pytest.mark.parametrize("top", ["", "let processed = 0;"])
     def test_an_overflow_within_the_harness_throws_nothing_foreign(self, shared_sandbox: Sandbox, top: str) -> None:
-        """A script that keeps something waits for the answers of `flow.contains`."""
+        """A script with state waits for the results of `flow.contains`."""
         body = """
           if (typeof processed === 'number') processed += 1;
           let asked = 0;
@@ -139,10 +139,10 @@ class TestRealm:
           try { dive() } catch {}
           return { foreign };
         """
-        # It overflows within the harness now and then: any outcome is right that is not foreign.
+        # Sometimes the overflow is inside the harness. Any outcome without a foreign object is correct.
         assert between(shared_sandbox, body, top) in ({"foreign": None}, "RangeError", "Timeout")
 
-    def test_what_was_taken_away_stays_away(self, shared_sandbox: Sandbox) -> None:
+    def test_removed_globals_stay_removed(self, shared_sandbox: Sandbox) -> None:
         body = """
           const names = ['Atomics', 'Deno', 'FinalizationRegistry', 'ShadowRealm', 'SharedArrayBuffer', 'WeakRef',
             'WebAssembly', 'Worker', 'clearTimeout', 'crypto', 'fetch', 'gc', 'navigator', 'performance',
@@ -235,7 +235,7 @@ class TestResults:
 
 
 class TestOtherRecords:
-    """What one record does to built-ins never changes what another sees."""
+    """Changes of built-ins by one record never affect another record."""
 
     @pytest.mark.parametrize(
         "deed",

@@ -1,4 +1,4 @@
-"""Every object that all records share, and that is none of the script's own, is frozen while records are processed."""
+"""Every shared object that is not the script's own is frozen while records are processed."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_every_built_in_object_is_frozen(shared_sandbox: Sandbox) -> None:
         "console.table",
     ],
 )
-def test_nothing_is_kept_on_one_for_the_next_record(shared_sandbox: Sandbox, built_in: str) -> None:
+def test_no_value_can_be_stored_on_a_built_in(shared_sandbox: Sandbox, built_in: str) -> None:
     script = f"""function process() {{
       const built = {built_in}, places = [built, built.prototype ?? built];
       const before = places.map((place) => place.kept ?? 0);

@@ -1,6 +1,6 @@
-"""Scripts that try to exhaust, to leave or to kill their process, as single records between good ones.
+"""Scripts that try to exhaust, to escape or to kill their process, as single records between good ones.
 
-In CI the quicker ones run together in one worker; each alone, which tells more when one fails, is for `make test-all`.
+CI runs the fast scripts together in one worker. `make test-all` runs each script alone, so that failures are specific.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""The lock itself: what native code could still do in the child, and that Headwater refuses to serve without it."""
+"""Native code in the sandboxed child can do nothing, and Headwater does not start without the sandbox."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ REFUSED = {errno.EPERM, errno.ENOSYS}
 
 
 def compiled(source: str, directory: Path) -> str:
-    """The program of a C file. Without a compiler the test is skipped, but not in CI."""
+    """Compile a C file, and return the program. Skip the test without a compiler, but not in CI."""
     compiler = shutil.which("gcc")
     if compiler is None:
         if os.environ.get("CI") == "true":
@@ -75,7 +75,7 @@ def test_with_the_jit_only_code_can_be_mapped_too(probe: DenoCommand) -> None:
     assert worked <= code
 
 
-def test_while_it_starts_no_file_is_open_to_it(tmp_path: Path) -> None:
+def test_no_file_can_be_opened_during_the_start(tmp_path: Path) -> None:
     child = SandboxedChild.start(DenoCommand((compiled("early_probe.c", tmp_path),), DATA_BYTES, jit=False))
     found = answers(child)
     child.kill()
@@ -97,7 +97,7 @@ def test_the_engine_has_no_writable_code_without_the_jit() -> None:
     assert [line.split()[3] for line in limits.splitlines() if line.startswith("Max data size")] == [str(DATA_BYTES)]
 
 
-def test_a_call_that_is_not_expected_is_named(tmp_path: Path) -> None:
+def test_an_unexpected_system_call_is_named(tmp_path: Path) -> None:
     source = tmp_path / "odd.c"
     source.write_text("#include <sys/socket.h>\nint main(void) { return socket(1, 1, 0) < 0 ? 3 : 0; }")
     program = compiled(str(source), tmp_path)
@@ -105,13 +105,13 @@ def test_a_call_that_is_not_expected_is_named(tmp_path: Path) -> None:
         SandboxedChild.start(DenoCommand((program,), DATA_BYTES, jit=False))
 
 
-def test_an_engine_that_says_nothing_is_given_up() -> None:
+def test_an_engine_that_sends_nothing_is_killed() -> None:
     engine = DenoCommand(("/bin/cat",), DATA_BYTES, jit=False)
     with pytest.raises(SandboxFailed, match="no answer in time"):
         SandboxedChild.start(engine, timeout_s=1.0)
 
 
-def test_a_program_that_is_not_there() -> None:
+def test_a_missing_program() -> None:
     with pytest.raises(SandboxFailed, match=r"Landlock: .*No such file"):
         SandboxedChild.start(DenoCommand(("/nonexistent/engine",), DATA_BYTES, jit=False))
 
@@ -140,7 +140,7 @@ class TestCheck:
             check()
 
     def test_under_a_filter_that_has_a_listener(self) -> None:
-        """The kernel gives a process one listener: what a worker under such a container profile would see."""
+        """The kernel allows one listener per process, which a container's seccomp profile may already use."""
         program = (
             "from headwater.sandbox.launcher import seccomp, syscalls\n"
             "from headwater.sandbox.launcher.bpf import ALLOW, return_action\n"

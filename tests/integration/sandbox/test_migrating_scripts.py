@@ -1,4 +1,4 @@
-"""The scripts of docs/migrating_scripts.md turn the streams' examples into what the page says."""
+"""The scripts on the page about migrating scripts give the documented results for the streams' example records."""
 
 import json
 import re
@@ -19,7 +19,7 @@ EXAMPLE = re.compile(
 EXAMPLES = EXAMPLE.findall(PAGE.read_text())
 
 
-def test_there_is_one_of_each_kind() -> None:
+def test_the_page_has_a_script_of_each_kind() -> None:
     assert len(EXAMPLES) == 3
 
 

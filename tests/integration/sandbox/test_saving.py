@@ -1,4 +1,4 @@
-"""Saving and trying scripts as people write them, over HTTP and in the real sandbox."""
+"""Saves and validates typical scripts over HTTP with the real sandbox."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,14 +17,14 @@ JAVASCRIPT = "function process(r) { return r }"
 
 @pytest.fixture(scope="module")
 def portal() -> Iterator[BlockingPortal]:
-    with start_blocking_portal() as made:
-        yield made
+    with start_blocking_portal() as portal:
+        yield portal
 
 
 @pytest.fixture
 def headwater(portal: BlockingPortal) -> Iterator[Installation]:
-    with Installation(portal, validate=validate, open_sandbox=validation_sandbox).serving() as made:
-        yield made
+    with Installation(portal, validate=validate, open_sandbox=validation_sandbox).serving() as headwater:
+        yield headwater
 
 
 @pytest.fixture
@@ -41,13 +41,15 @@ def body(*scripts: str) -> dict[str, Any]:
 
 
 def stored(headwater: Installation, flow_id: str) -> list[tuple[str, str | None]]:
-    """The scripts of a configuration as they are stored, with what was made from each."""
+    """Return the stored scripts of a configuration, each with the JavaScript that was generated from it."""
     transforms = headwater.database.flows.get("alice", flow_id).pipeline_config.transforms
     return [(t.script, t.javascript) for t in transforms if isinstance(t, V8Transform)]
 
 
 class TestSaved:
-    def test_what_was_sent_is_returned_and_what_was_made_is_stored(self, headwater: Installation, alice: User) -> None:
+    def test_the_source_is_returned_and_the_generated_script_is_stored(
+        self, headwater: Installation, alice: User
+    ) -> None:
         created = alice.create(**body(TYPESCRIPT, JAVASCRIPT)["pipeline_config"])
         sent, plain = created["pipeline_config"]["transforms"]
         assert sent == v8(TYPESCRIPT, uid=sent["uid"])
@@ -59,7 +61,7 @@ class TestSaved:
         for answer in (alice.get(f"{FLOW}/{created['id']}").json(), alice.get(FLOW).json()[0]):
             assert answer["pipeline_config"]["transforms"] == [sent, plain]
 
-    def test_an_unchanged_script_keeps_what_was_made(self, headwater: Installation, alice: User) -> None:
+    def test_an_unchanged_script_keeps_its_generated_script(self, headwater: Installation, alice: User) -> None:
         created = alice.create(**body(TYPESCRIPT)["pipeline_config"])
         before = stored(headwater, created["id"])
         uid = created["pipeline_config"]["transforms"][0]["uid"]
@@ -74,11 +76,11 @@ class TestSaved:
         assert alice.request("PATCH", f"{path}/transforms/{uid}", json=v8(JAVASCRIPT)).status_code == 200
         assert stored(headwater, created["id"]) == [(JAVASCRIPT, None)] * 2
 
-    def test_nobody_can_send_what_is_made(self, alice: User) -> None:
+    def test_a_request_cannot_set_the_generated_script(self, alice: User) -> None:
         sent = flow_body(transforms=[v8(JAVASCRIPT, javascript="function process() {}")])
         assert list(alice.faults(alice.post(FLOW, sent))) == ["/pipeline_config/transforms/0/javascript"]
 
-    def test_the_audit_names_what_was_sent(self, headwater: Installation, alice: User) -> None:
+    def test_the_audit_log_has_the_source(self, headwater: Installation, alice: User) -> None:
         created = alice.create(**body(TYPESCRIPT)["pipeline_config"])
         assert '"javascript"' not in alice.get(f"{FLOW}/{created['id']}").text
         assert '"javascript"' not in alice.get("/openapi.json").text
@@ -100,7 +102,7 @@ class TestSaved:
         ("enum Kind { A }\nfunction process(r: any) { return r; }", "there are no enums"),
     ],
 )
-def test_refused_when_saved_and_when_tried(alice: User, script: str, detail: str) -> None:
+def test_create_and_validate_reject_the_script(alice: User, script: str, detail: str) -> None:
     for path in (FLOW, f"{FLOW}/validate"):
         faults = alice.faults(alice.post(path, body(script)))
         assert list(faults) == [POINTER]
@@ -122,7 +124,7 @@ def test_refused_when_saved_and_when_tried(alice: User, script: str, detail: str
         ),
     ],
 )
-def test_warned_of_when_saved_and_when_tried(alice: User, script: str, details: list[str]) -> None:
+def test_create_and_validate_return_warnings(alice: User, script: str, details: list[str]) -> None:
     for path, status in ((FLOW, 201), (f"{FLOW}/validate", 200)):
         answer = alice.post(path, body(script))
         assert answer.status_code == status
@@ -140,7 +142,7 @@ def test_warned_of_when_saved_and_when_tried(alice: User, script: str, details: 
         "module.exports = { process: (r) => ({ a: r.a }) }",
     ],
 )
-def test_tried_with_records(alice: User, script: str) -> None:
+def test_validate_with_records(alice: User, script: str) -> None:
     answer = alice.post(f"{FLOW}/validate", body(script) | {"records": [{"a": 1}]})
     assert answer.status_code == 200, answer.text
     assert [(one["outcome"], one["outputs"]) for one in answer.json()["records"]] == [("sent", [{"a": 1}])]

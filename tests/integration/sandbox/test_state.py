@@ -1,4 +1,4 @@
-"""Scripts that keep something, whose child dies, whose lookups are slow, and which share a worker."""
+"""Scripts with state whose child dies, whose lookups are slow, and which share a worker."""
 
 import os
 import random
@@ -31,7 +31,7 @@ RECORDS = [{"n": n, "v": f"v{n % 37}"} for n in range(200)]
 MEMBERS = {"x": {f"v{n}" for n in range(0, 37, 3)}, "y": {"v1"}}
 
 
-def made(job: ScriptBatch) -> list[dict[str, object]]:
+def outputs_of(job: ScriptBatch) -> list[dict[str, object]]:
     assert not job.errors
     return [msgspec.json.decode(line or b"") for line in job.outputs]
 
@@ -41,7 +41,7 @@ def check_answers(outputs: Sequence[dict[str, object]]) -> None:
     assert [output["member"] for output in outputs] == [record["v"] in MEMBERS["x"] for record in RECORDS]
 
 
-def test_kills_at_random_moments_keep_no_assumed_answer() -> None:
+def test_kills_at_random_times_do_not_keep_assumed_lookup_results() -> None:
     with Sandbox() as sandbox:
         number = sandbox.add(SCRIPT, lookup(MEMBERS))
         killer = Killer(sandbox, seed=11, kills=8)
@@ -50,12 +50,12 @@ def test_kills_at_random_moments_keep_no_assumed_answer() -> None:
         while killer.is_alive() or batches < 12:
             job = sandbox.submit(number, batch(lines(*RECORDS)))
             finish(job, sandbox)
-            check_answers(made(job))
+            check_answers(outputs_of(job))
             batches += 1
         killer.join()
 
 
-def test_a_kill_while_the_script_waits_begins_its_state_anew() -> None:
+def test_a_kill_during_a_lookup_resets_the_state() -> None:
     kills = iter([True])
     with Sandbox(spare=False) as sandbox:
 
@@ -67,7 +67,7 @@ def test_a_kill_while_the_script_waits_begins_its_state_anew() -> None:
         number = sandbox.add(SCRIPT, answer)
         job = sandbox.submit(number, batch(lines(*RECORDS[:3])))
         finish(job, sandbox)
-        assert sorted(output["calls"] for output in made(job)) == [1, 2, 3]  # type: ignore[type-var]
+        assert sorted(output["calls"] for output in outputs_of(job)) == [1, 2, 3]  # type: ignore[type-var]
         assert sandbox.crash_events == 1
 
 
@@ -81,16 +81,16 @@ def test_scripts_with_and_without_state_share_a_child() -> None:
         for job in jobs:
             finish(job, sandbox)
         for job in (jobs[0], jobs[2]):
-            assert [output["calls"] for output in made(job)] == list(range(1, 201))
+            assert [output["calls"] for output in outputs_of(job)] == list(range(1, 201))
         for job in (jobs[3], jobs[5]):
-            assert [output["calls"] for output in made(job)] == list(range(201, 401))
-            check_answers(made(job))
+            assert [output["calls"] for output in outputs_of(job)] == list(range(201, 401))
+            check_answers(outputs_of(job))
         for job in (jobs[1], jobs[4]):
-            assert [output["member"] for output in made(job)] == [record["v"] == "v1" for record in RECORDS]
+            assert [output["member"] for output in outputs_of(job)] == [record["v"] == "v1" for record in RECORDS]
 
 
 @pytest.mark.parametrize("pause_s", [0.06, pytest.param(0.4, marks=pytest.mark.long)])
-def test_slow_lookups_blame_nobody(pause_s: float) -> None:
+def test_no_record_is_rejected_for_slow_lookups(pause_s: float) -> None:
     def answer(question: MembershipQuery) -> MembershipResult:
         time.sleep(pause_s)
         return lookup(MEMBERS)(question)
@@ -99,10 +99,10 @@ def test_slow_lookups_blame_nobody(pause_s: float) -> None:
         number = sandbox.add(SCRIPT, answer)
         job = sandbox.submit(number, batch(lines(*RECORDS[:4])))
         finish(job, sandbox)
-        assert [output["member"] for output in made(job)] == [True, False, False, True]
+        assert [output["member"] for output in outputs_of(job)] == [True, False, False, True]
 
 
-def test_a_question_of_many_values_in_several_names() -> None:
+def test_a_query_of_many_values_in_several_datasets() -> None:
     script = """
       let asked = 0;
       function process(r) {
@@ -123,8 +123,8 @@ def test_a_question_of_many_values_in_several_names() -> None:
         assert [output["asked"] for output in outputs] == [1, 2, 4, 5, 6, 8]
 
 
-def test_a_store_that_goes_away_in_the_middle_of_a_batch() -> None:
-    """Each time the state begins anew; what was answered before is not asked again, so that the batch gets through."""
+def test_a_store_that_fails_during_a_batch() -> None:
+    """The state is reset each time. Earlier results are cached, so that the batch makes progress."""
     script = """
       let calls = 0, hits = 0;
       function process(r) {
@@ -149,4 +149,4 @@ def test_a_store_that_goes_away_in_the_middle_of_a_batch() -> None:
             except SetStoreUnavailable:
                 refusals += 1
         assert refusals
-        assert [output["calls"] for output in made(job)] == list(range(1, 13))
+        assert [output["calls"] for output in outputs_of(job)] == list(range(1, 13))

@@ -1,4 +1,4 @@
-"""Saving modules and TypeScript: what is made of them runs, faults keep their places, and hostile texts end."""
+"""Modules and TypeScript: the generated scripts run, errors keep their positions, and hostile sources are rejected."""
 
 import contextlib
 import json
@@ -93,7 +93,7 @@ TYPESCRIPT = [
 
 
 @pytest.mark.parametrize("text", [*MODULES, *COMMON_JS, *TYPESCRIPT])
-def test_what_is_made_runs(shared_sandbox: Sandbox, text: str) -> None:
+def test_the_generated_script_runs(shared_sandbox: Sandbox, text: str) -> None:
     checked = validate(text, EXAMPLE)
     assert checked.warnings == []
     assert checked.javascript is not None
@@ -115,7 +115,7 @@ def test_scripts_run_as_they_are(text: str) -> None:
     assert validate(text, EXAMPLE).javascript is None
 
 
-def test_a_module_in_javascript_keeps_what_looks_like_types(shared_sandbox: Sandbox) -> None:
+def test_a_javascript_module_keeps_code_that_looks_like_types(shared_sandbox: Sandbox) -> None:
     text = "const f = (x, y) => [x, y]; export function process(r) { return { t: f(r.a < 5, r.a > (1)) } }"
     javascript = validate(text, EXAMPLE).javascript
     assert javascript is not None
@@ -134,7 +134,7 @@ class TestStrictness:
             ("0; 'use strict'; module.exports = (r) => ({ strict: (function () { return !this })() })", False),
         ],
     )
-    def test_modules_alone_are_strict(self, shared_sandbox: Sandbox, text: str, strict: bool) -> None:
+    def test_only_modules_are_strict(self, shared_sandbox: Sandbox, text: str, strict: bool) -> None:
         javascript = validate(text, EXAMPLE).javascript or text
         output = run(shared_sandbox, javascript, lines(RECORD)).outputs[0]
         assert json.loads(output or b"") == {"strict": strict}
@@ -182,7 +182,7 @@ class TestRefused:
             ("export const process = (r) => {\n  return r..a\n}", 2, 12, "Unexpected token"),
         ],
     )
-    def test_with_the_way_out(self, text: str, line: int, column: int, advice: str) -> None:
+    def test_the_error_names_the_fix(self, text: str, line: int, column: int, advice: str) -> None:
         with pytest.raises(ScriptRefused, match=re.escape(advice)) as refused:
             validate(text, EXAMPLE)
         assert (refused.value.line, refused.value.column) == (line, column)
@@ -197,7 +197,7 @@ class TestRefused:
             "const process = (r) => r; export default { process: (r) => null }",
         ],
     )
-    def test_two_functions_to_choose_from(self, text: str) -> None:
+    def test_two_candidate_functions(self, text: str) -> None:
         with pytest.raises(ScriptRefused, match="keep one of them"):
             validate(text, EXAMPLE)
 
@@ -206,7 +206,7 @@ class TestRefused:
         with pytest.raises(ScriptRefused, match=r"no function `process\(record\)`"):
             validate(text, EXAMPLE)
 
-    def test_a_script_that_throws_a_syntax_error_is_no_typescript(self) -> None:
+    def test_a_script_that_throws_a_syntax_error_is_not_typescript(self) -> None:
         with pytest.raises(ScriptRefused, match="SyntaxError: own in line 2, column 7"):
             validate("const t = (f) => f(1 < 2, 3 > (1));\nthrow new SyntaxError('own')", EXAMPLE)
 
@@ -230,7 +230,7 @@ FORMS = st.sampled_from([
 
 @given(FORMS, TYPES, SPACE, SPACE)
 @settings(max_examples=30)
-def test_errors_are_where_the_author_has_them(form: str, type_: str, before: str, inside: str) -> None:
+def test_error_positions_refer_to_the_source(form: str, type_: str, before: str, inside: str) -> None:
     text = before + form.format(type=type_, space=inside)
     (warning,) = validate(text, EXAMPLE).warnings
     head = text[: text.index("x.y") + 2]
@@ -256,7 +256,7 @@ DEEP = {
 
 
 @pytest.mark.parametrize("text", DEEP.values(), ids=DEEP.keys())
-def test_hostile_texts_are_refused_in_time(text: str) -> None:
+def test_hostile_sources_are_rejected_in_time(text: str) -> None:
     began_s = time.monotonic()
     with pytest.raises(ScriptRefused):
         validate(text, EXAMPLE)
@@ -274,19 +274,19 @@ LONG = {
 
 
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG.keys())
-def test_long_scripts_are_looked_through_in_time(text: str) -> None:
+def test_long_scripts_are_analysed_in_time(text: str) -> None:
     began_s = time.monotonic()
     assert len(validate(text, EXAMPLE).warnings) <= MAX_WARNINGS
     assert time.monotonic() - began_s < 10
 
 
-def test_a_stack_that_overflows_while_it_is_compiled_has_no_place() -> None:
+def test_a_stack_overflow_during_compilation_has_no_position() -> None:
     with pytest.raises(ScriptRefused, match=r"Maximum call stack size exceeded|nested too deeply") as refused:
         validate(PROCESS + "const a = " + "(()=>" * 1_000 + "1" + ")" * 1_000, EXAMPLE)
     assert refused.value.line is None
 
 
-def test_hostile_texts_at_once_do_others_no_harm() -> None:
+def test_concurrent_hostile_sources_do_not_affect_other_saves() -> None:
     def outcome(text: str) -> object:
         try:
             return validate(text, EXAMPLE).warnings
@@ -299,13 +299,13 @@ def test_hostile_texts_at_once_do_others_no_harm() -> None:
     assert outcomes == ["refused"] * len(DEEP) + [[]] * 12
 
 
-def test_ordinary_depth_is_read() -> None:
+def test_ordinary_nesting_is_accepted() -> None:
     deep = "if (x) { " * 500 + "}" * 500 + " const a: any = " + "[" * 500 + "]" * 500
     assert validate(f"let x: any; {deep}\nfunction process(r: any) {{ return r }}", EXAMPLE).warnings == []
 
 
 class TestCheckingChild:
-    """The stripper is in the child of a save alone, which is locked as the others are."""
+    """Only the child that checks scripts has the type stripper, and it is sandboxed like the others."""
 
     def test_workers_have_no_stripper(self) -> None:
         assert "stripTypeScriptTypes }" not in json.dumps(deno_command(jit=False).argv)
@@ -322,19 +322,19 @@ class TestCheckingChild:
         with Sandbox(spare=False, engine=deno_command(jit=False, validates=True)) as sandbox:
             assert result(sandbox, body) == {"t": "undefined"}
 
-    def test_it_strips_after_its_hello(self) -> None:
+    def test_the_checking_child_strips_types_after_its_hello(self) -> None:
         with Sandbox(spare=False, engine=deno_command(jit=False, validates=True)) as sandbox:
             assert sandbox.strip_types("if (a) { let b: string }") == "if (a) { let b         }"
             assert sandbox.strip_types("let a = 1") == ""
 
-    def test_it_goes_on_after_a_text_that_ends_it(self) -> None:
+    def test_saves_continue_after_a_source_that_kills_the_child(self) -> None:
         with Sandbox(spare=False, engine=deno_command(jit=False, validates=True)) as sandbox:
             assert isinstance(sandbox.strip_types("let a: any = " + "[" * 100_000), ScriptError)
             assert sandbox.strip_types("let a: any") == "let a     "
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.slow], ids=lambda case: case.name)
-def test_hostile_scripts_in_typescript_are_saved_with_a_warning_or_refused(case: Case) -> None:
+def test_hostile_typescript_is_saved_with_a_warning_or_rejected(case: Case) -> None:
     with contextlib.suppress(ScriptRefused):
         checked = validate(f"export default function (d: any): any {{\n{case.body}\n}}", EXAMPLE)
         assert checked.javascript is not None
@@ -368,25 +368,27 @@ PIECES = st.sampled_from(
 
 @given(st.sampled_from([*MODULES, *COMMON_JS, *TYPESCRIPT]), st.data())
 @settings(max_examples=60)
-def test_texts_with_faults_are_refused_or_keep_their_lines(text: str, data: st.DataObject) -> None:
+def test_sources_with_errors_are_rejected_or_keep_their_lines(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 10)))
     changed = text[:start] + data.draw(PIECES) + text[end:]
     with contextlib.suppress(ScriptRefused):
         javascript = validate(changed, EXAMPLE).javascript
         if javascript is not None:
-            made = javascript.removeprefix(javascript[: javascript.index("\n") + 1] if javascript[:2] == "/*" else "")
-            assert all(map(_is_from, made.split("\n"), changed.split("\n")))
+            generated = javascript.removeprefix(
+                javascript[: javascript.index("\n") + 1] if javascript[:2] == "/*" else ""
+            )
+            assert all(map(_is_from, generated.split("\n"), changed.split("\n")))
 
 
-def _is_from(made: str, sent: str) -> bool:
-    """Whether a line that was made has what was sent at its place, or blanks, or what replaces an export."""
-    pairs = zip(_units(made), _units(sent), strict=False)
+def _is_from(generated: str, sent: str) -> bool:
+    """Return whether a generated line has the source's characters at each position, or blanks, or a replaced export."""
+    pairs = zip(_units(generated), _units(sent), strict=False)
     return sum(one not in (other, *_BLANKS) for one, other in pairs) <= len("function process")
 
 
 def _units(text: str) -> list[int]:
-    """UTF-16 units, in which columns are counted: the stripper blanks a character of two by two."""
+    """Return the UTF-16 code units, in which columns are counted."""
     encoded = text.encode("utf-16-le")
     return [low + 256 * high for low, high in zip(encoded[::2], encoded[1::2], strict=True)]
 

@@ -1,4 +1,4 @@
-"""Checking a script at save: what is refused, where, and what only warns."""
+"""Validation of a script at save: errors with their positions, and warnings."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,7 +12,7 @@ from headwater.sandbox.validation.script_globals import GLOBALS
 from tests.support.sandbox import lines, run
 
 OK = CheckedScript([])
-"""Nothing to say, and the script runs as it is."""
+"""There are no warnings, and the script runs unchanged."""
 
 
 class TestRefused:
@@ -50,7 +50,7 @@ class TestRefused:
 
 
 class TestTopLevel:
-    """Time and chance belong to a record: what the top level made of them would differ from worker to worker."""
+    """Time and random numbers depend on the record. At the top level they would differ between workers."""
 
     @pytest.mark.parametrize(
         ("script", "what", "column"),
@@ -67,7 +67,7 @@ class TestTopLevel:
             ("const t = Date.now(); throw new Error('other');", "time", 16),
         ],
     )
-    def test_asks_for_neither_time_nor_chance(self, script: str, what: str, column: int) -> None:
+    def test_the_top_level_must_not_use_time_or_random_numbers(self, script: str, what: str, column: int) -> None:
         with pytest.raises(ScriptRefused, match=rf"asks for (the|a) {what} outside of `process\(record\)`") as refused:
             validate(f"{script}\nfunction process(d) {{ return d }}", "{}")
         assert (refused.value.line, refused.value.column) == (1, column)
@@ -81,7 +81,7 @@ class TestTopLevel:
             "class A { now() { return Date.now() } }",
         ],
     )
-    def test_may_read_given_times(self, script: str) -> None:
+    def test_the_top_level_may_parse_times(self, script: str) -> None:
         assert validate(f"{script} function process(d) {{ return {{ t: Date.now(), r: Math.random() }} }}", "{}") == OK
 
     @pytest.mark.parametrize("script", ["const now = Date.now();", "const r = Math.random();"])
@@ -102,16 +102,16 @@ class TestWarnings:
     def test_none(self, script: str) -> None:
         assert validate(script, '{"a":1}') == OK
 
-    def test_what_the_example_makes_it_throw(self) -> None:
+    def test_an_exception_on_the_example(self) -> None:
         (warning,) = validate("function process(d) {\n  return d.a.b.c }", '{"a":1}').warnings
         assert "TypeError" in warning
         assert "in line 2, column 16" in warning
 
-    def test_what_a_record_looks_like(self) -> None:
+    def test_the_warning_shows_the_record(self) -> None:
         (warning,) = validate("function process(d) { return d.logs.map((log) => log) }", '{"address":"0x1"}').warnings
         assert "is one object, not a block and not a list, with the members `address`" in warning
 
-    def test_other_faults_say_nothing_of_the_record(self) -> None:
+    def test_warnings_of_other_errors_do_not_show_the_record(self) -> None:
         (warning,) = validate("function process(d) { throw new TypeError('no') }", '{"a":1}').warnings
         assert warning == "The script fails on the stream's example record: TypeError: no in line 1, column 29."
 
@@ -185,18 +185,18 @@ class TestNames:
             ("setTimeout(() => 1, 5);", "Scripts have no timers"),
         ],
     )
-    def test_that_are_not_there_name_the_way_out(self, script: str, advice: str) -> None:
+    def test_unknown_names_are_reported_with_the_fix(self, script: str, advice: str) -> None:
         with pytest.raises(ScriptRefused, match=advice):
             validate(f"{script} function process(d) {{ return d }}", "{}")
 
-    def test_of_the_realm_are_known(self, sandbox: Sandbox) -> None:
+    def test_global_names_are_known(self, sandbox: Sandbox) -> None:
         script = "function process() { return { names: Object.getOwnPropertyNames(globalThis) } }"
         found = set(msgspec.json.decode(run(sandbox, script, lines({})).outputs[0] or b"")["names"]) - {"process"}
         assert found <= GLOBALS
         assert GLOBALS - found <= {"atob", "btoa", "TextEncoder", "TextDecoder", "structuredClone"}
 
 
-def test_many_at_once() -> None:
+def test_many_unknown_names() -> None:
     with ThreadPoolExecutor(12) as pool:
         scripts = [f"function process(d) {{ return d.a{number}.b }}" for number in range(12)]
         warnings = list(pool.map(lambda script: validate(script, "{}").warnings, scripts))
@@ -206,6 +206,6 @@ def test_many_at_once() -> None:
 @pytest.mark.parametrize(
     "value", ["123456789012345678901234567890n", "JSON.rawJSON('1e400')", "JSON.rawJSON('9'.repeat(5000))"]
 )
-def test_errors_of_any_value_are_warned_of(value: str) -> None:
+def test_thrown_values_of_any_type_are_reported(value: str) -> None:
     (warning,) = validate(f"function process(r) {{ return {{ error: {value} }} }}", "{}").warnings
     assert warning.startswith("The script turns the stream's example record into nothing but an error: {")

@@ -1,1 +1,1 @@
-"""Protocols of outside systems, implemented in memory; the contract suites run them beside the real ones."""
+"""Implementations in memory of the protocols of external systems. The contract tests run them and the real ones."""

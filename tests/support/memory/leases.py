@@ -15,7 +15,7 @@ def _utc_now() -> datetime:
 
 
 class MemoryLeases:
-    """Leases in memory. now: the clock that decides when a lease has expired."""
+    """Implements Leases in memory. The clock `now` decides when a lease has expired."""
 
     def __init__(self, now: Callable[[], datetime] = _utc_now) -> None:
         self._now = now

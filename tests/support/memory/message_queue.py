@@ -36,10 +36,10 @@ class _UnackedMessage:
 
 
 class MemoryQueue:
-    """A subscription.
+    """A subscription. Its clock returns seconds.
 
-    Messages of one ordering key are leased to one reader at a time. When one of them is redelivered, all later ones of
-    that key are redelivered, too. clock: seconds.
+    Messages of one ordering key are leased to one reader at a time. When one of them is redelivered, all later messages
+    of that key are redelivered, too.
     """
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:

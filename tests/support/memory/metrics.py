@@ -10,7 +10,13 @@ from headwater.model.metric import TIME_RANGES, Counts, Interval, MetricsDelta, 
 
 @dataclass(slots=True)
 class _Deployment:
-    """owners, marks: by group and partition. intervals: by resolution and start."""
+    """The metrics of one deployment.
+
+    Attributes:
+        owners: The owner by group and partition.
+        marks: The end of the counted offsets by group and partition.
+        intervals: The intervals by resolution and start.
+    """
 
     owners: dict[tuple[str, int], str] = field(default_factory=dict)
     marks: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -19,12 +25,12 @@ class _Deployment:
 
     def add(self, minute: int, counts: Counts, times: Times) -> None:
         """Add to the interval of each resolution."""
-        for resolution_s in (one.resolution_s for one in TIME_RANGES):
+        for resolution_s in (time_range.resolution_s for time_range in TIME_RANGES):
             self.intervals[resolution_s, minute // resolution_s * resolution_s].add(counts, times)
 
 
 class MemoryMetrics:
-    """MetricStore in memory."""
+    """Implements MetricStore in memory."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""The orchestrator's twin in memory: worker sets are ready as soon as `settle` is called, or never."""
+"""In-memory implementation of the orchestrator, for tests."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,10 +10,12 @@ from headwater.model.worker_spec import Heartbeat, WorkerSet, WorkerSnapshot
 
 
 class MemoryOrchestrator:
-    """Implements orchestrators.base.Orchestrator. With auto=False workers wait for `settle`.
+    """Implements orchestrators.base.Orchestrator. With auto=False, workers become ready only by `make_ready`.
 
-    heartbeats: of ready workers, where a test says more than that they are ready. deaths: by deployment id and spec
-    hash; a test raises them, and takes the readiness with `die`. led_for_s: what `lead` was told.
+    Attributes:
+        heartbeats: Heartbeats of ready workers by name. Other ready workers have a default heartbeat.
+        deaths: The number of deaths by deployment id and spec hash.
+        led_for_s: The arguments of all calls of `extend_leadership`.
     """
 
     def __init__(self, *, auto: bool = True) -> None:
@@ -40,13 +42,13 @@ class MemoryOrchestrator:
             self.make_ready(wanted.deployment_id)
 
     def make_ready(self, deployment_id: str) -> None:
-        """Let the newest workers of a deployment become ready."""
+        """Make the newest workers of a deployment ready."""
         if deployment_id in self._next:
             self._sets[deployment_id] = self._next.pop(deployment_id)
         self._ready.add(deployment_id)
 
     def die(self, deployment_id: str) -> None:
-        """Let the newest workers of a deployment die once: successors, when there are any."""
+        """Count a death of the newest workers of a deployment: of the successors, if there are any."""
         newest = self._next.get(deployment_id)
         if newest is None:
             newest = self._sets[deployment_id]

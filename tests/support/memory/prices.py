@@ -1,4 +1,4 @@
-"""Prices in memory. Nothing expires."""
+"""In-memory implementation of the price store, for tests. Prices never expire."""
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
@@ -9,7 +9,7 @@ from headwater.stores.protocols.prices import PriceWrite, StoredToken
 
 
 class MemoryPrices:
-    """PriceStore in memory."""
+    """Implements PriceStore in memory."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,12 +33,12 @@ class MemoryPrices:
     def read(self, partition: int, tokens: Sequence[bytes]) -> list[tuple[bytes | None, bytes | None]]:
         """See PriceStore."""
         with self._lock:
-            return [(self._states.get((partition, one)), self._tails.get((partition, one))) for one in tokens]
+            return [(self._states.get((partition, token)), self._tails.get((partition, token))) for token in tokens]
 
     def read_archived(self, archive_keys: Sequence[ArchiveKey]) -> list[bytes | None]:
         """See PriceStore."""
         with self._lock:
-            return [self._archived.get(one) for one in archive_keys]
+            return [self._archived.get(key) for key in archive_keys]
 
     def write(self, partition: int, owner: str, written: PriceWrite) -> Mapping[bytes, int] | None:
         """See PriceStore."""

@@ -1,4 +1,4 @@
-"""Token buckets in memory."""
+"""In-memory implementation of token buckets, for tests."""
 
 import threading
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from headwater.stores.protocols.control import TokenResult
 
 
 class MemoryBuckets:
-    """TokenBuckets in memory. clock: monotonic seconds."""
+    """Implements TokenBuckets in memory. The clock returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

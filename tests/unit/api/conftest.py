@@ -11,14 +11,14 @@ from tests.unit.api.installation import Installation, User
 @pytest.fixture(scope="session")
 def portal() -> Iterator[BlockingPortal]:
     """The event loop that all APIs of the tests share."""
-    with start_blocking_portal() as made:
-        yield made
+    with start_blocking_portal() as portal:
+        yield portal
 
 
 @pytest.fixture
 def headwater(portal: BlockingPortal) -> Iterator[Installation]:
-    with Installation(portal).serving() as made:
-        yield made
+    with Installation(portal).serving() as headwater:
+        yield headwater
 
 
 @pytest.fixture

@@ -342,5 +342,8 @@ class Installation:
 @contextlib.contextmanager
 def installation(probes: Mapping[str, ReadinessProbe] | None = None, **changes: Any) -> Iterator[Installation]:
     """Return an installation that serves its API."""
-    with start_blocking_portal() as portal, Installation(portal, probes=dict(probes or {})).serving(**changes) as made:
-        yield made
+    with (
+        start_blocking_portal() as portal,
+        Installation(portal, probes=dict(probes or {})).serving(**changes) as headwater,
+    ):
+        yield headwater

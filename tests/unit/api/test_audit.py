@@ -30,17 +30,17 @@ class TestWho:
         assert (entry.ip, entry.request_id) == ("127.0.0.1", response.headers["x-request-id"])
         assert (entry.change.owner, entry.change.object) == ("alice", response.json()["id"])
 
-    def test_requests_at_once_are_told_apart(self, headwater: Installation, alice: User, bob: User) -> None:
+    def test_concurrent_requests_are_distinguished(self, headwater: Installation, alice: User, bob: User) -> None:
         sent = [
             user.start("POST", f"{FLOW}/datasets", json={"name": f"n{number}"})
             for number in range(20)
             for user in (alice, bob)
         ]
         ids = {r.result().headers["x-request-id"]: r.result().json()["id"] for r in sent}
-        made = entries(headwater, "dataset.")
-        assert {entry.request_id: entry.change.object for entry in made} == ids
+        audit_entries = entries(headwater, "dataset.")
+        assert {entry.request_id: entry.change.object for entry in audit_entries} == ids
         for user, owner in ((alice, "alice"), (bob, "bob")):
-            assert {e.key_id for e in made if e.change.owner == owner} == {user.key[8:20]}
+            assert {e.key_id for e in audit_entries if e.change.owner == owner} == {user.key[8:20]}
 
 
 class TestSets:
@@ -85,7 +85,7 @@ class TestSets:
         assert alice.post(path, {"values": ["a"]}).status_code == 503
         assert [entry.state for entry in entries(headwater, "filter_values.")] == ["failed"]
 
-    def test_what_cannot_be_written_down_is_not_done(
+    def test_a_change_that_cannot_be_recorded_is_not_made(
         self, headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = values_path(alice.create(), headwater)
@@ -97,7 +97,7 @@ class TestSets:
         assert alice.post(path, {"values": ["a"]}).status_code == 503
         assert alice.get(f"{path}/count").json()["count"] == 0
 
-    def test_a_write_that_is_done_is_told_so(
+    def test_a_completed_write_is_recorded_as_done(
         self, headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = values_path(alice.create(), headwater)

@@ -24,15 +24,15 @@ class TestCreate:
     def test_returns_the_configuration_with_generated_members(self, alice: User) -> None:
         response = alice.post(FLOW, flow_body())
         assert response.status_code == 201
-        made = response.json()
-        assert re.fullmatch(r"[0-9a-z]{26}", made["id"])
-        assert response.headers["location"] == f"{FLOW}/{made['id']}"
+        body = response.json()
+        assert re.fullmatch(r"[0-9a-z]{26}", body["id"])
+        assert response.headers["location"] == f"{FLOW}/{body['id']}"
         assert response.headers["etag"] == '"1"'
-        assert made["revision"] == 1
-        assert made["owner_org_team_user_id"] == "alice"
-        assert made["created_at"] == made["updated_at"] == "2026-01-02T03:04:05.678Z"
-        assert (made["name"], made["description"], made["tags"]) == ("Transfers", "of one token", ["a"])
-        assert not {"warnings", "external_id"} & made.keys()
+        assert body["revision"] == 1
+        assert body["owner_org_team_user_id"] == "alice"
+        assert body["created_at"] == body["updated_at"] == "2026-01-02T03:04:05.678Z"
+        assert (body["name"], body["description"], body["tags"]) == ("Transfers", "of one token", ["a"])
+        assert not {"warnings", "external_id"} & body.keys()
 
     def test_fills_in_the_pipeline(self, alice: User) -> None:
         config = alice.create()["pipeline_config"]
@@ -75,17 +75,17 @@ class TestCreate:
         transform = flow_body()["pipeline_config"]["transforms"][0] | {"set_values": [" 0xAB ", "0xab", "0xcd"]}
         response = alice.post(FLOW, flow_body(transforms=[transform]))
         assert "set_values" not in response.text
-        made = response.json()
-        target = filter_set(made["id"], made["pipeline_config"]["transforms"][0]["uid"])
+        body = response.json()
+        target = filter_set(body["id"], body["pipeline_config"]["transforms"][0]["uid"])
         assert headwater.sets.contains_many(target, ["0xab", "0xcd", " 0xAB "]) == [True, True, False]
         assert headwater.sets.count(target)[0] == 2
 
     def test_what_a_script_throws_on_the_example_is_a_warning(self, alice: User) -> None:
-        made = alice.create(transforms=[V8, V8 | {"script": "function process() { throws }"}])
-        assert made["warnings"] == [
+        flow = alice.create(transforms=[V8, V8 | {"script": "function process() { throws }"}])
+        assert flow["warnings"] == [
             {"pointer": f"{PIPELINE}/transforms/1/script", "detail": "TypeError: x is undefined"}
         ]
-        assert "warnings" not in alice.get(f"{FLOW}/{made['id']}").json()
+        assert "warnings" not in alice.get(f"{FLOW}/{flow['id']}").json()
 
     @pytest.mark.parametrize("start_at", ["latest", "earliest", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05.5+02:00"])
     def test_start_at(self, alice: User, start_at: str) -> None:
@@ -100,10 +100,10 @@ class TestCreate:
         source = {"chain": "base", "entity": "log", "is_zerolag": True}
         assert alice.create(source=source)["pipeline_config"]["source"]["is_zerolag"] is True
 
-    def test_exactly_once_is_shown_and_kept(self, alice: User) -> None:
-        made = alice.create(delivery="exactly_once")
-        url = f"{FLOW}/{made['id']}"
-        assert made["pipeline_config"]["delivery"] == "exactly_once"
+    def test_exactly_once_is_stored_and_returned(self, alice: User) -> None:
+        flow = alice.create(delivery="exactly_once")
+        url = f"{FLOW}/{flow['id']}"
+        assert flow["pipeline_config"]["delivery"] == "exactly_once"
         assert alice.put(url, alice.get(url).json()).json()["pipeline_config"]["delivery"] == "exactly_once"
         assert alice.put(url, flow_body()).json()["pipeline_config"]["delivery"] == "at_least_once"
 
@@ -222,7 +222,7 @@ class TestCreate:
             (flow_body(parallelism=0), "must be greater than or equal to 1"),
         ],
     )
-    def test_details_are_said_of_the_pointer(self, alice: User, body: Any, detail: str) -> None:
+    def test_details_match_the_pointer(self, alice: User, body: Any, detail: str) -> None:
         assert list(alice.faults(alice.post(FLOW, body)).values()) == [detail]
 
     def test_the_detail_tells_the_first_fault(self, alice: User) -> None:
@@ -230,7 +230,7 @@ class TestCreate:
         assert "/name" in body["detail"]
         assert "There are 2 faults in all" in body["detail"]
 
-    def test_the_detail_counts_no_faults_that_are_not_listed(self, alice: User) -> None:
+    def test_the_detail_counts_only_listed_errors(self, alice: User) -> None:
         body = alice.problem(alice.post(FLOW, flow_body() | {"tags": [1] * 30}), 422, "invalid-input")
         assert len(body["errors"]) == 20
         assert "There are at least 20 faults; see errors." in body["detail"]
@@ -240,14 +240,14 @@ class TestCreate:
         faults = alice.faults(alice.post(FLOW, body))
         assert list(faults) == [f"{PIPELINE}/transforms/{i}/script" for i in (0, 2)]
 
-    def test_scripts_are_not_compiled_for_a_body_that_is_refused_anyway(self, alice: User) -> None:
+    def test_scripts_of_an_invalid_body_are_not_compiled(self, alice: User) -> None:
         broken = V8 | {"script": "syntax error"}
         body = flow_body(source={"chain": "x", "entity": "y"}, transforms=[broken])
         assert list(alice.faults(alice.post(FLOW, body))) == [f"{PIPELINE}/source/chain"]
         body = flow_body(transforms=[broken, {"type": "redis_set_filter", "filter_expr": "root ="}])
         assert list(alice.faults(alice.post(FLOW, body))) == [f"{PIPELINE}/transforms/1/filter_expr"]
 
-    def test_fifty_at_once(self, alice: User) -> None:
+    def test_fifty_concurrent_requests(self, alice: User) -> None:
         sent = [alice.start("POST", FLOW, json=flow_body()) for _ in range(50)]
         assert {response.result().status_code for response in sent} == {201}
         assert len(alice.get(FLOW).json()) == 50
@@ -261,9 +261,9 @@ class TestNull:
         filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": None, "name": None}
         members = {"transforms": [filter_], "parallelism": None, "delivery": None}
         body = flow_body(source=source, **members) | {"description": None, "tags": None, "external_id": None}
-        made = alice.post(FLOW, body)
-        assert made.status_code == 201, made.text
-        read = made.json()
+        response = alice.post(FLOW, body)
+        assert response.status_code == 201, response.text
+        read = response.json()
         assert (read["description"], read["tags"]) == ("", [])
         config = read["pipeline_config"]
         assert config["source"] == {
@@ -275,11 +275,11 @@ class TestNull:
         }
         assert (config["parallelism"], config["delivery"]) == (1, "at_least_once")
 
-    def test_null_is_no_list_of_transforms_when_nothing_else_is(self, alice: User) -> None:
+    def test_null_is_not_a_valid_list_of_transforms(self, alice: User) -> None:
         assert alice.create(transforms=None)["pipeline_config"]["transforms"] == []
 
     @pytest.mark.parametrize("member", ["name", "pipeline_config"])
-    def test_a_required_member_may_not_be_null(self, alice: User, member: str) -> None:
+    def test_a_required_member_must_not_be_null(self, alice: User, member: str) -> None:
         answer = alice.post(FLOW, flow_body() | {member: None})
         kind = {"name": "valid string", "pipeline_config": "JSON object"}[member]
         assert alice.faults(answer) == {f"/{member}": f"must be a {kind}, not null"}
@@ -294,17 +294,17 @@ class TestNull:
 
 class TestExternalId:
     def create(self, user: User, external_id: str) -> dict[str, Any]:
-        made = user.post(FLOW, flow_body() | {"external_id": external_id})
-        assert made.status_code == 201, made.text
-        answer: dict[str, Any] = made.json()
+        response = user.post(FLOW, flow_body() | {"external_id": external_id})
+        assert response.status_code == 201, response.text
+        answer: dict[str, Any] = response.json()
         return answer
 
     def test_finds_its_configuration(self, alice: User, bob: User) -> None:
-        made = self.create(alice, "orders/1")
+        flow = self.create(alice, "orders/1")
         alice.create()
         self.create(bob, "orders/1")
-        assert made["external_id"] == "orders/1"
-        assert alice.get(FLOW, params={"external_id": "orders/1"}).json() == [made]
+        assert flow["external_id"] == "orders/1"
+        assert alice.get(FLOW, params={"external_id": "orders/1"}).json() == [flow]
         assert alice.get(FLOW, params={"external_id": "orders/2"}).json() == []
         assert list(alice.faults(alice.get(FLOW, params={"external_id": ""}))) == ["/external_id"]
 
@@ -318,7 +318,7 @@ class TestExternalId:
         alice.delete(f"{FLOW}/{first['id']}")
         assert alice.put(path, flow_body() | {"external_id": "a"}).json()["external_id"] == "a"
 
-    def test_a_put_without_it_keeps_it_and_null_removes_it(self, alice: User) -> None:
+    def test_a_put_without_the_external_id_keeps_it_and_null_removes_it(self, alice: User) -> None:
         path = f"{FLOW}/{self.create(alice, 'a')['id']}"
         assert alice.put(path, flow_body()).json()["external_id"] == "a"
         assert "external_id" not in alice.put(path, flow_body() | {"external_id": None}).json()
@@ -329,11 +329,11 @@ class TestExternalId:
 
 
 class TestSlash:
-    def test_the_collection_answers_with_a_slash_behind_it(self, alice: User) -> None:
-        made = alice.post(f"{FLOW}/", flow_body())
-        assert made.status_code == 201
-        assert made.headers["location"] == f"{FLOW}/{made.json()['id']}"
-        assert alice.get(f"{FLOW}/").json() == alice.get(FLOW).json() == [made.json()]
+    def test_the_collection_url_may_end_with_a_slash(self, alice: User) -> None:
+        response = alice.post(f"{FLOW}/", flow_body())
+        assert response.status_code == 201
+        assert response.headers["location"] == f"{FLOW}/{response.json()['id']}"
+        assert alice.get(f"{FLOW}/").json() == alice.get(FLOW).json() == [response.json()]
         assert alice.get(f"{FLOW}/datasets/").json() == []
         assert alice.request("DELETE", f"{FLOW}/").headers["allow"] == "GET, HEAD, POST"
 
@@ -342,7 +342,7 @@ class TestList:
     def test_is_empty_at_first(self, alice: User) -> None:
         assert alice.get(FLOW).json() == []
 
-    def test_shows_the_own_ones_newest_first(self, headwater: Installation, alice: User, bob: User) -> None:
+    def test_lists_the_owners_resources_newest_first(self, headwater: Installation, alice: User, bob: User) -> None:
         first = alice.create()
         headwater.clock.forward(1)
         second = alice.create()
@@ -352,12 +352,12 @@ class TestList:
 
 class TestRead:
     def test_returns_what_create_returned(self, alice: User) -> None:
-        made = alice.create()
-        response = alice.get(f"{FLOW}/{made['id']}")
-        assert response.json() == made
+        flow = alice.create()
+        response = alice.get(f"{FLOW}/{flow['id']}")
+        assert response.json() == flow
         assert response.headers["etag"] == '"1"'
 
-    def test_another_owners_looks_like_an_unknown_one(self, alice: User, bob: User) -> None:
+    def test_another_owners_configuration_is_unknown(self, alice: User, bob: User) -> None:
         path = f"{FLOW}/{alice.create()['id']}"
         answers = []
         for user in (bob, alice):
@@ -371,47 +371,49 @@ class TestRead:
 
 class TestDelete:
     def test_removes_configuration_and_filter_values(self, headwater: Installation, alice: User) -> None:
-        made = alice.create()
-        uid = made["pipeline_config"]["transforms"][0]["uid"]
-        alice.post(f"{FLOW}/{made['id']}/transforms/{uid}/filter-values", {"values": [TOKEN]})
-        response = alice.delete(f"{FLOW}/{made['id']}")
+        flow = alice.create()
+        uid = flow["pipeline_config"]["transforms"][0]["uid"]
+        alice.post(f"{FLOW}/{flow['id']}/transforms/{uid}/filter-values", {"values": [TOKEN]})
+        response = alice.delete(f"{FLOW}/{flow['id']}")
         assert response.status_code == 200
-        assert response.json() == {"message": f"Pipeline {made['id']} successfully deleted"}
-        alice.problem(alice.get(f"{FLOW}/{made['id']}"), 404, "not-found")
-        assert headwater.sets.count(filter_set(made["id"], uid)) == (0, 0)
+        assert response.json() == {"message": f"Pipeline {flow['id']} successfully deleted"}
+        alice.problem(alice.get(f"{FLOW}/{flow['id']}"), 404, "not-found")
+        assert headwater.sets.count(filter_set(flow["id"], uid)) == (0, 0)
         assert headwater.database.flows.deleted() == []
 
     def test_tears_the_deployment_down(self, headwater: Installation, alice: User) -> None:
-        made = alice.create()
-        alice.post(f"{FLOW}/{made['id']}/deploy")
-        assert alice.delete(f"{FLOW}/{made['id']}").status_code == 200
-        assert headwater.database.deployments.active(made["id"]) is None
+        flow = alice.create()
+        alice.post(f"{FLOW}/{flow['id']}/deploy")
+        assert alice.delete(f"{FLOW}/{flow['id']}").status_code == 200
+        assert headwater.database.deployments.active(flow["id"]) is None
         assert headwater.database.flows.deleted() == []
 
-    def test_again_while_the_teardown_goes_on_waits_for_it(self) -> None:
-        with installation(deploy_timeout_s=0.3) as made:
-            alice, bob = made.user("alice"), made.user("bob")
+    def test_a_repeated_delete_waits_for_the_teardown(self) -> None:
+        with installation(deploy_timeout_s=0.3) as headwater:
+            alice, bob = headwater.user("alice"), headwater.user("bob")
             path = f"{FLOW}/{alice.create()['id']}"
             alice.post(f"{path}/deploy")
-            made.controller.asleep = True
+            headwater.controller.asleep = True
             for _ in range(2):
                 body = alice.problem(alice.delete(path), 503, "deploy-pending")
                 assert "Removal of its deployment continues" in body["detail"]
             bob.problem(bob.delete(path), 404, "not-found")
-            made.controller.asleep = False
+            headwater.controller.asleep = False
             assert alice.delete(path).status_code == 200
             alice.problem(alice.delete(path), 404, "not-found")
 
-    def test_another_owners_is_not_found(self, alice: User, bob: User) -> None:
+    def test_another_owners_resource_is_not_found(self, alice: User, bob: User) -> None:
         path = f"{FLOW}/{alice.create()['id']}"
         bob.problem(bob.delete(path), 404, "not-found")
         assert alice.get(path).status_code == 200
 
-    def test_of_a_deployed_one_needs_the_scope_to_deploy(self, headwater: Installation, alice: User) -> None:
-        made = alice.create()
+    def test_deleting_a_deployed_configuration_needs_the_deploy_scope(
+        self, headwater: Installation, alice: User
+    ) -> None:
+        flow = alice.create()
         writer = headwater.user("alice", ["flow:write", "flow:read"])
-        alice.post(f"{FLOW}/{made['id']}/deploy")
-        body = writer.problem(writer.delete(f"{FLOW}/{made['id']}"), 403, "forbidden")
+        alice.post(f"{FLOW}/{flow['id']}/deploy")
+        body = writer.problem(writer.delete(f"{FLOW}/{flow['id']}"), 403, "forbidden")
         assert "flow:deploy" in body["detail"]
-        alice.post(f"{FLOW}/{made['id']}/teardown")
-        assert writer.delete(f"{FLOW}/{made['id']}").status_code == 200
+        alice.post(f"{FLOW}/{flow['id']}/teardown")
+        assert writer.delete(f"{FLOW}/{flow['id']}").status_code == 200

@@ -16,11 +16,11 @@ PREFLIGHT = {
 
 @pytest.fixture
 def open_to_pages() -> Iterator[Installation]:
-    with installation(cors_origins=[ORIGIN]) as made:
-        yield made
+    with installation(cors_origins=[ORIGIN]) as headwater:
+        yield headwater
 
 
-def test_without_the_setting_nobody_is_allowed(alice: User) -> None:
+def test_no_origin_is_allowed_without_the_setting(alice: User) -> None:
     assert "access-control-allow-origin" not in alice.get(FLOW, headers={"Origin": ORIGIN}).headers
     alice.problem(alice.request("OPTIONS", FLOW, headers=PREFLIGHT), 405, "method-not-allowed")
 
@@ -37,14 +37,14 @@ def test_a_page_of_the_origin_may_call_and_read(open_to_pages: Installation) -> 
     assert "access-control-allow-credentials" not in answer.headers
 
 
-def test_a_page_can_read_why_it_was_refused(open_to_pages: Installation) -> None:
+def test_cors_headers_are_on_rejections(open_to_pages: Installation) -> None:
     nobody = open_to_pages.nobody()
     answer = nobody.get(FLOW, headers={"Origin": ORIGIN})
     nobody.problem(answer, 401, "unauthenticated")
     assert answer.headers["access-control-allow-origin"] == ORIGIN
 
 
-def test_a_page_can_read_that_headwater_failed(open_to_pages: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cors_headers_are_on_internal_errors(open_to_pages: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     alice = open_to_pages.user("alice")
 
     def fail(*_: object) -> None:

@@ -13,7 +13,7 @@ from tests.unit.api.installation import FLOW, Installation, User
 DATASETS = f"{FLOW}/datasets"
 
 
-def made(user: User, name: str = "watched") -> str:
+def create_dataset(user: User, name: str = "watched") -> str:
     response = user.post(DATASETS, {"name": name})
     assert response.status_code == 201, response.text
     dataset_id: str = response.json()["id"]
@@ -22,10 +22,10 @@ def made(user: User, name: str = "watched") -> str:
 
 @pytest.fixture
 def entries(alice: User) -> str:
-    return f"{DATASETS}/{made(alice)}/entries"
+    return f"{DATASETS}/{create_dataset(alice)}/entries"
 
 
-def test_what_editors_put_around_pasted_values_is_trimmed_everywhere(alice: User, entries: str) -> None:
+def test_whitespace_around_values_is_trimmed_everywhere(alice: User, entries: str) -> None:
     assert alice.post(entries, {"values": ["\ufeff0xABC", "0xabc\u200b", "0xdef"]}).json() == {"count": 2}
     by_name = {"name": "watched", "values": ["\u20600xDEF"]}
     assert alice.post(f"{DATASETS}/entries", by_name).json() == {"count": 0}
@@ -44,18 +44,18 @@ class TestCreate:
         now = "2026-01-02T03:04:05.678Z"
         assert body == {"name": " Watched ", "type": "redis", "created_at": now, "updated_at": now}
 
-    def test_scripts_can_resolve_the_name_at_once(self, headwater: Installation, alice: User) -> None:
-        dataset_id = made(alice)
+    def test_scripts_can_resolve_the_name_immediately(self, headwater: Installation, alice: User) -> None:
+        dataset_id = create_dataset(alice)
         assert headwater.names.resolve("alice", ["watched", "Watched"]) == [dataset_id, None]
         assert headwater.names.resolve("bob", ["watched"]) == [None]
 
     def test_name_taken(self, alice: User, bob: User) -> None:
-        made(alice)
+        create_dataset(alice)
         alice.problem(alice.post(DATASETS, {"name": "watched"}), 409, "conflict")
-        made(bob)
-        made(alice, "Watched")
+        create_dataset(bob)
+        create_dataset(alice, "Watched")
 
-    def test_one_name_many_times_at_once(self, alice: User) -> None:
+    def test_concurrent_creates_with_one_name(self, alice: User) -> None:
         sent = [alice.start("POST", DATASETS, json={"name": "watched"}) for _ in range(20)]
         statuses = sorted(response.result().status_code for response in sent)
         assert statuses == [201] + [409] * 19
@@ -74,7 +74,7 @@ class TestCreate:
     def test_refused(self, alice: User, body: dict[str, Any], pointer: str) -> None:
         assert list(alice.faults(alice.post(DATASETS, body))) == [pointer]
 
-    def test_that_the_set_store_cut_off_can_be_sent_again(
+    def test_a_request_that_the_set_store_interrupted_can_be_repeated(
         self, headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
@@ -84,19 +84,19 @@ class TestCreate:
             patch.setattr(headwater.names, "put", away)
             alice.problem(alice.post(DATASETS, {"name": "watched"}), 503, "set-store-unavailable")
         assert alice.get(DATASETS).json() == []
-        made(alice)
+        create_dataset(alice)
 
 
 class TestList:
-    def test_shows_the_own_ones_newest_first(self, headwater: Installation, alice: User, bob: User) -> None:
-        first = made(alice, "a")
+    def test_lists_the_owners_resources_newest_first(self, headwater: Installation, alice: User, bob: User) -> None:
+        first = create_dataset(alice, "a")
         headwater.clock.forward(1)
-        second = made(alice, "b")
-        made(bob)
+        second = create_dataset(alice, "b")
+        create_dataset(bob)
         assert [dataset["id"] for dataset in alice.get(DATASETS).json()] == [second, first]
 
     def test_by_name(self, alice: User) -> None:
-        ids = {name: made(alice, name) for name in ("a", "b", "c d")}
+        ids = {name: create_dataset(alice, name) for name in ("a", "b", "c d")}
         found = alice.get(DATASETS, params=[("names", "a"), ("names", "c d"), ("names", "x")]).json()
         assert {dataset["id"] for dataset in found} == {ids["a"], ids["c d"]}
         assert alice.get(DATASETS, params={"names": "A"}).json() == []
@@ -110,8 +110,8 @@ class TestRead:
         body = alice.post(DATASETS, {"name": "watched"}).json()
         assert alice.get(f"{DATASETS}/{body['id']}").json() == body
 
-    def test_another_owners_is_not_found(self, alice: User, bob: User) -> None:
-        bob.problem(bob.get(f"{DATASETS}/{made(alice)}"), 404, "not-found")
+    def test_another_owners_resource_is_not_found(self, alice: User, bob: User) -> None:
+        bob.problem(bob.get(f"{DATASETS}/{create_dataset(alice)}"), 404, "not-found")
 
 
 class TestDelete:
@@ -124,16 +124,16 @@ class TestDelete:
         alice.problem(alice.delete(f"{DATASETS}/{dataset_id}"), 404, "not-found")
         assert headwater.names.resolve("alice", ["watched"]) == [None]
         assert headwater.sets.count(dataset_set(dataset_id)) == (0, 0)
-        made(alice)
+        create_dataset(alice)
 
     @pytest.mark.parametrize(("part", "method"), [("names", "discard"), ("datasets", "remove")])
-    def test_one_that_was_cut_off_is_gone_for_readers_and_can_be_sent_again_until_it_ends(
+    def test_an_interrupted_delete_is_hidden_and_can_be_repeated(
         self, headwater: Installation, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch, part: str, method: str
     ) -> None:
         def away(*_: object) -> None:
             raise SetStoreUnavailable("away")
 
-        path = f"{DATASETS}/{made(alice)}"
+        path = f"{DATASETS}/{create_dataset(alice)}"
         alice.post(f"{path}/entries", {"values": ["a"]})
         with monkeypatch.context() as patch:
             owner = headwater.names if part == "names" else headwater.database.datasets
@@ -148,14 +148,14 @@ class TestDelete:
         assert headwater.sets.count(dataset_set(path.rsplit("/", 1)[1])) == (0, 0)
         assert headwater.database.datasets.incomplete() == []
 
-    def test_another_owners_is_not_found(self, alice: User, bob: User) -> None:
-        path = f"{DATASETS}/{made(alice)}"
+    def test_another_owners_resource_is_not_found(self, alice: User, bob: User) -> None:
+        path = f"{DATASETS}/{create_dataset(alice)}"
         bob.problem(bob.delete(path), 404, "not-found")
         assert alice.get(path).status_code == 200
 
 
 class TestAddEntries:
-    def test_five_uploads_at_once(self, alice: User, entries: str) -> None:
+    def test_five_concurrent_uploads(self, alice: User, entries: str) -> None:
         n = MAX_VALUES_PER_REQUEST // 5
         bodies = [
             json.dumps({"values": [f"0x{i:08x}" for i in range(n * part, n * (part + 1))]}).encode()
@@ -170,10 +170,10 @@ class TestAddEntries:
         response = alice.post(entries, {"values": ["x"] * (MAX_VALUES_PER_REQUEST + 1)})
         assert list(alice.faults(response)) == ["/values"]
 
-    def test_another_owners_is_not_found(self, bob: User, entries: str) -> None:
+    def test_another_owners_resource_is_not_found(self, bob: User, entries: str) -> None:
         bob.problem(bob.post(entries, {"values": ["a"]}), 404, "not-found")
 
-    def test_beside_a_delete_leaves_no_set_behind(
+    def test_an_upload_during_a_delete_leaves_no_set(
         self, headwater: Installation, alice: User, entries: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         dataset_id = entries.split("/")[-2]
@@ -192,20 +192,20 @@ class TestAddEntriesByName:
     PATH = f"{DATASETS}/entries"
 
     def test_finds_the_dataset_of_the_owner(self, headwater: Installation, alice: User, bob: User) -> None:
-        made(bob)
-        made(alice)
+        create_dataset(bob)
+        create_dataset(alice)
         rotated = headwater.user("alice")
         assert rotated.post(self.PATH, {"name": "watched", "values": ["a", "b"]}).json() == {"count": 2}
         assert alice.get(DATASETS).json()[0]["name"] == "watched"
         assert bob.post(self.PATH, {"name": "watched", "values": ["a"]}).json() == {"count": 1}
 
     def test_members_in_any_order(self, alice: User) -> None:
-        made(alice)
+        create_dataset(alice)
         assert alice.post(self.PATH, {"values": ["a"], "name": "watched"}).status_code == 200
 
     @pytest.mark.parametrize("name", ["unwatched", "Watched", "watched "])
     def test_unknown_name(self, alice: User, name: str) -> None:
-        made(alice)
+        create_dataset(alice)
         alice.problem(alice.post(self.PATH, {"name": name, "values": ["a"]}), 404, "not-found")
 
     @pytest.mark.parametrize(
@@ -220,16 +220,16 @@ class TestAddEntriesByName:
         ],
     )
     def test_refused(self, alice: User, body: dict[str, Any], pointer: str) -> None:
-        made(alice)
+        create_dataset(alice)
         assert list(alice.faults(alice.post(self.PATH, body))) == [pointer]
 
 
 class TestRemoveEntries:
-    def test_counts_those_that_were_there(self, alice: User, entries: str) -> None:
+    def test_counts_the_removed_values(self, alice: User, entries: str) -> None:
         alice.post(entries, {"values": ["a", "b"]})
         assert alice.delete(entries, {"values": ["B", "x"]}).json() == {"count": 1}
 
-    def test_another_owners_is_not_found(self, bob: User, entries: str) -> None:
+    def test_another_owners_resource_is_not_found(self, bob: User, entries: str) -> None:
         bob.problem(bob.delete(entries, {"values": ["a"]}), 404, "not-found")
 
 
@@ -250,7 +250,7 @@ class TestPage:
     def test_refused(self, alice: User, entries: str, parameters: dict[str, Any]) -> None:
         assert list(alice.faults(alice.get(entries, params=parameters))) == ["/" + next(iter(parameters))]
 
-    def test_another_owners_is_not_found(self, bob: User, entries: str) -> None:
+    def test_another_owners_resource_is_not_found(self, bob: User, entries: str) -> None:
         bob.problem(bob.get(entries), 404, "not-found")
 
 
@@ -260,5 +260,5 @@ class TestCheck:
         assert alice.get(f"{entries}/check", params={"value": " 0xAB"}).json() == {"exists": True}
         assert alice.get(f"{entries}/check", params={"value": "0xac"}).json() == {"exists": False}
 
-    def test_another_owners_is_not_found(self, bob: User, entries: str) -> None:
+    def test_another_owners_resource_is_not_found(self, bob: User, entries: str) -> None:
         bob.problem(bob.get(f"{entries}/check", params={"value": "a"}), 404, "not-found")

@@ -82,7 +82,7 @@ class TestSeries:
         assert scene.points("processing_latency") == []
 
     @pytest.mark.parametrize(("time_range", "points"), [("1h", 60), ("1d", 288), ("1w", 168)])
-    def test_the_range_ends_with_the_interval_that_goes_on(self, scene: Scene, time_range: str, points: int) -> None:
+    def test_the_range_ends_with_the_current_interval(self, scene: Scene, time_range: str, points: int) -> None:
         scene.measure(messages_received=1)
         step_s = {"1h": 60, "1d": 300, "1w": 3600}[time_range]
         scene.headwater.clock.forward((points - 1) * step_s)
@@ -101,7 +101,7 @@ class TestSeries:
 
 class TestSummary:
     @pytest.mark.parametrize("value", ["1", "true", "True", "TRUE", "yes", "Yes", "on"])
-    def test_is_asked_for_by_any_word_for_true(self, scene: Scene, value: str) -> None:
+    def test_any_boolean_true_is_accepted(self, scene: Scene, value: str) -> None:
         assert "pipeline_id" in scene.get(aggregated=value)
 
     @pytest.mark.parametrize("value", ["0", "false", "False", "no", "off"])
@@ -122,7 +122,7 @@ class TestSummary:
             "avg_data_age_ms": None,
         }
 
-    def test_rates_are_of_the_time_it_was_deployed(self, scene: Scene) -> None:
+    def test_rates_use_the_time_since_the_deployment(self, scene: Scene) -> None:
         scene.measure(messages_received=60, messages_sent=30)
         scene.headwater.clock.forward(10 * MINUTE_S)
         scene.measure(messages_received=40, processor_error=10, output_error=5)
@@ -167,7 +167,7 @@ class TestRefusals:
         flow = alice.create()
         alice.problem(alice.get(f"{FLOW}/{flow['id']}/deploy/metrics"), 404, "not-found")
 
-    def test_of_somebody_else(self, scene: Scene, bob: User) -> None:
+    def test_another_owners_metrics(self, scene: Scene, bob: User) -> None:
         bob.problem(bob.get(f"{FLOW}/{scene.id}/deploy/metrics"), 404, "not-found")
 
     @pytest.mark.parametrize("types", ["messages", "messages_sent,nothing", "", "messages_sent,", "lookup_latency"])
@@ -183,7 +183,7 @@ class TestRefusals:
         answer = scene.user.get(f"{FLOW}/{scene.id}/deploy/metrics", params={name: value})
         assert set(scene.user.faults(answer)) == {f"/{name}"}
 
-    def test_while_the_store_is_away(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_while_the_store_is_unavailable(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
         def away(*_: object) -> None:
             raise SetStoreUnavailable("The set store does not answer.")
 

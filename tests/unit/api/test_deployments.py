@@ -23,12 +23,14 @@ STARTED = datetime(2026, 1, 2, 3, 4, 5, 123000, UTC)
 
 @pytest.fixture
 def config_id(alice: User) -> str:
-    made: str = alice.create(sinks=[{"type": "kafka", "name": "a"}, {"type": "kafka", "name": "b"}])["id"]
-    return made
+    flow_id: str = alice.create(sinks=[{"type": "kafka", "name": "a"}, {"type": "kafka", "name": "b"}])["id"]
+    return flow_id
 
 
 class TestDeploy:
-    def test_answers_with_all_that_a_reader_needs(self, headwater: Installation, alice: User, config_id: str) -> None:
+    def test_the_response_has_topics_and_credentials(
+        self, headwater: Installation, alice: User, config_id: str
+    ) -> None:
         saved = alice.get(f"{FLOW}/{config_id}").json()
         response = alice.post(f"{FLOW}/{config_id}/deploy")
         assert response.status_code == 200
@@ -64,7 +66,9 @@ class TestDeploy:
             assert set(snippets) == {"python", "node", "java", "kcat"}
             assert all(sink["topic"] in text and sink["password"] in text for text in snippets.values())
 
-    def test_many_at_once_make_one_deployment(self, headwater: Installation, alice: User, config_id: str) -> None:
+    def test_concurrent_deploys_create_one_deployment(
+        self, headwater: Installation, alice: User, config_id: str
+    ) -> None:
         sent = [alice.start("POST", f"{FLOW}/{config_id}/deploy") for _ in range(50)]
         answers = [response.result() for response in sent]
         assert {answer.status_code for answer in answers} == {200}
@@ -79,7 +83,7 @@ class TestDeploy:
         assert first["username"] != second["username"]
         assert first["password"] != second["password"]
 
-    def test_says_why_it_failed_and_can_be_tried_again(
+    def test_the_response_has_the_reason_and_a_retry_works(
         self, headwater: Installation, alice: User, config_id: str
     ) -> None:
         headwater.controller.reasons = ["The source topic stream.base.log is not on the broker."]
@@ -106,17 +110,17 @@ class TestDeploy:
         assert (seen["revision"], seen["desired_revision"]) == (1, 2)
 
     def test_still_going_on_at_the_timeout(self) -> None:
-        with installation(deploy_timeout_s=1) as made:
-            alice = made.user("alice")
-            made.controller.asleep = True
+        with installation(deploy_timeout_s=1) as headwater:
+            alice = headwater.user("alice")
+            headwater.controller.asleep = True
             path = f"{FLOW}/{alice.create()['id']}"
             alice.problem(alice.post(f"{path}/deploy"), 503, "deploy-pending")
             seen = alice.get(f"{path}/deploy").json()
             assert (seen["status"], seen["condition"], seen["revision"]) == ("deploying", "RollingOut", None)
-            made.controller.asleep = False
+            headwater.controller.asleep = False
             assert alice.post(f"{path}/deploy").status_code == 200
 
-    def test_torn_down_meanwhile(self, headwater: Installation, alice: User, config_id: str) -> None:
+    def test_a_concurrent_teardown(self, headwater: Installation, alice: User, config_id: str) -> None:
         headwater.controller.asleep = True
         deploy = alice.start("POST", f"{FLOW}/{config_id}/deploy")
         while headwater.database.deployments.active(config_id) is None:
@@ -130,26 +134,26 @@ class TestDeploy:
         assert again.result().status_code == 200
 
     def test_the_wait_for_a_teardown_is_part_of_the_timeout(self) -> None:
-        with installation(deploy_timeout_s=3) as made:
-            alice = made.user("alice")
+        with installation(deploy_timeout_s=3) as headwater:
+            alice = headwater.user("alice")
             path = f"{FLOW}/{alice.create()['id']}/deploy"
             alice.post(path)
-            made.controller.asleep = True
-            (deployment,) = made.database.deployments.unfinished()
-            made.database.deployments.request_teardown(deployment.flow_id)
+            headwater.controller.asleep = True
+            (deployment,) = headwater.database.deployments.unfinished()
+            headwater.database.deployments.request_teardown(deployment.flow_id)
             began = time.monotonic()
             again = alice.start("POST", path)
             time.sleep(1.5)
             gone = Observation(deployment.id, Phase.ABSENT, None, deployment.generation + 1, Condition.STABLE)
-            made.database.deployments.observe([gone])
+            headwater.database.deployments.observe([gone])
             alice.problem(again.result(), 503, "deploy-pending")
             assert time.monotonic() - began < 4
             assert alice.get(path).json()["status"] == "deploying"
 
-    def test_another_owners_is_not_found(self, bob: User, config_id: str) -> None:
+    def test_another_owners_resource_is_not_found(self, bob: User, config_id: str) -> None:
         bob.problem(bob.post(f"{FLOW}/{config_id}/deploy"), 404, "not-found")
 
-    def test_waiting_calls_hold_no_thread(self, headwater: Installation, alice: User) -> None:
+    def test_waiting_requests_use_no_thread(self, headwater: Installation, alice: User) -> None:
         headwater.controller.asleep = True
         ids = [alice.create(transforms=[])["id"] for _ in range(60)]
         deploys = [alice.start("POST", f"{FLOW}/{config_id}/deploy") for config_id in ids]
@@ -161,7 +165,7 @@ class TestDeploy:
 
 
 class TestCredentials:
-    def test_another_password_and_nothing_else(self, alice: User, config_id: str) -> None:
+    def test_only_the_password_changes(self, alice: User, config_id: str) -> None:
         before = alice.post(f"{FLOW}/{config_id}/deploy").json()
         response = alice.post(f"{FLOW}/{config_id}/deploy/credentials")
         assert response.status_code == 200
@@ -178,7 +182,7 @@ class TestCredentials:
         alice.post(f"{FLOW}/{config_id}/deploy")
         bob.problem(bob.post(f"{FLOW}/{config_id}/deploy/credentials"), 404, "not-found")
 
-    def test_torn_down_meanwhile(self, headwater: Installation, alice: User, config_id: str) -> None:
+    def test_a_concurrent_teardown(self, headwater: Installation, alice: User, config_id: str) -> None:
         alice.post(f"{FLOW}/{config_id}/deploy")
         headwater.controller.asleep = True
         rotation = alice.start("POST", f"{FLOW}/{config_id}/deploy/credentials")
@@ -229,7 +233,7 @@ class TestRead:
         body = alice.problem(alice.get(f"{FLOW}/{config_id}/deploy"), 404, "not-found")
         assert "not deployed" in body["detail"]
 
-    def test_another_owners_is_not_found(self, alice: User, bob: User, config_id: str) -> None:
+    def test_another_owners_resource_is_not_found(self, alice: User, bob: User, config_id: str) -> None:
         alice.post(f"{FLOW}/{config_id}/deploy")
         bob.problem(bob.get(f"{FLOW}/{config_id}/deploy"), 404, "not-found")
 
@@ -248,17 +252,17 @@ class TestTeardown:
             assert alice.post(f"{FLOW}/{config_id}/teardown").status_code == 200
 
     def test_still_going_on_at_the_timeout(self) -> None:
-        with installation(deploy_timeout_s=1) as made:
-            alice = made.user("alice")
+        with installation(deploy_timeout_s=1) as headwater:
+            alice = headwater.user("alice")
             path = f"{FLOW}/{alice.create()['id']}"
             alice.post(f"{path}/deploy")
-            made.controller.asleep = True
+            headwater.controller.asleep = True
             alice.problem(alice.post(f"{path}/teardown"), 503, "deploy-pending")
             assert alice.get(f"{path}/deploy").json()["status"] == "terminating"
             alice.problem(alice.delete(path), 503, "deploy-pending")
             alice.problem(alice.get(path), 404, "not-found")
 
-    def test_another_owners_is_not_found(self, alice: User, bob: User, config_id: str) -> None:
+    def test_another_owners_resource_is_not_found(self, alice: User, bob: User, config_id: str) -> None:
         alice.post(f"{FLOW}/{config_id}/deploy")
         bob.problem(bob.post(f"{FLOW}/{config_id}/teardown"), 404, "not-found")
         assert alice.get(f"{FLOW}/{config_id}/deploy").status_code == 200
@@ -308,7 +312,7 @@ class TestStats:
             "reason": "killed for memory",
         }
 
-    def test_tells_how_far_it_has_come(self, headwater: Installation, alice: User, config_id: str) -> None:
+    def test_the_progress_is_reported(self, headwater: Installation, alice: User, config_id: str) -> None:
         alice.post(f"{FLOW}/{config_id}/deploy")
         deployment = headwater.database.deployments.active(config_id)
         assert deployment is not None
@@ -320,10 +324,10 @@ class TestStats:
         stats = alice.get(f"{FLOW}/{config_id}/deploy/stats").json()
         assert (stats["lag"], stats["last_progress_at"]) == (1, "2026-01-02T03:04:00.000Z")
 
-    def test_the_threads_that_read_it_end_with_the_app(self) -> None:
+    def test_reader_threads_end_with_the_app(self) -> None:
         before = set(threading.enumerate())
-        with installation() as made:
-            user = made.user("alice")
+        with installation() as headwater:
+            user = headwater.user("alice")
             config_id = user.create()["id"]
             user.post(f"{FLOW}/{config_id}/deploy")
             user.get(f"{FLOW}/{config_id}/deploy/stats")
@@ -333,7 +337,7 @@ class TestStats:
             thread.join(10)
             assert not thread.is_alive()
 
-    def test_is_told_while_kafka_and_the_set_store_are_away(
+    def test_stats_while_kafka_and_the_set_store_are_unavailable(
         self, headwater: Installation, alice: User, config_id: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(_: str) -> None:
@@ -366,45 +370,45 @@ class TestStats:
         finally:
             answered.set()
 
-    def test_reasons_and_lines_of_workers_name_nothing_of_the_operators(self, portal: BlockingPortal) -> None:
-        made = Installation(portal)
+    def test_reasons_and_logs_do_not_reveal_internal_names(self, portal: BlockingPortal) -> None:
+        headwater = Installation(portal)
         hidden = Deployments(
-            flows=made.database.flows,
-            store=made.controller,
-            now=made.clock,
+            flows=headwater.database.flows,
+            store=headwater.controller,
+            now=headwater.clock,
             new_id=new_id,
             new_password=lambda: "secret",
             redact=redactor(["kafka.internal:9093"]),
         )
         away = "Kafka at kafka.internal:9093 does not answer."
-        with made.serving(deployments=hidden):
-            alice = made.user("alice")
+        with headwater.serving(deployments=hidden):
+            alice = headwater.user("alice")
             path = f"{FLOW}/{alice.create()['id']}"
-            made.controller.reasons = [away]
+            headwater.controller.reasons = [away]
             failed = alice.post(f"{path}/deploy")
             assert failed.status_code == 422
             assert "Kafka at … does not answer." in failed.text
             alice.post(f"{path}/deploy")
-            deployment = made.database.deployments.active(path.rsplit("/", 1)[1])
+            deployment = headwater.database.deployments.active(path.rsplit("/", 1)[1])
             assert deployment is not None
             worker = WorkerStatus(name="w", status=Status.RUNNING, is_ready=False, start_time=STARTED, reason=away)
-            made.database.deployments.report_workers({deployment.id: [worker]})
+            headwater.database.deployments.report_workers({deployment.id: [worker]})
             lines = [LogLine(time=STARTED, worker="w", source=of, message=away) for of in ("worker", "script")]
-            made.database.deployments.write_logs({deployment.id: lines})
+            headwater.database.deployments.write_logs({deployment.id: lines})
             stats = alice.get(f"{path}/deploy/stats").json()["workers_health"]["workers"]
             assert stats[0]["reason"] == "Kafka at … does not answer."
             shown = {line["source"]: line["message"] for line in alice.get(f"{path}/deploy/logs").json()["lines"]}
             assert shown == {"worker": "Kafka at … does not answer.", "script": away}
 
-    def test_nothing_is_ready_while_no_controller_looks_after_it(self) -> None:
-        with installation(has_leader=lambda: False) as made:
-            alice = made.user("alice")
+    def test_no_worker_is_ready_without_a_controller(self) -> None:
+        with installation(has_leader=lambda: False) as headwater:
+            alice = headwater.user("alice")
             config_id = alice.create()["id"]
             alice.post(f"{FLOW}/{config_id}/deploy")
-            deployment = made.database.deployments.active(config_id)
+            deployment = headwater.database.deployments.active(config_id)
             assert deployment is not None
             worker = WorkerStatus(name="w-0", status=Status.RUNNING, is_ready=True, start_time=STARTED)
-            made.database.deployments.report_workers({deployment.id: [worker]})
+            headwater.database.deployments.report_workers({deployment.id: [worker]})
             health = alice.get(f"{FLOW}/{config_id}/deploy/stats").json()["workers_health"]
             assert health["healthy_workers"] == 0
             assert "No controller runs" in health["workers"][0]["reason"]

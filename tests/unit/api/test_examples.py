@@ -31,8 +31,8 @@ owners = (f"owner-{number}" for number in itertools.count())
 
 @pytest.fixture
 def schema(headwater: Installation) -> dict[str, Any]:
-    made: dict[str, Any] = headwater.nobody().get("/openapi.json").json()
-    return made
+    description: dict[str, Any] = headwater.nobody().get("/openapi.json").json()
+    return description
 
 
 class World:
@@ -62,11 +62,13 @@ class World:
 
     def _write(self, deployments: list[str]) -> None:
         """Write the metrics that workers would write."""
-        self._deployments.write_logs({made: [a_line()] for made in deployments})
-        for made in deployments:
+        self._deployments.write_logs({deployment: [a_line()] for deployment in deployments})
+        for deployment in deployments:
             minute = int(self._clock.monotonic()) // 60 * 60
             counted = {0: PartitionCounts(1, {"messages_received": 1})}
-            self._metrics.write(made, "group", "a", MetricsDelta(minute, counted, {"total_latency": Histogram({1: 1})}))
+            self._metrics.write(
+                deployment, "group", "a", MetricsDelta(minute, counted, {"total_latency": Histogram({1: 1})})
+            )
 
     def create(self, path: str) -> dict[str, Any]:
         created: dict[str, Any] = self.user.post(path, sent_examples(self._schema["paths"][path]["post"])[0]).json()
@@ -75,7 +77,7 @@ class World:
     def send(self, method: str, path: str, operation: dict[str, Any], body: Any) -> httpx2.Response:
         if operation["operationId"] in NEED_A_DEPLOYMENT:
             self.user.post(f"{FLOW}/{self.ids['config_id']}/deploy")
-            self._write([made.id for made in self._deployments.unfinished()])
+            self._write([deployment.id for deployment in self._deployments.unfinished()])
         if operation["operationId"] == "createDataset":
             self.user.delete(f"{FLOW}/datasets/{self.ids['dataset_id']}")
         required = [p for p in operation.get("parameters", []) if p["in"] == "query" and p["required"]]
@@ -122,5 +124,5 @@ class TestExamples:
                 "listFilterValues",
                 "listDatasetEntries",
             ):
-                got, shown = got.keys(), shown.keys()  # nothing is in them yet
+                got, shown = got.keys(), shown.keys()  # they are empty
             assert got == shown, operation["operationId"]

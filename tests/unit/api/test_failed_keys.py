@@ -35,10 +35,10 @@ class Counted:
 
 @pytest.fixture
 def headwater(portal: BlockingPortal) -> Iterator[Installation]:
-    made = Installation(portal)
-    made.keys = Keys(Counted(made), made.clock, made.clock.monotonic)  # type: ignore[arg-type]
-    with made.serving(failed_keys_per_minute=5):
-        yield made
+    headwater = Installation(portal)
+    headwater.keys = Keys(Counted(headwater), headwater.clock, headwater.clock.monotonic)  # type: ignore[arg-type]
+    with headwater.serving(failed_keys_per_minute=5):
+        yield headwater
 
 
 def counted(headwater: Installation) -> Counted:
@@ -55,7 +55,7 @@ def test_malformed_keys_never_reach_the_database(headwater: Installation) -> Non
     assert counted(headwater).asked == 0
 
 
-def test_unknown_keys_of_one_address_are_bounded(headwater: Installation) -> None:
+def test_unknown_keys_per_address_are_limited(headwater: Installation) -> None:
     statuses = [headwater.nobody(generate_key()[0]).get(FLOW).status_code for _ in range(20)]
     assert statuses == [401] * 5 + [429] * 15
     assert counted(headwater).asked == 5
@@ -64,7 +64,7 @@ def test_unknown_keys_of_one_address_are_bounded(headwater: Installation) -> Non
     assert body["detail"].startswith("Your address has sent too many invalid keys.")
 
 
-def test_keys_that_were_valid_pass_behind_a_flood(headwater: Installation) -> None:
+def test_known_keys_are_accepted_during_a_flood(headwater: Installation) -> None:
     alice = headwater.user("alice")
     assert alice.get(FLOW).status_code == 200
     for _ in range(10):
@@ -106,7 +106,7 @@ def test_an_address_never_gets_more_than_the_bucket_and_its_refill(events: list[
         assert 0 <= wait_s <= 7
 
 
-def test_memory_is_bounded_whatever_addresses_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded_for_any_number_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failed_keys, "MAX_ADDRESSES", 100)
     bucket = FailedKeys(10)
     for number in range(1_000):

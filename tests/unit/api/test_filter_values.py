@@ -33,9 +33,7 @@ class TestAdd:
         assert alice.get(path).json()["values"] == ["0xab"]
 
     @pytest.mark.parametrize("mark", ["\ufeff", "\u200b", "\u2060", "\u200e", "\u00a0"])
-    def test_what_editors_put_around_pasted_values_is_trimmed_everywhere(
-        self, alice: User, path: str, mark: str
-    ) -> None:
+    def test_whitespace_around_values_is_trimmed_everywhere(self, alice: User, path: str, mark: str) -> None:
         assert alice.put(path, {"values": [f"{mark}0xABC", "0xdef"]}).json()["count"] == 2
         assert alice.post(path, {"values": [f"0xabc{mark}", f"{mark}0x1"]}).json()["added"] == 1
         assert alice.get(path).json()["total_count"] == 3
@@ -48,9 +46,9 @@ class TestAdd:
 
     def test_first_values_are_trimmed_alike(self, alice: User) -> None:
         transform = {"type": "redis_set_filter", "filter_expr": "root = this.to", "set_values": ["\ufeff0xABC"]}
-        made = alice.create(transforms=[transform])
-        uid = made["pipeline_config"]["transforms"][0]["uid"]
-        values = alice.get(f"{FLOW}/{made['id']}/transforms/{uid}/filter-values").json()["values"]
+        flow = alice.create(transforms=[transform])
+        uid = flow["pipeline_config"]["transforms"][0]["uid"]
+        values = alice.get(f"{FLOW}/{flow['id']}/transforms/{uid}/filter-values").json()["values"]
         assert values == ["0xabc"]
 
     def test_a_whole_request_of_values(self, alice: User, path: str) -> None:
@@ -94,12 +92,12 @@ class TestAdd:
         "content",
         [b"", b"{", b'{"values": ["a"]', b'{"values": ["a"]} {}', b'{"values": ["\\udc00"]}', b'{"values": [NaN]}'],
     )
-    def test_no_json(self, alice: User, path: str, content: bytes) -> None:
+    def test_invalid_json(self, alice: User, path: str, content: bytes) -> None:
         response = alice.post(path, content=content, headers={"content-type": "application/json"})
         alice.problem(response, 400, "malformed-request")
         assert alice.get(f"{path}/count").json()["count"] == 0
 
-    def test_is_read_no_further_than_the_first_fault(self, alice: User, path: str) -> None:
+    def test_the_body_is_read_only_up_to_the_first_error(self, alice: User, path: str) -> None:
         chunks = 0
 
         async def endless() -> AsyncIterator[bytes]:
@@ -120,7 +118,7 @@ class TestAdd:
     def test_needs_a_media_type(self, alice: User, path: str) -> None:
         alice.problem(alice.post(path, content=b'{"values": ["a"]}'), 415, "unsupported-media-type")
 
-    def test_set_store_away(
+    def test_set_store_unavailable(
         self, headwater: Installation, alice: User, path: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
@@ -130,7 +128,7 @@ class TestAdd:
         body = alice.problem(alice.post(path, {"values": ["a"]}), 503, "set-store-unavailable")
         assert "10.0.0.7" not in str(body)
 
-    def test_beside_a_delete_leaves_no_set_behind(
+    def test_an_upload_during_a_delete_leaves_no_set(
         self, headwater: Installation, alice: User, flow: dict[str, Any], path: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         add = headwater.sets.add
@@ -153,12 +151,12 @@ class TestReplace:
         assert response.json() == {"count": 3, "version": 2}
         assert sorted(alice.get(path).json()["values"]) == ["b", "c", "d"]
 
-    def test_by_nothing_clears(self, alice: User, path: str) -> None:
+    def test_an_empty_replacement_clears_the_set(self, alice: User, path: str) -> None:
         alice.post(path, {"values": ["a", "b"]})
         assert alice.put(path, {"values": []}).json() == {"count": 0, "version": 2}
         assert alice.get(f"{path}/count").json() == {"count": 0, "version": 2}
 
-    def test_takes_more_than_a_post_does(self, alice: User, path: str) -> None:
+    def test_a_put_may_have_more_values_than_a_post(self, alice: User, path: str) -> None:
         values = [f"0x{i:040x}" for i in range(MAX_VALUES_PER_REQUEST + 1)]
         assert alice.put(path, {"values": values}).json()["count"] == MAX_VALUES_PER_REQUEST + 1
 
@@ -172,19 +170,19 @@ class TestReplace:
             ({}, ["/values"]),
         ],
     )
-    def test_a_fault_changes_nothing(self, alice: User, path: str, body: Any, pointers: list[str]) -> None:
+    def test_an_invalid_body_changes_nothing(self, alice: User, path: str, body: Any, pointers: list[str]) -> None:
         alice.post(path, {"values": ["a"]})
         assert list(alice.faults(alice.put(path, body))) == pointers
         assert alice.get(path).json()["values"] == ["a"]
 
     @pytest.mark.parametrize("content", [b"", b'{"values": ["b", "c"', b'{"values": ["b", "c"]} x', b'{"values": [b]}'])
-    def test_no_json_changes_nothing(self, alice: User, path: str, content: bytes) -> None:
+    def test_invalid_json_changes_nothing(self, alice: User, path: str, content: bytes) -> None:
         alice.post(path, {"values": ["a"]})
         response = alice.put(path, content=content, headers={"content-type": "application/json"})
         alice.problem(response, 400, "malformed-request")
         assert alice.get(path).json()["values"] == ["a"]
 
-    def test_beside_a_delete_leaves_no_set_behind(
+    def test_an_upload_during_a_delete_leaves_no_set(
         self, headwater: Installation, alice: User, flow: dict[str, Any], path: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         replace_values = headwater.sets.replace
@@ -214,7 +212,7 @@ class TestTransform:
         alice.problem(alice.request(method, other + suffix, **options), 404, "not-found")
         bob.problem(bob.request(method, path + suffix, **options), 404, "not-found")
 
-    def test_of_the_running_revision_answers_too(
+    def test_filters_of_the_running_revision_can_be_read(
         self, headwater: Installation, alice: User, flow: dict[str, Any], path: str
     ) -> None:
         alice.post(path, {"values": ["a"]})
@@ -228,7 +226,7 @@ class TestTransform:
 
 
 class TestRemove:
-    def test_counts_those_that_were_there(self, alice: User, path: str) -> None:
+    def test_counts_the_removed_values(self, alice: User, path: str) -> None:
         alice.post(path, {"values": ["a", "b", "c"]})
         response = alice.delete(path, {"values": ["A ", "x"]})
         assert response.status_code == 200
@@ -258,7 +256,7 @@ class TestPage:
         assert sizes == [10, 10, 5]
         assert sorted(listed) == sorted(values)
 
-    def test_has_100_values_when_nothing_is_said(self, alice: User, path: str) -> None:
+    def test_a_page_has_100_values_by_default(self, alice: User, path: str) -> None:
         alice.post(path, {"values": [f"v{i}" for i in range(101)]})
         assert len(alice.get(path).json()["values"]) == 100
         assert len(alice.get(path, params={"count": 10_000}).json()["values"]) == 101

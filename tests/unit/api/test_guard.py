@@ -56,7 +56,7 @@ class Away:
 
 
 class TestKey:
-    def test_all_refusals_are_alike(self, headwater: Installation, alice: User) -> None:
+    def test_all_rejections_are_equal(self, headwater: Installation, alice: User) -> None:
         expired = headwater.user("alice", expires_at=headwater.clock.now + timedelta(seconds=1))
         headwater.clock.forward(1)
         revoked = headwater.user("alice")
@@ -75,10 +75,10 @@ class TestKey:
         assert set(headers) == {'ApiKey realm="headwater"'}
 
     @pytest.mark.parametrize("sent", ["{} ", " {}", "{}\t"])
-    def test_white_space_around_it_is_no_part_of_it(self, headwater: Installation, alice: User, sent: str) -> None:
+    def test_whitespace_around_the_key_is_ignored(self, headwater: Installation, alice: User, sent: str) -> None:
         assert headwater.nobody().get(FLOW, headers={"X-API-Key": sent.format(alice.key)}).status_code == 200
 
-    def test_two_keys_are_refused(self, alice: User, bob: User) -> None:
+    def test_two_keys_are_rejected(self, alice: User, bob: User) -> None:
         headers = [("X-API-Key", alice.key), ("X-API-Key", bob.key)]
         response = alice.portal.call(lambda: alice.http.get(FLOW, headers=headers))
         assert response.status_code == 401
@@ -89,7 +89,9 @@ class TestKey:
         headwater.clock.forward(60)
         assert user.get(FLOW).status_code == 401
 
-    def test_revoked_elsewhere_is_refused_when_the_cache_ends(self, headwater: Installation, alice: User) -> None:
+    def test_a_key_revoked_elsewhere_is_rejected_when_the_cache_expires(
+        self, headwater: Installation, alice: User
+    ) -> None:
         assert alice.get(FLOW).status_code == 200
         headwater.database.keys.revoke(alice.key[8:20], headwater.clock.now)
         headwater.clock.forward(CACHE_S)
@@ -97,7 +99,7 @@ class TestKey:
         headwater.clock.forward(0.001)
         assert alice.get(FLOW).status_code == 401
 
-    def test_with_the_store_away(
+    def test_with_the_store_unavailable(
         self, headwater: Installation, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert alice.get(FLOW).status_code == 200
@@ -111,7 +113,7 @@ class TestKey:
 
     @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(text=st.text(string.printable.strip() + "ü€", max_size=80) | st.text(ALPHABET, min_size=61, max_size=61))
-    def test_any_text_is_no_key_and_asks_no_store(self, headwater: Installation, text: str) -> None:
+    def test_malformed_keys_are_rejected_without_a_lookup(self, headwater: Installation, text: str) -> None:
         headwater.keys._store = Away()  # type: ignore[assignment]  # only `find` may be called, and must not be
         for candidate in (text, "hw_live_" + text):
             response = headwater.nobody().get(FLOW, headers={"X-API-Key": candidate.encode()})
@@ -120,7 +122,7 @@ class TestKey:
 
 class TestScope:
     @pytest.mark.parametrize(("method", "path", "scope"), ROUTES)
-    def test_is_named_when_it_is_missing(self, headwater: Installation, method: str, path: str, scope: str) -> None:
+    def test_a_missing_scope_is_named(self, headwater: Installation, method: str, path: str, scope: str) -> None:
         user = headwater.user("alice", [s for s in SCOPES if s != scope])
         body = user.problem(user.request(method, path, content=b"no JSON"), 403, "forbidden")
         assert scope in body["detail"]
@@ -130,7 +132,7 @@ class TestScope:
         user = headwater.user("alice", [scope])
         assert user.request(method, path).status_code not in (401, 403)
 
-    def test_a_new_key_can_do_everything_but_write_prices(self) -> None:
+    def test_a_new_key_has_all_scopes_but_writing_prices(self) -> None:
         assert set(SCOPES) - set(DEFAULT_SCOPES) == {"admin", "prices:write"}
 
 
@@ -182,7 +184,7 @@ class TestAddress:
         for name in ("content-type", "content-length"):
             assert head.headers.get(name) == got.headers.get(name)  # a list is streamed: its length is not known
 
-    def test_head_of_what_is_not_there(self, alice: User) -> None:
+    def test_head_of_a_missing_resource(self, alice: User) -> None:
         assert alice.request("HEAD", f"{FLOW}/x").status_code == 404
         assert alice.request("HEAD", "/nothing").status_code == 404
 
@@ -205,7 +207,7 @@ class TestBody:
             b"",
         ],
     )
-    def test_no_json(self, alice: User, content: bytes) -> None:
+    def test_invalid_json(self, alice: User, content: bytes) -> None:
         response = alice.post(FLOW, content=content, headers={"content-type": "application/json"})
         alice.problem(response, 400, "malformed-request")
 
@@ -225,10 +227,10 @@ class TestBody:
         response = alice.post(path, content=gzip.compress(b"{}", mtime=0), headers=headers)
         assert "compression" in alice.problem(response, 415, "unsupported-media-type")["detail"]
 
-    def test_no_media_type(self, alice: User) -> None:
+    def test_a_missing_media_type(self, alice: User) -> None:
         alice.problem(alice.post(FLOW, content=b"{}"), 415, "unsupported-media-type")
 
-    def test_is_not_read_when_its_length_says_too_much(self, alice: User) -> None:
+    def test_a_body_with_a_too_large_content_length_is_not_read(self, alice: User) -> None:
         read = []
 
         async def body() -> AsyncIterator[bytes]:
@@ -239,7 +241,7 @@ class TestBody:
         alice.problem(alice.post(FLOW, content=body(), headers=headers), 413, "too-large")
         assert not read
 
-    def test_is_read_no_further_than_the_limit(self, alice: User) -> None:
+    def test_the_body_is_read_only_up_to_the_limit(self, alice: User) -> None:
         read = 0
 
         async def body() -> AsyncIterator[bytes]:
@@ -256,7 +258,7 @@ class TestBody:
         nobody = headwater.nobody()
         assert nobody.post(FLOW, content=Unread()).status_code == 401
 
-    def test_of_the_largest_size_is_read(self, alice: User) -> None:
+    def test_a_body_of_the_maximum_size_is_read(self, alice: User) -> None:
         body: dict[str, Any] = flow_body() | {"description": "x" * (MAX_BODY_BYTES - 2000)}
         assert alice.post(FLOW, body).status_code == 201
 
@@ -277,7 +279,7 @@ class TestUnexpected:
         expected = {"event": "request failed", "log_level": "error", "exc_info": True, "method": "GET", "route": FLOW}
         assert logged == [expected | {"request_id": body["request_id"]}]
 
-    def test_every_response_has_an_id_of_its_own(self, headwater: Installation, alice: User) -> None:
+    def test_every_response_has_a_unique_id(self, headwater: Installation, alice: User) -> None:
         paths = [FLOW, FLOW, "/nowhere", "/healthz", "/openapi.json", "/docs", "/metrics"]
         ids = [alice.get(path).headers["x-request-id"] for path in paths]
         assert len(set(ids)) == len(paths)

@@ -31,37 +31,37 @@ class TestHealthz:
 
 class TestReadyz:
     def test_ready(self) -> None:
-        with installation(probes={"database": lambda: None, "kafka": lambda: None}) as made:
-            response = made.nobody().get("/readyz")
+        with installation(probes={"database": lambda: None, "kafka": lambda: None}) as headwater:
+            response = headwater.nobody().get("/readyz")
             assert response.status_code == 200
             assert response.json() == {"status": "ready", "dependencies": {"database": "ok", "kafka": "ok"}}
 
-    def test_names_what_is_away(self) -> None:
-        with installation(probes={"database": lambda: None, "kafka": away}) as made:
-            nobody = made.nobody()
+    def test_unavailable_dependencies_are_named(self) -> None:
+        with installation(probes={"database": lambda: None, "kafka": away}) as headwater:
+            nobody = headwater.nobody()
             body = nobody.problem(nobody.get("/readyz"), 503, "not-ready")
             assert body["dependencies"] == {"database": "ok", "kafka": "unavailable"}
             assert body["detail"].startswith("Not ready: kafka.")
 
-    def test_a_probe_that_fails_in_an_unexpected_way_is_away(self) -> None:
-        with installation(probes={"kafka": lambda: 1 / 0}) as made:
-            assert made.nobody().get("/readyz").status_code == 503
-            assert made.nobody().get("/readyz").json()["dependencies"] == {"kafka": "unavailable"}
+    def test_an_unexpected_probe_error_means_unavailable(self) -> None:
+        with installation(probes={"kafka": lambda: 1 / 0}) as headwater:
+            assert headwater.nobody().get("/readyz").status_code == 503
+            assert headwater.nobody().get("/readyz").json()["dependencies"] == {"kafka": "unavailable"}
 
     def test_a_loop_that_fails_is_named_until_it_works(self) -> None:
-        with installation(probes={"database": lambda: None}) as made:
-            loop = made.api.state.watcher.loop
+        with installation(probes={"database": lambda: None}) as headwater:
+            loop = headwater.api.state.watcher.loop
             loop.failed(ZeroDivisionError())
-            body = made.nobody().problem(made.nobody().get("/readyz"), 503, "not-ready")
+            body = headwater.nobody().problem(headwater.nobody().get("/readyz"), 503, "not-ready")
             assert body["dependencies"] == {"database": "ok", "watching deployments": "unavailable"}
             assert (
                 body["detail"]
                 == "Not ready: watching deployments. The log of the API has the reasons. Send the same request again."
             )
             loop.succeeded()
-            assert made.nobody().get("/readyz").status_code == 200
+            assert headwater.nobody().get("/readyz").status_code == 200
 
-    def test_a_probe_that_hangs_is_away_and_not_started_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_hanging_probe_means_unavailable_and_is_not_repeated(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(health, "PROBE_TIMEOUT_S", 0.01)
         free, started = threading.Event(), []
 
@@ -69,21 +69,21 @@ class TestReadyz:
             started.append(True)
             free.wait()
 
-        with installation(probes={"kafka": hang, "database": lambda: None}) as made:
+        with installation(probes={"kafka": hang, "database": lambda: None}) as headwater:
             for _ in range(3):
-                body = made.nobody().get("/readyz").json()
+                body = headwater.nobody().get("/readyz").json()
                 assert body["dependencies"]["kafka"] == "unavailable"
             assert len(started) == 1
             free.set()
             monkeypatch.setattr(health, "PROBE_TIMEOUT_S", 30)
-            while made.nobody().get("/readyz").status_code != 200:
+            while headwater.nobody().get("/readyz").status_code != 200:
                 pass
 
     def test_answers_while_all_threads_are_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
         free = threading.Event()
-        with installation(probes={"database": lambda: None}) as made:
-            alice = made.user("alice")
-            monkeypatch.setattr(made.database.flows, "list_positions", lambda *_: free.wait() and [])
+        with installation(probes={"database": lambda: None}) as headwater:
+            alice = headwater.user("alice")
+            monkeypatch.setattr(headwater.database.flows, "list_positions", lambda *_: free.wait() and [])
             waiting = [alice.start("GET", FLOW) for _ in range(100)]
             for path in ("/healthz", "/readyz", "/metrics"):
                 assert alice.get(path).status_code == 200
@@ -138,15 +138,15 @@ class TestMetrics:
         pids = {dict(labels)["pid"] for name, labels in seen if name == "process_open_fds"}
         assert len(pids) == 1, "the one process that lives"
 
-    def test_a_directory_that_came_too_late(self, headwater: Installation, tmp_path: Path) -> None:
+    def test_a_directory_that_is_created_too_late(self, headwater: Installation, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match="PROMETHEUS_MULTIPROC_DIR"):
             create_api(headwater.services(metrics_dir=tmp_path))
 
 
 class TestLastUse:
     def test_is_written_when_the_api_stops(self) -> None:
-        with installation() as made:
-            alice = made.user("alice")
+        with installation() as headwater:
+            alice = headwater.user("alice")
             alice.get(FLOW)
-            assert made.database.keys.list()[0].last_used_at is None
-        assert made.database.keys.list()[0].last_used_at == made.clock.now.replace(second=0, microsecond=0)
+            assert headwater.database.keys.list()[0].last_used_at is None
+        assert headwater.database.keys.list()[0].last_used_at == headwater.clock.now.replace(second=0, microsecond=0)

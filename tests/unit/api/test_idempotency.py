@@ -43,7 +43,7 @@ def is_replay(response: httpx2.Response) -> bool:
 
 
 class TestReplay:
-    def test_one_object_and_one_answer(self, send: Sender, alice: User) -> None:
+    def test_a_repeat_creates_one_object_and_returns_the_same_response(self, send: Sender, alice: User) -> None:
         first, again = send(FLOW, flow_body()), send(FLOW, flow_body())
         assert (first.status_code, is_replay(first)) == (201, False)
         assert (again.status_code, is_replay(again)) == (201, True)
@@ -68,12 +68,12 @@ class TestReplay:
             assert first.content == again.content
         assert alice.get(f"{FLOW}/{flow['id']}").json()["revision"] == 4
 
-    def test_a_get_and_a_delete_take_no_notice(self, send: Sender) -> None:
+    def test_get_and_delete_ignore_the_header(self, send: Sender) -> None:
         dataset = send(DATASETS, {"name": "a"}).json()["id"]
         for method, status in (("GET", 200), ("GET", 200), ("DELETE", 204), ("DELETE", 404)):
             assert send(f"{DATASETS}/{dataset}", method=method).status_code == status
 
-    def test_of_another_owner_method_path_or_key_is_another_call(self, send: Sender, bob: User) -> None:
+    def test_other_owners_methods_paths_and_keys_are_other_requests(self, send: Sender, bob: User) -> None:
         first = send(DATASETS, {"name": "a"})
         for other in (Sender(bob), Sender(send.user, "k-2")):
             assert not is_replay(other(DATASETS, {"name": "b"}))
@@ -93,7 +93,7 @@ class TestReplay:
         headwater.clock.forward(1)
         assert send(DATASETS, {"name": "a"}).status_code == 409
 
-    def test_a_refusal_that_stands_is_remembered(self, send: Sender, alice: User) -> None:
+    def test_final_errors_are_stored(self, send: Sender, alice: User) -> None:
         alice.post(DATASETS, {"name": "a"})
         first, again = send(DATASETS, {"name": "a"}), send(DATASETS, {"name": "a"})
         assert first.status_code == again.status_code == 409
@@ -113,7 +113,7 @@ class TestReplay:
         assert again.content == first.content
         assert alice.get(path).json()["revision"] == 2
 
-    def test_a_deploy_that_failed_is_not_tried_again(self, headwater: Installation, send: Sender, alice: User) -> None:
+    def test_a_failed_deploy_is_not_retried(self, headwater: Installation, send: Sender, alice: User) -> None:
         path = f"{FLOW}/{alice.create()['id']}/deploy"
         headwater.controller.reasons = ["worker-0 died twice"]
         first, again = send(path), send(path)
@@ -155,7 +155,9 @@ class TestNotRemembered:
         assert send(DATASETS, content=b"{", headers={"content-type": "application/json"}).status_code == 400
         assert send(DATASETS, {"name": "a"}).status_code == 201
 
-    def test_what_was_away(self, headwater: Installation, send: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_unavailable_dependency_is_not_stored(
+        self, headwater: Installation, send: Sender, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def away(_: Dataset) -> None:
             raise StoreUnavailable("It is away.")
 
@@ -165,7 +167,9 @@ class TestNotRemembered:
         assert (response := send(DATASETS, {"name": "a"})).status_code == 201
         assert not is_replay(response)
 
-    def test_what_failed(self, headwater: Installation, send: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_internal_error_is_not_stored(
+        self, headwater: Installation, send: Sender, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def broken(_: Dataset) -> None:
             raise ZeroDivisionError
 
@@ -174,7 +178,7 @@ class TestNotRemembered:
             assert send(DATASETS, {"name": "a"}).status_code == 500
         assert send(DATASETS, {"name": "a"}).status_code == 201
 
-    def test_a_body_that_broke_off(self, send: Sender, alice: User) -> None:
+    def test_an_interrupted_body(self, send: Sender, alice: User) -> None:
         flow = alice.create()
         path = f"{FLOW}/{flow['id']}/transforms/{flow['pipeline_config']['transforms'][0]['uid']}/filter-values"
 
@@ -182,7 +186,7 @@ class TestNotRemembered:
         assert send(path, content=b'{"values": ["a"', headers=json_type).status_code == 400
         assert send(path, content=b'{"values": ["a"]}', headers=json_type).json()["added"] == 1
 
-    def test_the_database_that_goes_away_at_the_end_takes_no_answer_back(
+    def test_a_database_outage_at_the_end_does_not_change_the_response(
         self, headwater: Installation, send: Sender, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
@@ -216,7 +220,7 @@ class TestRunning:
         assert first.result().status_code == 201
         assert is_replay(send(DATASETS, {"name": "a"}))
 
-    def test_one_that_crashed_expires(self, headwater: Installation, send: Sender) -> None:
+    def test_a_crashed_request_expires(self, headwater: Installation, send: Sender) -> None:
         calls = headwater.database.idempotency
         finish, calls.finish = calls.finish, lambda *_: None  # type: ignore[method-assign]
         assert send(DATASETS, {"name": "a"}).status_code == 201
@@ -225,7 +229,7 @@ class TestRunning:
         headwater.clock.forward(CLAIM_TTL.total_seconds())
         assert send(DATASETS, {"name": "b"}).status_code == 201
 
-    def test_fifty_at_once_make_one_object(self, send: Sender, alice: User) -> None:
+    def test_fifty_concurrent_requests_create_one_object(self, send: Sender, alice: User) -> None:
         headers = {"Idempotency-Key": "k-1"}
         sent = [alice.start("POST", FLOW, json=flow_body(), headers=headers) for _ in range(50)]
         outcomes = Counter((r.result().status_code, is_replay(r.result())) for r in sent)
@@ -249,7 +253,7 @@ class TestStreamed:
         assert first.json() == again.json()
         assert alice.get(f"{path}/count").json()["count"] == 1
 
-    def test_drained_without_effect_when_it_is_another(self, send: Sender, alice: User, path: str) -> None:
+    def test_a_different_body_is_read_without_effect(self, send: Sender, alice: User, path: str) -> None:
         send(path, {"values": [TOKEN]})
         read = []
 
@@ -286,7 +290,7 @@ class TestSecrets:
         assert first.json() == again.json() == alice.get(path).json()
         assert first.json()["sinks"][0]["password"] != before["sinks"][0]["password"]
 
-    def test_a_replay_of_a_deploy_that_is_gone(self, send: Sender, alice: User) -> None:
+    def test_a_repeat_of_a_deploy_after_its_teardown(self, send: Sender, alice: User) -> None:
         flow = alice.create()
         send(f"{FLOW}/{flow['id']}/deploy")
         alice.post(f"{FLOW}/{flow['id']}/teardown")

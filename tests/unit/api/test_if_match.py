@@ -33,8 +33,8 @@ def test_reading(lines: list[str], wanted: IfMatch) -> None:
     assert revisions(lines) == wanted
 
 
-def change(user: User, verb: str, made: dict[str, Any], if_match: str | None) -> Any:
-    path, uid = f"{FLOW}/{made['id']}", made["pipeline_config"]["transforms"][1]["uid"]
+def change(user: User, verb: str, flow: dict[str, Any], if_match: str | None) -> Any:
+    path, uid = f"{FLOW}/{flow['id']}", flow["pipeline_config"]["transforms"][1]["uid"]
     script = {"type": "v8", "script": "function process(record) { return null; }"}
     headers = {} if if_match is None else {"If-Match": if_match}
     match verb:
@@ -51,22 +51,22 @@ def change(user: User, verb: str, made: dict[str, Any], if_match: str | None) ->
 class TestIfMatch:
     @pytest.mark.parametrize("if_match", [None, "*", '"2"', 'W/"1", "2"', '"9","2"'])
     def test_matches(self, alice: User, verb: str, if_match: str | None) -> None:
-        made = alice.create()
-        alice.request("PUT", f"{FLOW}/{made['id']}", json=made)
-        response = change(alice, verb, made, if_match)
+        flow = alice.create()
+        alice.request("PUT", f"{FLOW}/{flow['id']}", json=flow)
+        response = change(alice, verb, flow, if_match)
         assert response.status_code == 200
         assert response.headers.get("etag") == (None if verb == "DELETE" else '"3"')
 
     @pytest.mark.parametrize("if_match", ['"1"', 'W/"2"', '"3"', "2", '"1", "3"'])
-    def test_changes_nothing_when_it_does_not_match(self, alice: User, verb: str, if_match: str) -> None:
-        made = alice.create()
-        alice.request("PUT", f"{FLOW}/{made['id']}", json=made)
-        before = alice.get(f"{FLOW}/{made['id']}")
-        body = alice.problem(change(alice, verb, made, if_match), 412, "precondition-failed")
+    def test_a_mismatch_changes_nothing(self, alice: User, verb: str, if_match: str) -> None:
+        flow = alice.create()
+        alice.request("PUT", f"{FLOW}/{flow['id']}", json=flow)
+        before = alice.get(f"{FLOW}/{flow['id']}")
+        body = alice.problem(change(alice, verb, flow, if_match), 412, "precondition-failed")
         assert '"2"' in body["detail"]
         assert "Read the configuration again" in body["detail"]
-        assert alice.get(f"{FLOW}/{made['id']}").json() == before.json()
+        assert alice.get(f"{FLOW}/{flow['id']}").json() == before.json()
 
-    def test_of_what_is_not_there(self, alice: User, verb: str) -> None:
-        made = alice.create() | {"id": "x"}
-        alice.problem(change(alice, verb, made, '"1"'), 404, "not-found")
+    def test_if_match_on_a_missing_configuration(self, alice: User, verb: str) -> None:
+        flow = alice.create() | {"id": "x"}
+        alice.problem(change(alice, verb, flow, '"1"'), 404, "not-found")

@@ -14,8 +14,8 @@ from tests.unit.api.installation import FLOW, Installation, User
 
 @pytest.fixture
 def schema(headwater: Installation) -> dict[str, Any]:
-    made: dict[str, Any] = headwater.nobody().get("/openapi.json").json()
-    return made
+    description: dict[str, Any] = headwater.nobody().get("/openapi.json").json()
+    return description
 
 
 def operations(schema: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
@@ -96,7 +96,7 @@ class TestDescription:
             assert set(operation["tags"]) <= set(tags), path
             assert all(parameter["description"] for parameter in operation.get("parameters", [])), path
 
-    def test_every_answer_has_its_headers(self, schema: dict[str, Any]) -> None:
+    def test_every_response_has_its_headers(self, schema: dict[str, Any]) -> None:
         expected = {"401": {"WWW-Authenticate"}, "429": {"Retry-After"}, "503": {"Retry-After"}, "201": {"Location"}}
         for _, path, operation in operations(schema):
             for status, response in operation["responses"].items():
@@ -112,7 +112,7 @@ class TestDescription:
                 for media_type, content in response.get("content", {}).items():
                     assert media_type in ("text/plain", OPENMETRICS) or "example" in content, (method, path, status)
 
-    def test_bodies_that_are_sent_have_no_other_members(self, schema: dict[str, Any]) -> None:
+    def test_request_bodies_allow_no_other_members(self, schema: dict[str, Any]) -> None:
         for _, path, operation in operations(schema):
             for name in reachable(schema, operation.get("requestBody", {})):
                 described = schema["components"]["schemas"][name]
@@ -137,7 +137,7 @@ class TestDescription:
 
 
 class TestPage:
-    def test_needs_no_outside_address(self, headwater: Installation) -> None:
+    def test_the_page_loads_nothing_from_other_hosts(self, headwater: Installation) -> None:
         nobody = headwater.nobody()
         page = nobody.get("/docs")
         assert page.status_code == 200

@@ -43,7 +43,7 @@ async def owners_share(limiter: OwnerLimiter) -> None:
         others.over.set()
 
 
-def test_one_owner_has_a_share_of_them(portal: BlockingPortal) -> None:
+def test_one_owner_gets_only_a_share_of_the_threads(portal: BlockingPortal) -> None:
     limiter = OwnerLimiter(MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHECKS_PER_OWNER)
     portal.call(owners_share, limiter)
     assert not limiter._owners

@@ -52,7 +52,7 @@ def test_pages_together_are_the_whole_list(headwater: Installation, alice: User,
     assert [flow for page in found for flow in page] == alice.get(FLOW).json()
 
 
-def test_without_a_limit_all_come_at_once(headwater: Installation, alice: User) -> None:
+def test_without_a_limit_all_items_are_returned(headwater: Installation, alice: User) -> None:
     assert alice.get(FLOW).json() == []
     ids = make(headwater, alice, 4)
     whole = alice.get(FLOW)
@@ -61,7 +61,7 @@ def test_without_a_limit_all_come_at_once(headwater: Installation, alice: User) 
     assert whole.json()[-1] == alice.get(f"{FLOW}/{ids[-1]}").json()
 
 
-def test_what_stays_is_listed_once_whatever_comes_and_goes(headwater: Installation, alice: User) -> None:
+def test_unchanged_items_are_listed_once_during_changes(headwater: Installation, alice: User) -> None:
     ids = make(headwater, alice, 9)
     listed = []
     for page, gone in zip(pages(alice, FLOW, 2), [ids[1], ids[3], ids[0], ids[2], ids[5]], strict=False):
@@ -102,14 +102,14 @@ def test_refused(alice: User, path: str, parameters: dict[str, str], pointer: st
 
 
 @pytest.mark.parametrize("word", ["null", ""])
-def test_the_first_page_may_be_asked_for_by_name(headwater: Installation, alice: User, word: str) -> None:
+def test_the_first_page_may_have_an_explicit_cursor(headwater: Installation, alice: User, word: str) -> None:
     make(headwater, alice, 3)
     first = alice.get(FLOW, params={"limit": 2})
     named = alice.get(FLOW, params={"limit": 2, "cursor": word})
     assert (named.json(), named.headers["link"]) == (first.json(), first.headers["link"])
 
 
-def test_a_long_list_is_read_in_parts_of_bounded_size(
+def test_a_long_list_is_read_in_chunks_of_bounded_size(
     headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thousands of configurations are read in parts of about one mebibyte."""

@@ -9,7 +9,7 @@ from tests.unit.api.installation import Installation
 STATS = "/api/v1/developer/prices/stats"
 
 
-def test_a_stored_state_that_is_cut_off_fails_no_request(headwater: Installation) -> None:
+def test_a_truncated_stored_state_does_not_fail_the_request(headwater: Installation) -> None:
     now = int(headwater.clock.now.timestamp() * 1000)
     state = TokenState()
     state.fold_all([(now, 0, 1.5, 6, b"")], now)

@@ -15,7 +15,7 @@ from tests.unit.api.installation import FLOW, Installation, User
         (f"{FLOW}/x/transforms/t/filter-values", "the query parameters count, cursor"),
     ],
 )
-def test_an_unknown_one_is_refused_with_the_known_ones(alice: User, path: str, known: str) -> None:
+def test_the_error_for_an_unknown_parameter_lists_the_known_ones(alice: User, path: str, known: str) -> None:
     faults = alice.faults(alice.get(path, params={"page": "2", "colour": "red"}))
     assert faults == dict.fromkeys(("/page", "/colour"), f"is unknown; this operation has {known}")
 
@@ -39,25 +39,25 @@ def test_the_sentence_names_a_known_one_that_is_wrong(alice: User) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-def test_calls_that_change_something_refuse_them_too(alice: User, method: str) -> None:
+def test_write_requests_reject_unknown_parameters(alice: User, method: str) -> None:
     path = FLOW if method == "POST" else f"{FLOW}/{alice.create()['id']}"
     assert "/dry_run" in alice.faults(alice.request(method, path, json={}, params={"dry_run": "true"}))
 
 
-def test_the_key_comes_first(headwater: Installation) -> None:
+def test_the_key_is_checked_first(headwater: Installation) -> None:
     nobody = headwater.nobody()
     nobody.problem(nobody.get(FLOW, params={"page": "2"}), 401, "unauthenticated")
 
 
 @pytest.mark.parametrize("word", ["null", ""])
-def test_the_cursor_of_a_first_page_may_be_written_out(alice: User, word: str) -> None:
+def test_the_cursor_of_the_first_page_can_be_given(alice: User, word: str) -> None:
     flow, dataset = alice.create(), alice.post(f"{FLOW}/datasets", {"name": "d"}).json()
     values = f"{FLOW}/{flow['id']}/transforms/{flow['pipeline_config']['transforms'][0]['uid']}/filter-values"
     for path in (values, f"{FLOW}/datasets/{dataset['id']}/entries"):
         assert alice.get(path, params={"cursor": word}).json() == alice.get(path).json()
 
 
-def test_all_metrics_may_be_asked_for_by_name(alice: User) -> None:
+def test_all_metrics_can_be_requested_by_name(alice: User) -> None:
     path = f"{FLOW}/{alice.create()['id']}"
     assert alice.post(f"{path}/deploy").status_code == 200
     metrics = alice.get(f"{path}/deploy/metrics", params={"metrics": "all"})

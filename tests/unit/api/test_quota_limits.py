@@ -24,7 +24,7 @@ def test_limits_need_a_scope(headwater: Installation) -> None:
     carol.problem(carol.get(f"{FLOW}/limits"), 403, "forbidden")
 
 
-def test_what_is_over_a_quota_is_refused_and_says_why(headwater: Installation, alice: User, bob: User) -> None:
+def test_exceeding_a_quota_is_rejected_with_the_reason(headwater: Installation, alice: User, bob: User) -> None:
     headwater.database.quotas.set_limits("alice", {"configurations": 1, "datasets": 0, "deployments": 0}, [])
     flow = alice.create()
     for response in (

@@ -21,22 +21,22 @@ BURST = 3
 @pytest.fixture
 def limited(portal: BlockingPortal) -> Iterator[Installation]:
     """A limit of one request in two seconds, with bursts of three."""
-    made = Installation(portal)
-    with made.serving(rate_limits=RateLimits(MemoryBuckets(made.clock.monotonic), 0.5, BURST)):
-        yield made
+    headwater = Installation(portal)
+    with headwater.serving(rate_limits=RateLimits(MemoryBuckets(headwater.clock.monotonic), 0.5, BURST)):
+        yield headwater
 
 
 @pytest.fixture
 def storeless(portal: BlockingPortal, tmp_path: Path) -> Iterator[Installation]:
     """A limit whose set store is unavailable."""
     with closing(connect(f"unix://{tmp_path}/none.sock")) as client:
-        made = Installation(portal)
-        with made.serving(rate_limits=RateLimits(RedisTokenBuckets(client), 1.0, BURST)):
-            yield made
+        headwater = Installation(portal)
+        with headwater.serving(rate_limits=RateLimits(RedisTokenBuckets(client), 1.0, BURST)):
+            yield headwater
 
 
 class TestLimited:
-    def test_429_says_when_to_come_again(self, limited: Installation) -> None:
+    def test_429_has_retry_after(self, limited: Installation) -> None:
         alice = limited.user("alice")
         for left in (2, 1, 0):
             response = alice.get(FLOW)
@@ -78,7 +78,7 @@ class TestLimited:
         limited.clock.forward(2)
         assert alice.post(FLOW, flow_body(), headers=headers).status_code == 201
 
-    def test_uploads_have_a_bucket_of_their_own(self, limited: Installation) -> None:
+    def test_uploads_have_their_own_bucket(self, limited: Installation) -> None:
         alice = limited.user("alice")
         dataset = alice.post(f"{FLOW}/datasets", {"name": "a"}).json()["id"]
         path = f"{FLOW}/datasets/{dataset}/entries"

@@ -24,42 +24,42 @@ def sinks_of(flow: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class TestMembers:
-    def test_are_kept_and_shown(self, alice: User) -> None:
-        made = alice.create(sinks=[SINK | MEMBERS, {"type": "kafka", "name": "plain"}])
-        full, plain = sinks_of(alice.get(f"{FLOW}/{made['id']}").json())
+    def test_members_are_stored_and_returned(self, alice: User) -> None:
+        flow = alice.create(sinks=[SINK | MEMBERS, {"type": "kafka", "name": "plain"}])
+        full, plain = sinks_of(alice.get(f"{FLOW}/{flow['id']}").json())
         assert {name: full[name] for name in MEMBERS} == MEMBERS
         assert set(plain) == {"uid", "type", "name"}
 
-    def test_deploy_shows_those_that_run(self, alice: User) -> None:
-        made = alice.create(sinks=[SINK | MEMBERS, {"type": "kafka", "name": "plain"}])
-        full, plain = alice.post(f"{FLOW}/{made['id']}/deploy").json()["sinks"]
+    def test_deploy_returns_the_deployed_members(self, alice: User) -> None:
+        flow = alice.create(sinks=[SINK | MEMBERS, {"type": "kafka", "name": "plain"}])
+        full, plain = alice.post(f"{FLOW}/{flow['id']}/deploy").json()["sinks"]
         assert {name: full[name] for name in MEMBERS} == MEMBERS
         assert not MEMBERS.keys() & plain.keys()
 
-    def test_a_whole_number_may_be_written_with_a_fraction(self, alice: User) -> None:
-        made = alice.create(sinks=[SINK | {"partitions": 2.0, "retention_ms": 1e9}])
-        assert [sinks_of(made)[0][name] for name in ("partitions", "retention_ms")] == [2, 10**9]
+    def test_integers_may_be_written_as_floats(self, alice: User) -> None:
+        flow = alice.create(sinks=[SINK | {"partitions": 2.0, "retention_ms": 1e9}])
+        assert [sinks_of(flow)[0][name] for name in ("partitions", "retention_ms")] == [2, 10**9]
 
     def test_null_is_the_default(self, alice: User) -> None:
-        made = alice.create(sinks=[SINK | dict.fromkeys(MEMBERS)])
-        assert set(sinks_of(made)[0]) == {"uid", "type", "name"}
+        flow = alice.create(sinks=[SINK | dict.fromkeys(MEMBERS)])
+        assert set(sinks_of(flow)[0]) == {"uid", "type", "name"}
 
     def test_get_edit_put(self, alice: User) -> None:
-        made = alice.create(sinks=[SINK | MEMBERS])
-        sinks_of(made)[0] |= {"partitions": 3, "retention_ms": None}
-        answer = alice.request("PUT", f"{FLOW}/{made['id']}", json=made)
+        flow = alice.create(sinks=[SINK | MEMBERS])
+        sinks_of(flow)[0] |= {"partitions": 3, "retention_ms": None}
+        answer = alice.request("PUT", f"{FLOW}/{flow['id']}", json=flow)
         assert answer.status_code == 200
         [sink] = sinks_of(answer.json())
         assert sink["partitions"] == 3
         assert "retention_ms" not in sink
         assert sink["compression"] == "zstd"
 
-    def test_a_patch_of_a_transform_keeps_them(self, alice: User) -> None:
-        made = alice.create(sinks=[SINK | MEMBERS])
-        script = made["pipeline_config"]["transforms"][1]
+    def test_patching_a_transform_keeps_the_members(self, alice: User) -> None:
+        flow = alice.create(sinks=[SINK | MEMBERS])
+        script = flow["pipeline_config"]["transforms"][1]
         changed = {"type": "v8", "script": "function process() { return null; }"}
-        alice.request("PATCH", f"{FLOW}/{made['id']}/transforms/{script['uid']}", json=changed)
-        assert sinks_of(alice.get(f"{FLOW}/{made['id']}").json()) == sinks_of(made)
+        alice.request("PATCH", f"{FLOW}/{flow['id']}/transforms/{script['uid']}", json=changed)
+        assert sinks_of(alice.get(f"{FLOW}/{flow['id']}").json()) == sinks_of(flow)
 
     @pytest.mark.parametrize(
         ("members", "pointer"),
@@ -76,7 +76,7 @@ class TestMembers:
             ({"cleanup_policy": "delete, compact"}, "cleanup_policy"),
         ],
     )
-    def test_what_is_out_of_bounds_is_refused(self, alice: User, members: dict[str, Any], pointer: str) -> None:
+    def test_values_out_of_bounds_are_rejected(self, alice: User, members: dict[str, Any], pointer: str) -> None:
         sent = alice.post(FLOW, flow_body(sinks=[SINK | members]))
         assert list(alice.faults(sent)) == [f"/pipeline_config/sinks/0/{pointer}"]
         tried = alice.post(f"{FLOW}/validate", flow_body(sinks=[SINK | members]))
@@ -87,7 +87,7 @@ class TestMembers:
         [detail] = alice.faults(sent).values()
         assert "at most 2592000000 (30 days)" in detail
 
-    def test_a_prices_sink_refuses_them_with_a_sentence(self, alice: User) -> None:
+    def test_a_prices_sink_rejects_the_members(self, alice: User) -> None:
         for member, value in MEMBERS.items():
             sent = alice.post(FLOW, flow_body(sinks=[{"type": "prices", "name": "p", member: value}]))
             [(pointer, detail)] = alice.faults(sent).items()
@@ -97,23 +97,23 @@ class TestMembers:
 
 class TestPartitions:
     @pytest.fixture
-    def made(self, alice: User) -> dict[str, Any]:
+    def flow(self, alice: User) -> dict[str, Any]:
         return alice.create(sinks=[SINK | {"partitions": 4}])
 
-    def put(self, user: User, made: dict[str, Any], **members: Any) -> Any:
-        return user.request("PUT", f"{FLOW}/{made['id']}", json=flow_body(sinks=[SINK | members]))
+    def put(self, user: User, flow: dict[str, Any], **members: Any) -> Any:
+        return user.request("PUT", f"{FLOW}/{flow['id']}", json=flow_body(sinks=[SINK | members]))
 
-    def test_may_grow(self, alice: User, made: dict[str, Any]) -> None:
-        assert sinks_of(self.put(alice, made, partitions=8).json())[0]["partitions"] == 8
+    def test_partitions_may_grow(self, alice: User, flow: dict[str, Any]) -> None:
+        assert sinks_of(self.put(alice, flow, partitions=8).json())[0]["partitions"] == 8
 
-    def test_never_shrink(self, alice: User, made: dict[str, Any]) -> None:
-        refused = self.put(alice, made, partitions=3)
+    def test_partitions_never_shrink(self, alice: User, flow: dict[str, Any]) -> None:
+        refused = self.put(alice, flow, partitions=3)
         [(pointer, detail)] = alice.faults(refused).items()
         assert pointer == "/pipeline_config/sinks/0/partitions"
         assert "the sink has 4" in detail
 
-    def test_of_a_sink_with_another_name_are_free(self, alice: User, made: dict[str, Any]) -> None:
-        assert self.put(alice, made, partitions=1, name="b").status_code == 200
+    def test_of_a_sink_with_another_name_are_free(self, alice: User, flow: dict[str, Any]) -> None:
+        assert self.put(alice, flow, partitions=1, name="b").status_code == 200
 
 
 def given(login: Login) -> dict[str, Any]:
@@ -122,20 +122,20 @@ def given(login: Login) -> dict[str, Any]:
 
 
 class TestGivenCredentials:
-    def test_deploy_names_the_login_that_the_operator_gave(self) -> None:
+    def test_deploy_returns_the_operators_credentials(self) -> None:
         with installation(**given(Login("reader", "its password"))) as headwater:
             alice = headwater.user("alice")
-            made = alice.create()
-            [sink] = alice.post(f"{FLOW}/{made['id']}/deploy").json()["sinks"]
+            flow = alice.create()
+            [sink] = alice.post(f"{FLOW}/{flow['id']}/deploy").json()["sinks"]
             assert (sink["username"], sink["password"], sink["sasl_mechanism"]) == ("reader", "its password", "PLAIN")
             assert sink["consumer_group"].startswith("dep-")
             assert all("its password" in program for program in sink["snippets"].values())
 
-    def test_without_a_login_programs_have_none(self) -> None:
+    def test_programs_have_no_login_without_credentials(self) -> None:
         with installation(**given(Login(None, None))) as headwater:
             alice = headwater.user("alice")
-            made = alice.create()
-            [sink] = alice.post(f"{FLOW}/{made['id']}/deploy").json()["sinks"]
+            flow = alice.create()
+            [sink] = alice.post(f"{FLOW}/{flow['id']}/deploy").json()["sinks"]
             assert (sink["username"], sink["password"]) == (None, None)
             assert all("sasl" not in program for program in sink["snippets"].values())
 
@@ -151,13 +151,13 @@ class TestGivenCredentials:
         )
         with headwater.serving(deployments=deployments):
             alice, bob = headwater.user("alice"), headwater.user("bob")
-            made = alice.create()
-            url = f"{FLOW}/{made['id']}/deploy/credentials"
+            flow = alice.create()
+            url = f"{FLOW}/{flow['id']}/deploy/credentials"
             alice.problem(alice.post(url), 404, "not-found")
-            alice.post(f"{FLOW}/{made['id']}/deploy")
+            alice.post(f"{FLOW}/{flow['id']}/deploy")
             refused = alice.problem(alice.post(url), 409, "conflict")
             assert "operator" in refused["detail"]
             bob.problem(bob.post(url), 404, "not-found")
-            deployment = store.deployments.active(made["id"])
+            deployment = store.deployments.active(flow["id"])
             assert deployment is not None
             assert deployment.credentials == 1

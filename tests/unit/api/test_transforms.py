@@ -15,7 +15,7 @@ THROWS = {"type": "v8", "script": "function process() { throws }"}
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.a"}
 
 
-class Made:
+class TransformsClient:
     """A configuration with a filter and a script, and the requests that change it."""
 
     def __init__(self, user: User) -> None:
@@ -56,29 +56,29 @@ class Made:
 
 
 @pytest.fixture
-def made(alice: User) -> Made:
-    return Made(alice)
+def client(alice: User) -> TransformsClient:
+    return TransformsClient(alice)
 
 
 class TestPatch:
-    def test_changes_one_and_keeps_its_uid(self, made: Made) -> None:
-        response = made.patch(OTHER)
+    def test_changes_one_and_keeps_its_uid(self, client: TransformsClient) -> None:
+        response = client.patch(OTHER)
         assert response.status_code == 200
         assert response.headers["etag"] == '"2"'
-        changed = OTHER | {"uid": made.script["uid"]}
+        changed = OTHER | {"uid": client.script["uid"]}
         assert response.json() == changed
-        assert made.saved == [made.filter, changed]
+        assert client.saved == [client.filter, changed]
 
-    def test_what_was_read_or_answered_can_be_sent(self, made: Made) -> None:
-        assert made.patch(made.script).json() == made.script
-        assert made.patch(made.script | {"warnings": [{"pointer": "", "detail": ""}]}).status_code == 200
-        assert made.patch(made.filter, made.filter["uid"]).json() == made.filter
+    def test_responses_can_be_sent_back(self, client: TransformsClient) -> None:
+        assert client.patch(client.script).json() == client.script
+        assert client.patch(client.script | {"warnings": [{"pointer": "", "detail": ""}]}).status_code == 200
+        assert client.patch(client.filter, client.filter["uid"]).json() == client.filter
 
-    def test_a_filter_keeps_its_values(self, headwater: Installation, made: Made) -> None:
-        uid = made.filter["uid"]
-        made.user.post(f"{made.path}/transforms/{uid}/filter-values", {"values": [TOKEN]})
-        assert made.patch(FILTER, uid).json()["filter_expr"] == "root = this.a"
-        assert headwater.sets.count(filter_set(made.id, uid))[0] == 1
+    def test_a_filter_keeps_its_values(self, headwater: Installation, client: TransformsClient) -> None:
+        uid = client.filter["uid"]
+        client.user.post(f"{client.path}/transforms/{uid}/filter-values", {"values": [TOKEN]})
+        assert client.patch(FILTER, uid).json()["filter_expr"] == "root = this.a"
+        assert headwater.sets.count(filter_set(client.id, uid))[0] == 1
 
     @pytest.mark.parametrize(
         ("body", "pointer", "says"),
@@ -95,11 +95,11 @@ class TestPatch:
             ("v8", "", "object"),
         ],
     )
-    def test_refused(self, made: Made, body: Any, pointer: str, says: str) -> None:
-        faults = made.user.faults(made.patch(body))
+    def test_refused(self, client: TransformsClient, body: Any, pointer: str, says: str) -> None:
+        faults = client.user.faults(client.patch(body))
         assert list(faults) == [pointer]
         assert says in faults[pointer]
-        assert made.revision == 1
+        assert client.revision == 1
 
     @pytest.mark.parametrize(
         ("body", "pointer", "says"),
@@ -108,56 +108,58 @@ class TestPatch:
             (V8, "/type", "is redis_set_filter for this uid"),
         ],
     )
-    def test_filter_refused(self, made: Made, body: Any, pointer: str, says: str) -> None:
-        faults = made.user.faults(made.patch(body, made.filter["uid"]))
+    def test_filter_refused(self, client: TransformsClient, body: Any, pointer: str, says: str) -> None:
+        faults = client.user.faults(client.patch(body, client.filter["uid"]))
         assert list(faults) == [pointer]
         assert says in faults[pointer]
 
-    def test_unknown(self, made: Made) -> None:
-        made.user.problem(made.patch(V8, "nothing"), 404, "not-found")
+    def test_unknown(self, client: TransformsClient) -> None:
+        client.user.problem(client.patch(V8, "nothing"), 404, "not-found")
 
-    def test_what_the_script_throws_is_a_warning(self, made: Made) -> None:
-        assert made.patch(THROWS).json()["warnings"] == [{"pointer": "/script", "detail": "TypeError: x is undefined"}]
+    def test_a_script_error_is_a_warning(self, client: TransformsClient) -> None:
+        assert client.patch(THROWS).json()["warnings"] == [
+            {"pointer": "/script", "detail": "TypeError: x is undefined"}
+        ]
 
-    def test_of_different_transforms_at_once(self, made: Made) -> None:
-        made.put([V8] * 8)
-        uids = [transform["uid"] for transform in made.saved]
+    def test_concurrent_changes_of_different_transforms(self, client: TransformsClient) -> None:
+        client.put([V8] * 8)
+        uids = [transform["uid"] for transform in client.saved]
         scripts = [V8 | {"script": f"function process() {{ return {i}; }}"} for i in range(8)]
-        where = f"{made.path}/transforms"
+        where = f"{client.path}/transforms"
         sent = [
-            made.user.start("PATCH", f"{where}/{uid}", json=script) for uid, script in zip(uids, scripts, strict=True)
+            client.user.start("PATCH", f"{where}/{uid}", json=script) for uid, script in zip(uids, scripts, strict=True)
         ]
         assert {response.result().status_code for response in sent} == {200}
-        assert made.saved == [script | {"uid": uid} for uid, script in zip(uids, scripts, strict=True)]
-        assert made.revision == 10
+        assert client.saved == [script | {"uid": uid} for uid, script in zip(uids, scripts, strict=True)]
+        assert client.revision == 10
 
 
 class TestPut:
-    def test_adds_removes_updates_and_reorders(self, headwater: Installation, made: Made) -> None:
-        made.put([made.filter, made.script, V8, FILTER])
-        filter_, script, removed, second = made.saved
-        made.user.post(f"{made.path}/transforms/{second['uid']}/filter-values", {"values": [TOKEN]})
+    def test_adds_removes_updates_and_reorders(self, headwater: Installation, client: TransformsClient) -> None:
+        client.put([client.filter, client.script, V8, FILTER])
+        filter_, script, removed, second = client.saved
+        client.user.post(f"{client.path}/transforms/{second['uid']}/filter-values", {"values": [TOKEN]})
         new = FILTER | {"set_values": ["A", "b"]}
-        response = made.put([second, OTHER | {"uid": script["uid"]}, new])
+        response = client.put([second, OTHER | {"uid": script["uid"]}, new])
         assert response.status_code == 200
         assert response.headers["etag"] == '"3"'
         assert "set_values" not in response.text
         answer = response.json()
         assert [transform.pop("warnings", None) is None for transform in answer] == [True, True, False]
-        assert made.saved == answer
+        assert client.saved == answer
         assert answer[:2] == [second, OTHER | {"uid": script["uid"]}]
         assert answer[2]["uid"] not in {t["uid"] for t in (filter_, script, removed, second)}
-        assert headwater.sets.count(filter_set(made.id, second["uid"]))[0] == 1
-        assert headwater.sets.contains_many(filter_set(made.id, answer[2]["uid"]), ["a", "b"]) == [True, True]
+        assert headwater.sets.count(filter_set(client.id, second["uid"]))[0] == 1
+        assert headwater.sets.contains_many(filter_set(client.id, answer[2]["uid"]), ["a", "b"]) == [True, True]
 
-    def test_without_a_uid_all_are_new(self, made: Made) -> None:
-        answer = made.put([FILTER, V8]).json()
-        assert not {t["uid"] for t in answer} & {made.filter["uid"], made.script["uid"]}
+    def test_without_a_uid_all_are_new(self, client: TransformsClient) -> None:
+        answer = client.put([FILTER, V8]).json()
+        assert not {t["uid"] for t in answer} & {client.filter["uid"], client.script["uid"]}
 
-    def test_the_answer_can_be_put_again(self, made: Made) -> None:
-        answer = made.put([FILTER, THROWS]).json()
+    def test_the_response_can_be_put(self, client: TransformsClient) -> None:
+        answer = client.put([FILTER, THROWS]).json()
         assert [w["pointer"] for w in answer[1]["warnings"]] == ["/1/script"]
-        again = made.put(answer).json()
+        again = client.put(answer).json()
         assert [t["uid"] for t in again] == [t["uid"] for t in answer]
 
     @pytest.mark.parametrize(
@@ -176,77 +178,81 @@ class TestPut:
             (None, "", "null"),
         ],
     )
-    def test_refused(self, made: Made, body: Any, pointer: str, says: str) -> None:
+    def test_refused(self, client: TransformsClient, body: Any, pointer: str, says: str) -> None:
         response = (
-            made.put(None, content="null", headers={"Content-Type": "application/json"})
+            client.put(None, content="null", headers={"Content-Type": "application/json"})
             if body is None
-            else made.put(body)
+            else client.put(body)
         )
-        faults = made.user.faults(response)
+        faults = client.user.faults(response)
         assert list(faults) == [pointer]
         assert says in faults[pointer]
-        assert made.revision == 1
+        assert client.revision == 1
 
-    def test_uids_that_can_not_be(self, made: Made) -> None:
+    def test_invalid_uids(self, client: TransformsClient) -> None:
         for body, pointer in (
-            ([made.script, made.script], "/1/uid"),
-            ([V8 | {"uid": made.filter["uid"]}], "/0/type"),
-            ([made.filter | {"name": "a"}, V8 | {"name": "a"}], "/1/name"),
+            ([client.script, client.script], "/1/uid"),
+            ([V8 | {"uid": client.filter["uid"]}], "/0/type"),
+            ([client.filter | {"name": "a"}, V8 | {"name": "a"}], "/1/name"),
         ):
-            assert list(made.user.faults(made.put(body))) == [pointer]
+            assert list(client.user.faults(client.put(body))) == [pointer]
 
 
 @pytest.mark.parametrize("verb", ["PATCH", "PUT"])
 class TestDeployed:
-    def send(self, made: Made, verb: str, transform: dict[str, Any] = OTHER) -> Any:
-        return made.patch(transform) if verb == "PATCH" else made.put([transform])
+    def send(self, client: TransformsClient, verb: str, transform: dict[str, Any] = OTHER) -> Any:
+        return client.patch(transform) if verb == "PATCH" else client.put([transform])
 
-    def test_answers_when_the_change_runs(self, made: Made, verb: str) -> None:
-        before = made.deploy()
-        assert self.send(made, verb).status_code == 200
-        after = made.deployment
+    def test_answers_when_the_change_runs(self, client: TransformsClient, verb: str) -> None:
+        before = client.deploy()
+        assert self.send(client, verb).status_code == 200
+        after = client.deployment
         assert (after["revision"], after["condition"]) == (2, "Stable")
         assert after["sinks"] == before["sinks"]
 
-    def test_deploys_all_that_was_saved(self, made: Made, verb: str) -> None:
-        made.deploy()
-        body = made.flow | {"pipeline_config": made.flow["pipeline_config"] | {"parallelism": 3}}
-        made.user.request("PUT", made.path, json=body)
-        self.send(made, verb)
-        assert made.deployment["workers"] == 3
+    def test_all_saved_changes_are_deployed(self, client: TransformsClient, verb: str) -> None:
+        client.deploy()
+        body = client.flow | {"pipeline_config": client.flow["pipeline_config"] | {"parallelism": 3}}
+        client.user.request("PUT", client.path, json=body)
+        self.send(client, verb)
+        assert client.deployment["workers"] == 3
 
-    def test_undeployed_is_only_saved(self, made: Made, verb: str) -> None:
-        assert self.send(made, verb).status_code == 200
-        assert made.user.get(f"{made.path}/deploy").status_code == 404
+    def test_undeployed_is_only_saved(self, client: TransformsClient, verb: str) -> None:
+        assert self.send(client, verb).status_code == 200
+        assert client.user.get(f"{client.path}/deploy").status_code == 404
 
     def test_needs_the_scope_to_deploy_before_the_body_is_looked_at(
-        self, headwater: Installation, made: Made, verb: str
+        self, headwater: Installation, client: TransformsClient, verb: str
     ) -> None:
         writer = headwater.user("alice", ["flow:write", "flow:read"])
-        path = f"{made.path}/transforms" + (f"/{made.script['uid']}" if verb == "PATCH" else "")
+        path = f"{client.path}/transforms" + (f"/{client.script['uid']}" if verb == "PATCH" else "")
         assert writer.request(verb, path, json=OTHER if verb == "PATCH" else [OTHER]).status_code == 200
-        made.deploy()
+        client.deploy()
         options = {"content": Unread(), "headers": {"Content-Type": "application/json"}}
-        path = path if verb == "PUT" else f"{made.path}/transforms/{made.saved[0]['uid']}"
+        path = path if verb == "PUT" else f"{client.path}/transforms/{client.saved[0]['uid']}"
         body = writer.problem(writer.request(verb, path, **options), 403, "forbidden")
         assert "flow:deploy" in body["detail"]
-        assert made.revision == 2
+        assert client.revision == 2
 
-    def test_a_failed_rollout_says_that_the_save_stays(self, headwater: Installation, made: Made, verb: str) -> None:
-        made.deploy()
+    def test_a_failed_rollout_says_that_the_save_stays(
+        self, headwater: Installation, client: TransformsClient, verb: str
+    ) -> None:
+        client.deploy()
         headwater.controller.reasons = ["w-0: ran out of memory"]
         headwater.controller.rolls_back_to = 1
-        body = made.user.problem(self.send(made, verb), 422, "deploy-failed")
+        body = client.user.problem(self.send(client, verb), 422, "deploy-failed")
         assert body["detail"] == "Revision 2 is saved but does not run: w-0: ran out of memory"
-        assert made.revision == 2
-        assert made.deployment["revision"] == 1
+        assert client.revision == 2
+        assert client.deployment["revision"] == 1
 
-    def test_during_a_teardown_is_only_saved(self, headwater: Installation, made: Made, verb: str) -> None:
-        made.deploy()
+    def test_during_a_teardown_is_only_saved(
+        self, headwater: Installation, client: TransformsClient, verb: str
+    ) -> None:
+        client.deploy()
         headwater.controller.asleep = True
-        headwater.database.deployments.request_teardown(made.id)
-        assert self.send(made, verb).status_code == 200
-        assert made.revision == 2
+        headwater.database.deployments.request_teardown(client.id)
+        assert self.send(client, verb).status_code == 200
+        assert client.revision == 2
 
 
 @pytest.fixture
@@ -255,10 +261,10 @@ def impatient() -> Iterator[Installation]:
         yield found
 
 
-def test_a_rollout_that_goes_on(impatient: Installation) -> None:
-    made = Made(impatient.user("alice"))
-    made.deploy()
+def test_a_rollout_in_progress(impatient: Installation) -> None:
+    client = TransformsClient(impatient.user("alice"))
+    client.deploy()
     impatient.controller.asleep = True
-    body = made.user.problem(made.patch(OTHER), 503, "deploy-pending")
+    body = client.user.problem(client.patch(OTHER), 503, "deploy-pending")
     assert body["detail"].startswith("Revision 2 is saved but does not run yet: ")
-    assert made.revision == 2
+    assert client.revision == 2

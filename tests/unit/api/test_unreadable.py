@@ -17,11 +17,11 @@ class Damaged:
     def __init__(self, headwater: Installation, user: User) -> None:
         self.user = user
         self.others = [user.create()["id"]]
-        made = user.create()
+        flow_created = user.create()
         self.others.append(user.create()["id"])
-        self.path = f"{FLOW}/{made['id']}"
-        self.transforms = made["pipeline_config"]["transforms"]
-        flow = headwater.database.flows.get("alice", made["id"])
+        self.path = f"{FLOW}/{flow_created['id']}"
+        self.transforms = flow_created["pipeline_config"]["transforms"]
+        flow = headwater.database.flows.get("alice", flow_created["id"])
         self.stored: dict[str, Any] = json.loads(write_config(flow.pipeline_config)) | {"parallelism": 1000}
         config = read_config(json.dumps(self.stored))
         headwater.database.flows.save(replace(flow, revision=2, pipeline_config=config))
@@ -32,7 +32,7 @@ def damaged(headwater: Installation, alice: User) -> Damaged:
     return Damaged(headwater, alice)
 
 
-def test_is_shown_as_it_is_stored(damaged: Damaged) -> None:
+def test_it_is_returned_as_stored(damaged: Damaged) -> None:
     response = damaged.user.get(damaged.path)
     assert response.status_code == 200
     assert response.headers["etag"] == '"2"'
@@ -44,7 +44,7 @@ def test_is_shown_as_it_is_stored(damaged: Damaged) -> None:
     assert read in listed
 
 
-def test_nothing_may_run_it_or_change_a_part_of_it(damaged: Damaged) -> None:
+def test_it_cannot_be_deployed_or_patched(damaged: Damaged) -> None:
     script = damaged.transforms[1]
     for response in (
         damaged.user.request("PATCH", f"{damaged.path}/transforms/{script['uid']}", json=script),
@@ -56,7 +56,7 @@ def test_nothing_may_run_it_or_change_a_part_of_it(damaged: Damaged) -> None:
         assert "PUT" in problem["detail"]
 
 
-def test_put_mends_it_and_filters_keep_their_values(damaged: Damaged, headwater: Installation) -> None:
+def test_put_repairs_it_and_filters_keep_their_values(damaged: Damaged, headwater: Installation) -> None:
     """The body of GET can be sent back after a correction of its fault."""
     values = f"{damaged.path}/transforms/{damaged.transforms[0]['uid']}/filter-values"
     assert damaged.user.post(values, {"values": [TOKEN]}).json()["added"] == 1
@@ -70,7 +70,7 @@ def test_put_mends_it_and_filters_keep_their_values(damaged: Damaged, headwater:
     assert damaged.user.post(f"{damaged.path}/deploy").json()["revision"] == 3
 
 
-def test_a_body_without_uids_mends_it_too(damaged: Damaged) -> None:
+def test_a_body_without_uids_repairs_it(damaged: Damaged) -> None:
     mended = damaged.user.put(damaged.path, flow_body()).json()
     assert mended["pipeline_config"]["transforms"] == damaged.transforms
 
@@ -91,11 +91,11 @@ def test_all_others_are_unaffected(damaged: Damaged) -> None:
 
 
 @pytest.mark.parametrize("text", ["no JSON", "[1]"])
-def test_whatever_is_stored_can_be_read_and_mended(headwater: Installation, alice: User, text: str) -> None:
-    made = alice.create()
-    flow = headwater.database.flows.get("alice", made["id"])
+def test_any_stored_configuration_can_be_read_and_repaired(headwater: Installation, alice: User, text: str) -> None:
+    flow_created = alice.create()
+    flow = headwater.database.flows.get("alice", flow_created["id"])
     headwater.database.flows.save(replace(flow, revision=2, pipeline_config=read_config(text)))
-    path = f"{FLOW}/{made['id']}"
+    path = f"{FLOW}/{flow_created['id']}"
     assert alice.get(path).json()["pipeline_config"] == (json.loads(text) if text == "[1]" else text)
     assert alice.put(path, flow_body()).json()["revision"] == 3
     assert alice.post(f"{path}/deploy").status_code == 200

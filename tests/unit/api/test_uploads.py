@@ -32,17 +32,17 @@ class Stalled:
 
 @pytest.fixture
 def stalled(alice: User) -> Iterator[Stalled]:
-    made = Stalled(alice)
-    yield made
-    made.go_on()
+    upload = Stalled(alice)
+    yield upload
+    upload.go_on()
 
 
 def values_path(user: User) -> str:
-    made = user.create()
-    return f"{FLOW}/{made['id']}/transforms/{made['pipeline_config']['transforms'][0]['uid']}/filter-values"
+    flow = user.create()
+    return f"{FLOW}/{flow['id']}/transforms/{flow['pipeline_config']['transforms'][0]['uid']}/filter-values"
 
 
-def test_one_owners_keep_nobody_else_waiting(alice: User, bob: User, stalled: Stalled) -> None:
+def test_uploads_of_one_owner_do_not_delay_others(alice: User, bob: User, stalled: Stalled) -> None:
     path = values_path(alice)
     sent = [
         alice.start("POST", path, content=stalled.body(), headers=JSON_TYPE)
@@ -56,7 +56,7 @@ def test_one_owners_keep_nobody_else_waiting(alice: User, bob: User, stalled: St
     assert {answer.result().status_code for answer in sent} == {200}
 
 
-def test_five_of_one_owner_run_at_once(alice: User, stalled: Stalled) -> None:
+def test_five_uploads_of_one_owner_run_concurrently(alice: User, stalled: Stalled) -> None:
     path = values_path(alice)
     sent = [alice.start("POST", path, content=stalled.body(), headers=JSON_TYPE) for _ in range(5)]
     while stalled.begun < 5:
@@ -65,7 +65,7 @@ def test_five_of_one_owner_run_at_once(alice: User, stalled: Stalled) -> None:
     assert sum(answer.result().json()["added"] for answer in sent) == 1
 
 
-def test_one_that_was_overtaken_says_so(headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overtaken_upload_reports_it(headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     def replace(*_: object) -> None:
         raise UploadAborted
 

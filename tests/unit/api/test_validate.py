@@ -35,7 +35,7 @@ class TestChecks:
             (flow_body() | {"records": [{"a": "x" * 500_000}, {"a": "x" * 600_000}]}, "/records"),
         ],
     )
-    def test_refuses_what_create_refuses(self, alice: User, body: Any, pointer: str) -> None:
+    def test_validate_rejects_what_create_rejects(self, alice: User, body: Any, pointer: str) -> None:
         assert list(alice.faults(alice.post(VALIDATE, body))) == [pointer]
 
     def test_records_sent_twice(self, alice: User) -> None:
@@ -49,15 +49,15 @@ class TestChecks:
         warning = {"pointer": "/pipeline_config/transforms/0/script", "detail": "TypeError: x is undefined"}
         assert answer == {"warnings": [warning], "records": []}
 
-    def test_null_records_are_none(self, alice: User) -> None:
+    def test_null_records_mean_no_records(self, alice: User) -> None:
         assert alice.post(VALIDATE, flow_body() | {"records": None}).json()["records"] == []
 
-    def test_saves_nothing(self, headwater: Installation, alice: User) -> None:
+    def test_validate_saves_nothing(self, headwater: Installation, alice: User) -> None:
         assert tried(alice, [FILTER, V8], '[{"a": "x"}]')[0]["outcome"] == "sent"
         assert alice.get(FLOW).json() == []
         assert not headwater.sets._sets
 
-    def test_is_no_configuration(self, alice: User) -> None:
+    def test_validate_is_not_a_configuration_id(self, alice: User) -> None:
         response = alice.get(VALIDATE)
         alice.problem(response, 405, "method-not-allowed")
         assert response.headers["allow"] == "POST"
@@ -81,7 +81,7 @@ class TestExpressions:
         [answer] = tried(alice, [FILTER | {"filter_expr": expression}], json.dumps([record]))
         assert answer["outcome"] == "sent"
 
-    def test_an_error_of_an_expression_is_none_of_the_record(self, alice: User) -> None:
+    def test_an_invalid_expression_is_not_an_error_of_a_record(self, alice: User) -> None:
         [answer] = tried(alice, [FILTER | {"filter_expr": "root = this.a.lowercase()"}], '[{"a": 1}]')
         assert answer["outcome"] == "dropped"
 
@@ -124,16 +124,16 @@ class TestRecords:
         assert (failed["steps"][1]["received"], failed["steps"][1]["dropped"]) == (1, 0)
         assert len(failed["steps"]) == 2
 
-    def test_records_that_filters_refuse(self, alice: User) -> None:
+    def test_records_that_filters_reject(self, alice: User) -> None:
         outcomes = tried(alice, [FILTER], '[5, null, "x", [1], {"a": "x"}]')
         assert [record["outcome"] for record in outcomes] == ["error"] * 4 + ["sent"]
 
-    def test_without_transforms_everything_is_sent(self, alice: User) -> None:
+    def test_without_transforms_all_records_pass(self, alice: User) -> None:
         assert tried(alice, [], '[5, {"a": 1}]') == [
             {"outcome": "sent", "reason": "", "outputs": [value], "steps": []} for value in (5, {"a": 1})
         ]
 
-    def test_bytes_stay(self, alice: User) -> None:
+    def test_the_bytes_of_records_are_unchanged(self, alice: User) -> None:
         odd = '{ "a" : "X", "n": 1.00, "big": 123456789012345678901234567890.5 }'
         body = json.dumps(flow_body(transforms=[FILTER]) | {"records": 0}).replace(
             '"records": 0', f'"records": [{odd}]'

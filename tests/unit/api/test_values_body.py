@@ -27,7 +27,7 @@ class TestParse:
         name_first=st.booleans(),
         cuts=st.lists(st.integers(0, 10_000), max_size=8),
     )
-    def test_gives_what_was_sent(
+    def test_the_values_are_those_of_the_body(
         self, values: list[str], name: str, ascii_only: bool, name_first: bool, cuts: list[int]
     ) -> None:
         members = [("name", name), ("values", values)]
@@ -40,7 +40,7 @@ class TestParse:
         after=texts.map(lambda t: t.strip()),
         cuts=st.lists(st.integers(0, 200), max_size=8),
     )
-    def test_refuses_lone_surrogates(self, before: str, lone: str, after: str, cuts: list[int]) -> None:
+    def test_lone_surrogates_are_rejected(self, before: str, lone: str, after: str, cuts: list[int]) -> None:
         body = f'{{"values":[{json.dumps(before)[:-1]}{lone}{json.dumps(after)[1:]}]}}'.encode()
         with pytest.raises(MalformedRequest):
             parse(body, cuts)
@@ -51,7 +51,7 @@ class TestParse:
         assert parse(json.dumps({"values": values}).encode(), cuts).values == values
 
     @given(cut=st.integers(0, 30), cuts=st.lists(st.integers(0, 100), max_size=4))
-    def test_refuses_what_broke_off(self, cut: int, cuts: list[int]) -> None:
+    def test_truncated_bodies_are_rejected(self, cut: int, cuts: list[int]) -> None:
         body = b'{"values": ["a", "\\u00e9", "bcdefghij"]}'
         with pytest.raises(MalformedRequest):
             parse(body[: min(cut, len(body) - 1)], cuts)
@@ -89,7 +89,7 @@ class TestRuns:
         | st.tuples(st.integers(0, 200), st.sampled_from([b"", b'"', b",", b"\\", b"5", b"]", b"\xff"])),
         cuts=st.lists(st.integers(0, 200), max_size=6),
     )
-    def test_make_no_difference(
+    def test_chunk_boundaries_make_no_difference(
         self,
         values: list[str],
         separators: tuple[str, str],
@@ -118,12 +118,12 @@ class TestRuns:
 
 class TestMemory:
     @pytest.mark.parametrize("filling", [b"x", b" ", b"\\u00e9"])
-    def test_a_value_without_end_is_refused(self, filling: bytes) -> None:
+    def test_an_endless_value_is_rejected(self, filling: bytes) -> None:
         with pytest.raises(InvalidInput) as refused:
             read_values(endless(b'{"values": ["a", "', filling, 2 * MAX_BYTES_WITHOUT_VALUE))
         assert refused.value.faults[0].pointer == "/values/1"
 
-    def test_a_long_value_is_refused_at_once(self) -> None:
+    def test_a_long_value_is_rejected_immediately(self) -> None:
         body = json.dumps({"values": [5, "x" * 1025]}).encode().replace(b"5,", b'"a" ,')
         with pytest.raises(InvalidInput) as refused:
             read_values(endless(body[:-2], b" ", 2 * MAX_BYTES_WITHOUT_VALUE))

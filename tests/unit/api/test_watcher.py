@@ -97,7 +97,7 @@ def test_a_poll_from_before_the_call_does_not_count(
     assert seen_progress == [running(2)]
 
 
-def test_an_older_generation_that_runs_is_not_running() -> None:
+def test_a_running_older_generation_does_not_count() -> None:
     assert not is_running(deployment(2), running(1))
     assert is_running(deployment(2), running(2))
     assert is_running(deployment(2), running(3))

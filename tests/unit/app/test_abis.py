@@ -1,4 +1,4 @@
-"""`headwater abi import`: forms of files, contracts of their own, repeats."""
+"""`headwater abi import`: file formats, ABIs of single contracts, repeated imports."""
 
 import gzip
 import json
@@ -95,7 +95,7 @@ def test_a_repeat_changes_nothing_and_the_newest_comes_first(settings: Settings,
     assert candidates(settings) == ["who", "teller"]
 
 
-def test_a_contract_has_its_own(settings: Settings, tmp_path: Path) -> None:
+def test_a_contract_has_its_own_abi(settings: Settings, tmp_path: Path) -> None:
     file = tmp_path / "abi.json"
     file.write_text(json.dumps([FRAGMENT]))
     import_abis(settings, [file], ADDRESS)
@@ -109,7 +109,7 @@ RENAMED = {"type": "event", "name": "Deposit", "inputs": [
 
 
 def deposit_names(settings: Settings, address: str = "0x") -> list[str]:
-    """The parameter names of Deposit, those that records have first."""
+    """Return the parameter names of Deposit in the ABI that is used first."""
     return [event.params[0].name for event in load_abis(settings).candidates(address, DEPOSIT.topic0, 2)]
 
 

@@ -1,4 +1,4 @@
-"""The file of a backup: whole or refused, and for its owner's eyes alone."""
+"""A backup archive is complete or rejected, and readable only by its owner."""
 
 import random
 import zipfile
@@ -13,7 +13,7 @@ from headwater.errors import SetupError
 LINES = [["flows", {"name": "größe"}], ["keys", {"id": 7}], ["flows", {"name": ""}]]
 
 
-def made(path: Path) -> Path:
+def write_archive(path: Path) -> Path:
     with writing(path) as archive:
         archive.add("secret-key", b"secret\n")
         archive.add_lines("database.jsonl", LINES, lambda line: str(line[0]))
@@ -21,8 +21,8 @@ def made(path: Path) -> Path:
     return path
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
-    with reading(made(tmp_path / "b")) as archive:
+def test_an_archive_is_read_back(tmp_path: Path) -> None:
+    with reading(write_archive(tmp_path / "b")) as archive:
         archive.verify()
         assert archive.read("secret-key") == b"secret\n"
         assert list(archive.lines("database.jsonl")) == LINES
@@ -30,26 +30,26 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         assert (archive.manifest["schema"], archive.has("api-key")) == ("0005", False)
 
 
-def test_only_its_owner_reads_it(tmp_path: Path) -> None:
-    assert made(tmp_path / "b").stat().st_mode & 0o777 == 0o600
+def test_an_archive_is_readable_only_by_its_owner(tmp_path: Path) -> None:
+    assert write_archive(tmp_path / "b").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_file_that_is_there_is_never_replaced(tmp_path: Path) -> None:
-    path = made(tmp_path / "b")
+def test_an_existing_file_is_never_replaced(tmp_path: Path) -> None:
+    path = write_archive(tmp_path / "b")
     before = path.read_bytes()
     with pytest.raises(SetupError, match="already"):
-        made(path)
+        write_archive(path)
     assert path.read_bytes() == before
 
 
-def test_one_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_backup_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), writing(tmp_path / "b") as archive:
         archive.add_lines("database.jsonl", LINES, lambda _: str(1 / 0))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_cut_or_changed_file_is_refused(tmp_path: Path) -> None:
-    whole = made(tmp_path / "whole").read_bytes()
+def test_a_truncated_or_changed_file_is_rejected(tmp_path: Path) -> None:
+    whole = write_archive(tmp_path / "whole").read_bytes()
     with zipfile.ZipFile(tmp_path / "whole") as archive:
         names = [(info.header_offset, info.filename) for info in archive.infolist()]
     random_ = random.Random(1)
@@ -65,8 +65,8 @@ def test_a_cut_or_changed_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["missing", "added", "content", "format"])
-def test_a_member_that_is_not_as_the_manifest_says(tmp_path: Path, change: str) -> None:
-    with zipfile.ZipFile(made(tmp_path / "whole")) as archive:
+def test_a_member_that_differs_from_the_manifest(tmp_path: Path, change: str) -> None:
+    with zipfile.ZipFile(write_archive(tmp_path / "whole")) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     changes: dict[str, dict[str, Any]] = {
         "missing": {"secret-key": None},
@@ -82,7 +82,7 @@ def test_a_member_that_is_not_as_the_manifest_says(tmp_path: Path, change: str) 
         read.verify()
 
 
-def test_something_else_is_refused(tmp_path: Path) -> None:
+def test_other_files_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no backup")
     with zipfile.ZipFile(tmp_path / "zip", "w") as archive:
         archive.writestr("a", "b")

@@ -1,4 +1,4 @@
-"""What the controller removes because it is too old."""
+"""The retention times of the controller."""
 
 from datetime import timedelta
 from pathlib import Path

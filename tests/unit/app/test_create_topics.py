@@ -1,4 +1,4 @@
-"""Topics that are made when a part starts, while Kafka is away."""
+"""Topics are created when a process starts, which waits while Kafka is unavailable."""
 
 import threading
 
@@ -12,7 +12,7 @@ TOPIC = TopicSpec("stream.base.log", 4)
 
 
 class LateBroker(MemoryClusterAdmin):
-    """Is away for the first `calls` calls."""
+    """A broker that is unavailable for the first `calls` calls."""
 
     def __init__(self, calls: int) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class LateBroker(MemoryClusterAdmin):
         super().ensure(wanted)
 
 
-def test_a_start_that_waits_for_kafka_says_so() -> None:
+def test_waiting_for_kafka_is_logged() -> None:
     broker = LateBroker(2)
     with capture_logs() as lines:
         create_topics(broker, (TOPIC,), threading.Event())

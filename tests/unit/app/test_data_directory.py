@@ -10,7 +10,7 @@ from headwater.errors import SetupError
 
 
 class TestHome:
-    def test_it_is_private(self, tmp_path: Path) -> None:
+    def test_the_directory_is_private(self, tmp_path: Path) -> None:
         home = DataDirectory(tmp_path / "data")
         home.create()
         assert home.path.stat().st_mode & 0o777 == 0o700
@@ -35,12 +35,12 @@ class TestHome:
         with home.locked("controller") as again:
             assert again == lock
 
-    def test_a_place_that_can_not_be_made(self, tmp_path: Path) -> None:
+    def test_a_directory_that_cannot_be_created(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         with pytest.raises(SetupError, match="--data-dir"):
             DataDirectory(tmp_path / "file" / "data").create()
 
-    def test_a_database_is_used_by_many_or_replaced_by_one(self, tmp_path: Path) -> None:
+    def test_a_database_has_shared_users_or_one_restore(self, tmp_path: Path) -> None:
         home = DataDirectory(tmp_path)
         with home.database_lock(), home.database_lock():
             self.refused(home, "Stop all of them", alone=True)

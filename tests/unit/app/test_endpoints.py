@@ -1,4 +1,4 @@
-"""Where the parts are, and what is said when they are nowhere."""
+"""The addresses of the servers, and the errors when they are not configured."""
 
 from pathlib import Path
 
@@ -18,17 +18,17 @@ def addresses(home: Path, **settings: str) -> Endpoints:
 
 
 class TestKafka:
-    def test_a_password_that_is_missing_is_asked_for(self, tmp_path: Path) -> None:
+    def test_the_error_names_a_missing_password(self, tmp_path: Path) -> None:
         nameless = addresses(tmp_path, **OWN_KAFKA | {"kafka_password": ""})
         with pytest.raises(
             SetupError, match=r"Kafka at kafka\.example:9092: .* SCRAM-SHA-512 needs HEADWATER_KAFKA_PASSWORD"
         ):
             nameless.kafka()
 
-    def test_one_of_your_own(self, tmp_path: Path) -> None:
+    def test_an_external_server(self, tmp_path: Path) -> None:
         assert addresses(tmp_path, **OWN_KAFKA).kafka().password == "a password"
 
-    def test_without_one_a_data_directory_must_be_there(self, tmp_path: Path) -> None:
+    def test_without_an_external_server_a_data_directory_is_needed(self, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match="HEADWATER_KAFKA_BOOTSTRAP_SERVERS"):
             addresses(tmp_path / "mistyped").kafka()
 
@@ -42,13 +42,13 @@ class TestEmbeddedKafka:
         ],
     )
     def test_its_users_are_headwaters(self, tmp_path: Path, settings: dict[str, str], message: str) -> None:
-        """The start says so before there is a Kafka, and each part that runs alone."""
+        """Both `headwater up` and the single processes report the error before they connect to Kafka."""
         with pytest.raises(SetupError, match=message):
             addresses(tmp_path, **settings).require_kafka_settings()
         with pytest.raises(SetupError, match=message):
             addresses(tmp_path, **settings).kafka()
 
-    def test_it_need_not_be_there_yet(self, tmp_path: Path) -> None:
+    def test_the_directory_need_not_exist(self, tmp_path: Path) -> None:
         addresses(tmp_path / "new").require_kafka_settings()
 
 
@@ -56,7 +56,7 @@ class TestHome:
     @pytest.mark.parametrize(
         ("own", "named"), [(OWN_REDIS, "HEADWATER_KAFKA_BOOTSTRAP_SERVERS"), (OWN_KAFKA, "HEADWATER_REDIS_URL")]
     )
-    def test_a_part_alone_makes_none_while_others_should_be_in_it(
+    def test_a_single_process_does_not_create_a_shared_directory(
         self, tmp_path: Path, own: dict[str, str], named: str
     ) -> None:
         mistyped = tmp_path / "mistyped"
@@ -64,15 +64,15 @@ class TestHome:
             addresses(mistyped, **own).create_data_directory()
         assert not mistyped.exists()
 
-    def test_with_parts_of_your_own_it_is_made(self, tmp_path: Path) -> None:
+    def test_the_directory_is_created_with_external_servers(self, tmp_path: Path) -> None:
         addresses(tmp_path / "new", **OWN_KAFKA, **OWN_REDIS).create_data_directory()
         assert (tmp_path / "new").is_dir()
 
 
 class TestSecretKey:
-    def test_it_is_made_once(self, tmp_path: Path) -> None:
+    def test_the_secret_key_is_created_once(self, tmp_path: Path) -> None:
         assert addresses(tmp_path).secret_key() == addresses(tmp_path).secret_key()
 
-    def test_without_a_data_directory_the_setting_is_asked_for(self, tmp_path: Path) -> None:
+    def test_without_a_data_directory_the_setting_is_needed(self, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match="Set HEADWATER_SECRET_KEY"):
             addresses(tmp_path / "missing").secret_key()

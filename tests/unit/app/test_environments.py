@@ -1,4 +1,4 @@
-"""What the children of `headwater up` and the workers get of the parent's environment."""
+"""The environment variables that workers and the children of `headwater up` inherit."""
 
 import json
 from pathlib import Path
@@ -69,7 +69,7 @@ class TestChildren:
             (INGEST, set(KAFKA_SECRETS)),
         ],
     )
-    def test_each_gets_the_secrets_that_it_needs(
+    def test_each_process_gets_the_secrets_it_needs(
         self, home: DataDirectory, needs: EnvironmentSpec, secrets: set[str]
     ) -> None:
         environment = child_environment(Settings(), home, needs)
@@ -80,12 +80,12 @@ class TestChildren:
         assert not strangers & set(environment)
         assert ("PGPASSWORD" in environment) == ("database_url" in secrets)
 
-    def test_workers_get_none(self) -> None:
+    def test_workers_get_no_secrets(self) -> None:
         environment = worker_environment(Bindings())
         assert not [name for name in environment if name.startswith(("HEADWATER", "PG", "AWS", "NODE"))]
         assert "PATH" in environment
 
-    def test_workers_reach_google_only_where_a_stream_is_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_workers_get_google_credentials_only_for_pubsub_streams(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/etc/google.json")
         monkeypatch.setenv("https_proxy", "http://user:pass@proxy.example")
         monkeypatch.setenv("grpc_proxy", "http://proxy.example")
@@ -98,7 +98,7 @@ class TestChildren:
         ("mechanism", "wanted"),
         [("SCRAM-SHA-512", set()), ("OAUTHBEARER", {"https_proxy"}), ("AWS_MSK_IAM", {"https_proxy", "AWS_PROFILE"})],
     )
-    def test_they_get_what_logging_in_to_kafka_needs(
+    def test_workers_get_the_variables_for_kafka_authentication(
         self, home: DataDirectory, monkeypatch: pytest.MonkeyPatch, mechanism: str, wanted: set[str]
     ) -> None:
         monkeypatch.setenv("https_proxy", "http://proxy.example")
@@ -149,7 +149,9 @@ class TestChildren:
             load_ingest(None, "base")
 
 
-def test_a_secret_of_a_file_stays_in_it(home: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_from_a_file_is_not_in_the_environment(
+    home: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("password").write_text("from-the-file\n")
     monkeypatch.setenv("HEADWATER_KAFKA_PASSWORD_FILE", "password")
@@ -161,7 +163,7 @@ def test_a_secret_of_a_file_stays_in_it(home: DataDirectory, tmp_path: Path, mon
     assert "HEADWATER_KAFKA_PASSWORD_FILE" not in worker_environment(Bindings())
 
 
-def test_paths_hold_in_another_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     settings = Settings(
         data_dir=Path("data"), ingests=Path("ingests.json"), stream_bindings=None, database_url=SecretStr("secret")

@@ -20,13 +20,13 @@ def test_proxies_are_addresses_and_networks() -> None:
     assert not proxies_of("").trusts("127.0.0.1")
 
 
-def test_a_proxy_that_can_not_be_read_is_named() -> None:
+def test_an_invalid_proxy_is_named() -> None:
     with pytest.raises(SetupError, match=r"trusted_proxies .* 'proxy.internal'"):
         proxies_of("10.0.0.1,proxy.internal")
 
 
 @pytest.mark.parametrize("text", ["app.example.com", "https://app.example.com/", "ftp://a", "https://*.example.com"])
-def test_an_origin_that_can_not_be_read_is_named(text: str) -> None:
+def test_an_invalid_origin_is_named(text: str) -> None:
     with pytest.raises(SetupError, match="cors_origins"):
         origins_of(text)
 
@@ -42,7 +42,7 @@ def test_origins_may_have_ports() -> None:
 @pytest.mark.parametrize(
     ("before", "after"), [((1_024, 20_000), 1_300), ((1_024, 1_100), 1_100), ((20_000, 20_000), 20_000)]
 )
-def test_the_limit_on_open_files_is_raised_as_far_as_it_may(
+def test_the_limit_on_open_files_is_raised_to_the_hard_limit(
     before: tuple[int, int], after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = {resource.RLIMIT_NOFILE: before}

@@ -30,7 +30,7 @@ def test_of_a_websocket_api(tmp_path: Path) -> None:
     assert load(tmp_path, ws="wss://localhost/ws", entities=["block"]).streams == ("block",)
 
 
-def test_one_that_is_not_valid(tmp_path: Path) -> None:
+def test_an_invalid_entry(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="name one source") as caught:
         load(tmp_path, ws="wss://localhost/secret", node_data="x")
     assert "secret" not in str(caught.value)

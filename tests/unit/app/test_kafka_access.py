@@ -1,4 +1,4 @@
-"""How Headwater, its workers and readers log in to a Kafka of the operator's own, from the settings."""
+"""The credentials of Headwater, its workers and readers for an external Kafka, from the settings."""
 
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ class TestHeadwaterItself:
             "headwater",
             "kafka",
         )
-        assert access.username == ""  # the default user has no meaning there
+        assert access.username == ""  # the default user does not apply there
 
     def test_a_client_certificate(self, tmp_path: Path) -> None:
         for name in ("cert.pem", "key.pem", "ca.pem"):
@@ -84,7 +84,7 @@ class TestHeadwaterItself:
         with pytest.raises(ValidationError, match=r"GSSAPI .* is not supported, .* instead"):
             addresses(sasl_mechanism="GSSAPI")
 
-    def test_an_empty_path_is_none(self) -> None:
+    def test_an_empty_path_means_no_file(self) -> None:
         assert addresses(**USER, ca_file="").kafka().ca_file == ""
 
 
@@ -100,18 +100,18 @@ class TestReadersAndWorkers:
         assert own.reader_kafka().sasl_mechanism == own.worker_kafka().sasl_mechanism == "SCRAM-SHA-256"
 
     @pytest.mark.parametrize("admin", [OAUTH, USER | {"sasl_mechanism": "PLAIN"}, {"security_protocol": "PLAINTEXT"}])
-    def test_workers_go_to_the_listener_of_readers_when_headwater_is_no_scram_user(self, admin: dict[str, str]) -> None:
+    def test_workers_use_the_readers_listener_if_headwater_is_not_a_scram_user(self, admin: dict[str, str]) -> None:
         readers = {"reader_bootstrap_servers": "public.example:9093", "reader_security_protocol": "SASL_SSL"}
         own = addresses(**admin, **readers)
         expected = ("public.example:9093", "SASL_SSL", "SCRAM-SHA-512")
         assert place(own.reader_kafka()) == place(own.worker_kafka()) == expected
 
-    def test_workers_stay_inside_when_readers_are_outside(self) -> None:
+    def test_workers_use_the_internal_listener(self) -> None:
         own = addresses(**USER, reader_bootstrap_servers="public.example:9093", reader_security_protocol="SASL_SSL")
         assert place(own.worker_kafka()) == ("kafka.example:9092", "SASL_PLAINTEXT", "SCRAM-SHA-512")
         assert place(own.reader_kafka()) == ("public.example:9093", "SASL_SSL", "SCRAM-SHA-512")
 
-    def test_no_secret_of_headwater_goes_to_a_worker_at_another_listener(self, tmp_path: Path) -> None:
+    def test_workers_at_another_listener_get_no_secret_of_headwater(self, tmp_path: Path) -> None:
         for name in ("cert.pem", "key.pem", "ca.pem"):
             (tmp_path / name).touch()
         own = addresses(
@@ -125,7 +125,7 @@ class TestReadersAndWorkers:
         worker = own.worker_kafka()
         assert (worker.ca_file, worker.certificate_file, worker.key_file) == (str(tmp_path / "ca.pem"), "", "")
 
-    def test_a_ca_file_for_readers_alone(self, tmp_path: Path) -> None:
+    def test_a_ca_file_only_for_readers(self, tmp_path: Path) -> None:
         (tmp_path / "ca.pem").touch()
         own = addresses(security_protocol="PLAINTEXT", ca_file=tmp_path / "ca.pem", reader_security_protocol="SASL_SSL")
         assert (own.kafka().ca_file, own.worker_kafka().ca_file) == ("", str(tmp_path / "ca.pem"))
@@ -136,7 +136,7 @@ class TestReadersAndWorkers:
             own.reader_kafka()
 
     @pytest.mark.parametrize("member", ["reader_username", "reader_password"])
-    def test_a_login_that_nobody_would_get(self, member: str) -> None:
+    def test_credentials_that_no_reader_would_get(self, member: str) -> None:
         with pytest.raises(SetupError, match="HEADWATER_KAFKA_CREDENTIALS=given") as raised:
             addresses(**USER, **{member: "geheim"}).reader_kafka()
         assert "geheim" not in raised.value.detail
@@ -155,7 +155,7 @@ LOGIN = {"reader_username": "reader", "reader_password": "geheim"}
 
 
 class TestGivenCredentials:
-    """The operator creates all users: any way to authenticate will do, for Headwater itself, workers and readers."""
+    """The operator creates all users, so every authentication method is allowed."""
 
     @pytest.mark.parametrize(
         "admin",
@@ -168,21 +168,21 @@ class TestGivenCredentials:
             {"security_protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM", "aws_region": "eu-central-1"},
         ],
     )
-    def test_workers_are_headwater_itself_and_readers_come_by_its_listener(self, admin: dict[str, str]) -> None:
+    def test_workers_use_headwaters_credentials_and_readers_its_listener(self, admin: dict[str, str]) -> None:
         own = addresses(credentials="given", **admin)
         assert own.worker_kafka() == own.kafka()
         assert place(own.reader_kafka()) == place(own.kafka())
         assert (own.reader_kafka().username, own.reader_kafka().password) == ("", "")
         own.require_kafka_settings()
 
-    def test_readers_may_have_a_listener_and_a_mechanism_of_their_own(self) -> None:
+    def test_readers_may_have_another_listener_and_mechanism(self) -> None:
         readers = {"reader_bootstrap_servers": "public.example:9093", "reader_security_protocol": "SASL_SSL"}
         own = addresses(credentials="given", **OAUTH, **readers, reader_sasl_mechanism="PLAIN", **LOGIN)
         assert place(own.reader_kafka()) == ("public.example:9093", "SASL_SSL", "PLAIN")
         assert (own.reader_kafka().username, own.reader_kafka().password) == ("reader", "geheim")
         assert own.worker_kafka() == own.kafka()
 
-    def test_a_ca_file_for_readers_alone(self, tmp_path: Path) -> None:
+    def test_a_ca_file_only_for_readers(self, tmp_path: Path) -> None:
         (tmp_path / "ca.pem").touch()
         own = addresses(
             credentials="given",
@@ -207,7 +207,7 @@ class TestGivenCredentials:
             ),
         ],
     )
-    def test_a_login_that_nobody_could_use(self, members: dict[str, str], sentence: str) -> None:
+    def test_credentials_that_no_reader_could_use(self, members: dict[str, str], sentence: str) -> None:
         with pytest.raises(SetupError, match=sentence) as raised:
             addresses(credentials="given", **members).reader_kafka()
         assert "geheim" not in raised.value.detail

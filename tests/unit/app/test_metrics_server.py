@@ -1,4 +1,4 @@
-"""The ports with Prometheus series, and clients that mean no good."""
+"""The metrics ports, and hostile clients."""
 
 import contextlib
 import socket
@@ -36,7 +36,7 @@ def scrape(port: int) -> httpx2.Response:
 
 
 def ends(connection: socket.socket) -> None:
-    """The server closes the connection by itself."""
+    """Assert that the server closes the connection."""
     with contextlib.suppress(ConnectionResetError):
         assert connection.recv(65_536) == b""
 
@@ -46,8 +46,10 @@ def test_is_scraped(port: int) -> None:
 
 
 def test_slow_and_silent_clients_are_cut_off(port: int) -> None:
-    with contextlib.ExitStack() as stack:
-        held = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 10)) for _ in range(CONNECTIONS)]
+    with contextlib.ExitStack() as installation:
+        held = [
+            installation.enter_context(socket.create_connection(("127.0.0.1", port), 10)) for _ in range(CONNECTIONS)
+        ]
         for connection in held[::2]:
             connection.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
         with socket.create_connection(("127.0.0.1", port), 10) as one_too_many:
@@ -57,7 +59,7 @@ def test_slow_and_silent_clients_are_cut_off(port: int) -> None:
     assert scrape(port).status_code == 200
 
 
-def test_an_endless_head_is_read_no_further_than_its_limit(port: int) -> None:
+def test_an_endless_head_is_read_only_up_to_the_limit(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port), 10) as connection, contextlib.suppress(ConnectionError):
         connection.sendall(b"GET /metrics HTTP/1.1\r\n")
         for _ in range(100_000):
@@ -72,6 +74,6 @@ def test_a_port_that_is_taken_is_named() -> None:
             pass
 
 
-def test_no_port_is_none() -> None:
+def test_without_a_port_there_is_no_server() -> None:
     with serve_metrics(0, One(), "--metrics-port"):
         pass

@@ -1,4 +1,4 @@
-"""`headwater prices enable` with options that can't be right."""
+"""`headwater prices enable` with invalid options."""
 
 import json
 from codecs import BOM_UTF8
@@ -32,7 +32,7 @@ def refused(folder: Path, *command: str, key: str = KEY) -> str:
 
 
 class UnpricedApi(ApiClient):
-    """An API that knows no prices; nothing else is asked of it."""
+    """A fake API without prices."""
 
     def __init__(self) -> None:
         """Connect to nothing."""
@@ -41,7 +41,7 @@ class UnpricedApi(ApiClient):
         return set()
 
 
-def made(folder: Path, recipe: str, chain: str, sources: TableSources) -> RecipeTable:
+def read_table(folder: Path, recipe: str, chain: str, sources: TableSources) -> RecipeTable:
     return table_of(Settings(data_dir=folder), UnpricedApi(), recipe, chain, sources)
 
 
@@ -61,13 +61,13 @@ def pool_file(folder: Path, *pools: tuple[str, str, str], start: bytes = b"") ->
 def test_files_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     import_tokens(tmp_path, 8453, (USDC, "USDC", 6), (WETH, "WETH", 18), start=BOM_UTF8)
     pools = pool_file(tmp_path, ("0xaa", WETH, USDC), start=BOM_UTF8)
-    assert [*made(tmp_path, "uniswap-v3", "base", TableSources(pools)).table] == ["0xaa"]
+    assert [*read_table(tmp_path, "uniswap-v3", "base", TableSources(pools)).table] == ["0xaa"]
     logs = tmp_path / "logs.jsonl"
     logs.write_bytes(BOM_UTF8 + json.dumps(pair_created(UNISWAP)).encode())
-    assert len(made(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs])).table) == 1
+    assert len(read_table(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs])).table) == 1
     markets = tmp_path / "meta.json"
     markets.write_bytes(BOM_UTF8 + b'{"universe": [{"name": "BTC", "szDecimals": 5}]}')
-    assert made(tmp_path, "hyperliquid", "hyperliquid", TableSources(markets=markets)).table == {"BTC": 5}
+    assert read_table(tmp_path, "hyperliquid", "hyperliquid", TableSources(markets=markets)).table == {"BTC": 5}
 
 
 def pair_created(factory: str) -> dict[str, Any]:
@@ -76,31 +76,31 @@ def pair_created(factory: str) -> dict[str, Any]:
     return {"address": factory, "topics": [topic, *tokens], "data": f"0x{int(factory, 16):064x}{1:064x}"}
 
 
-def test_pools_are_learned_from_known_factories_alone(tmp_path: Path) -> None:
+def test_pools_are_learned_only_from_known_factories(tmp_path: Path) -> None:
     import_tokens(tmp_path, 8453, (USDC, "USDC", 6), (WETH, "WETH", 18))
     logs = tmp_path / "logs.jsonl"
     logs.write_text("\n".join(json.dumps(pair_created(factory)) for factory in (UNISWAP, STRANGER, STRANGER)))
-    found = made(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs]))
+    found = read_table(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs]))
     assert [*found.table] == [UNISWAP]
     assert f"2 pools of 1 contracts that are not known factories are left out: {STRANGER} (2)." in found.note
-    trusting = made(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs], factories=[STRANGER.upper()]))
+    trusting = read_table(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs], factories=[STRANGER.upper()]))
     assert [*trusting.table] == [UNISWAP, STRANGER]
     with pytest.raises(SetupError, match=f"There are no pools: .* 3 pools of .*{UNISWAP}"):
-        made(tmp_path, "uniswap-v3", "base", TableSources(learn=[logs]))  # the factory is one of another recipe
+        read_table(tmp_path, "uniswap-v3", "base", TableSources(learn=[logs]))  # the factory belongs to another recipe
     with pytest.raises(SetupError, match="0x1 is not an address"):
-        made(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs], factories=["0x1"]))
+        read_table(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs], factories=["0x1"]))
     with pytest.raises(SetupError, match="orca has no pool factories"):
-        made(tmp_path, "orca", "solana", TableSources(learn=[logs]))
+        read_table(tmp_path, "orca", "solana", TableSources(learn=[logs]))
 
 
-def test_a_symbol_makes_no_stablecoin(tmp_path: Path) -> None:
+def test_a_symbol_does_not_make_a_stablecoin(tmp_path: Path) -> None:
     dark = "8PZnzjEUJ1B1sMAU3xhzpfK8T4QzydDrnTZrWdzzcno"
     import_tokens(tmp_path, 101, (SOL, "SOL", 9), (SOL_USDC, "USDC", 6), (dark, "DAI", 0))
     pools = pool_file(tmp_path, ("real", SOL, SOL_USDC), ("fake", SOL, dark))
-    found = made(tmp_path, "orca", "solana", TableSources(pools))
+    found = read_table(tmp_path, "orca", "solana", TableSources(pools))
     assert found.table == {"real": [SOL, 9, 6, 1, None], "fake": [dark, 0, 9, 0, SOL]}
     assert found.dollars == {SOL_USDC: "USDC"}
-    named = made(tmp_path, "orca", "solana", TableSources(pools, stablecoins=[dark]))
+    named = read_table(tmp_path, "orca", "solana", TableSources(pools, stablecoins=[dark]))
     assert named.table["fake"] == [SOL, 9, 0, 1, None]
     assert named.dollars.keys() == {SOL_USDC, dark}
 
@@ -109,31 +109,31 @@ def test_pools_may_be_quoted_in_other_tokens(tmp_path: Path) -> None:
     other = f"0x{0xC0:040x}"
     import_tokens(tmp_path, 8453, (WETH, "WETH", 18), (STRANGER, "TOKEN", 9), (other, "OTHER", 6))
     pools = pool_file(tmp_path, ("0xaa", WETH, STRANGER), ("0xbb", STRANGER, other))
-    found = made(tmp_path, "uniswap-v3", "base", TableSources(pools))
+    found = read_table(tmp_path, "uniswap-v3", "base", TableSources(pools))
     assert found.table == {"0xaa": [STRANGER, 9, 18, 0, WETH]}
     assert f"1 pools quoted in WETH ({WETH}), which has no price yet: feed WETH too." in found.note
-    named = made(tmp_path, "uniswap-v3", "base", TableSources(pools, quotes=[other]))
+    named = read_table(tmp_path, "uniswap-v3", "base", TableSources(pools, quotes=[other]))
     assert named.table["0xbb"] == [STRANGER, 9, 6, 1, other]
 
 
 @pytest.mark.parametrize("sources", [TableSources(stablecoins=["USDC"]), TableSources(quotes=[SOL])])
-def test_a_named_token_that_no_list_has_is_refused(tmp_path: Path, sources: TableSources) -> None:
+def test_a_named_token_on_no_list_is_rejected(tmp_path: Path, sources: TableSources) -> None:
     import_tokens(tmp_path, 8453, (USDC, "USDC", 6), (WETH, "WETH", 18))
     pools = pool_file(tmp_path, ("0xaa", WETH, USDC))
     with pytest.raises(SetupError, match="is in no imported Token List of base: name the token by its address"):
-        made(tmp_path, "uniswap-v3", "base", replace(sources, pools=pools))
+        read_table(tmp_path, "uniswap-v3", "base", replace(sources, pools=pools))
 
 
-def test_an_address_that_is_none(tmp_path: Path) -> None:
+def test_an_invalid_address(tmp_path: Path) -> None:
     assert "http://[::1 is not a URL" in refused(tmp_path, *EVM, "--url", "http://[::1")
 
 
 @pytest.mark.parametrize("key", ["hw_live_äbc", "hw_live\nabc"])
-def test_a_key_that_is_none(tmp_path: Path, key: str) -> None:
+def test_an_invalid_key(tmp_path: Path, key: str) -> None:
     assert "The API key contains invalid characters" in refused(tmp_path, *EVM, key=key)
 
 
-def test_a_stored_key_that_is_none(tmp_path: Path) -> None:
+def test_an_invalid_stored_key(tmp_path: Path) -> None:
     (tmp_path / "api-key").write_bytes(b"hw_live_\xff")
     assert "The API key contains invalid characters" in refused(tmp_path, *EVM, key="")
 

@@ -1,4 +1,4 @@
-"""The end of a prices worker: with a status by which its supervisor starts it again, and a line in the log."""
+"""A prices worker ends with a status on which its supervisor restarts it, and logs the reason."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from headwater.errors import HeadwaterError, SetStoreUnavailable, WorkerError
 
 
 class Ending:
-    """A worker whose loop ends in this way."""
+    """A worker whose loop ends with this result."""
 
     def __init__(self, end: bool | Exception) -> None:
         self._end = end
@@ -22,7 +22,7 @@ class Ending:
 
 
 def ended(end: bool | Exception) -> tuple[object, list[Any]]:
-    """The exit status, and the lines of the log."""
+    """Return the exit status and the log lines."""
     with capture_logs() as lines, pytest.raises(SystemExit) as caught:
         run_until_end(Ending(end))  # type: ignore[arg-type]
     return caught.value.code, list(lines)
@@ -36,5 +36,5 @@ def test_every_error_ends_the_process_with_a_line_in_the_log(error: Exception) -
 
 
 @pytest.mark.parametrize(("complete", "status"), [(True, 0), (False, 1)])
-def test_the_status_tells_whether_all_that_was_read_is_stored(*, complete: bool, status: int) -> None:
+def test_the_exit_status_depends_on_whether_all_ticks_are_stored(*, complete: bool, status: int) -> None:
     assert ended(complete) == (status, [])

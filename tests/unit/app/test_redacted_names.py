@@ -1,4 +1,4 @@
-"""Which names of the operator's users are not told."""
+"""The names of internal users that are redacted."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What becomes of files' records on their way into a stream."""
+"""Timestamps and progress of replayed records."""
 
 import json
 import time
@@ -25,7 +25,7 @@ def times_of(source: Replay) -> list[Any]:
     return [json.loads(record)["blockTime"] for record in source.records()]
 
 
-def test_the_newest_of_all_files_becomes_now(tmp_path: Path) -> None:
+def test_the_newest_record_of_all_files_gets_the_current_time(tmp_path: Path) -> None:
     files = [written(tmp_path, "a.jsonl", T0, T0 + 9_500), written(tmp_path, "b.jsonl", T0 + 2_000)]
     now = time.time() * 1000
     first, newest, last = times_of(Replay("hyperliquid", "block", files, times="shift"))
@@ -33,7 +33,7 @@ def test_the_newest_of_all_files_becomes_now(tmp_path: Path) -> None:
     assert (newest - first, last - first) == (9_500, 2_000)
 
 
-def test_each_record_becomes_now(tmp_path: Path) -> None:
+def test_each_record_gets_the_current_time(tmp_path: Path) -> None:
     now = time.time() * 1000
     files = [written(tmp_path, "a.jsonl", T0, "soon", T0 + 9_500)]
     source = Replay("hyperliquid", "block", files, times="now")
@@ -47,7 +47,7 @@ def test_times_are_kept(tmp_path: Path) -> None:
     assert times_of(Replay("hyperliquid", "block", [written(tmp_path, "a.jsonl", T0, "soon")])) == [T0, "soon"]
 
 
-def test_how_far_it_is(tmp_path: Path) -> None:
+def test_the_progress(tmp_path: Path) -> None:
     files = [written(tmp_path, "a.jsonl", T0), written(tmp_path, "b.jsonl", T0)]
     source = Replay("hyperliquid", "block", files)
     shares = [source.bytes_read() / source.size() for _ in source.records()]

@@ -1,4 +1,4 @@
-"""The file of stream bindings: what is wrong with it, and where."""
+"""The stream bindings file, and the positions of its errors."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ def settings(folder: Path, document: Any) -> Settings:
     return Settings(stream_bindings=path)
 
 
-def test_a_password_in_a_file_beside_it(tmp_path: Path) -> None:
+def test_a_password_in_a_separate_file(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("secret\n")
     given = settings(tmp_path, {"base.log": {"kafka": KAFKA | {"password_file": "password"}}})
     binding = load_bindings(given).of("base", "log")
@@ -31,7 +31,7 @@ def test_a_password_in_a_file_beside_it(tmp_path: Path) -> None:
     assert "secret" not in repr(binding)
 
 
-def test_every_secret_and_every_file_of_a_cluster_is_beside_it(tmp_path: Path) -> None:
+def test_secrets_and_files_are_relative_to_the_bindings_file(tmp_path: Path) -> None:
     for name in ("ca.pem", "cert.pem", "key.pem", "idp.pem"):
         (tmp_path / name).touch()
     (tmp_path / "client-secret").write_text("geheim-1\n")
@@ -56,7 +56,7 @@ def test_every_secret_and_every_file_of_a_cluster_is_beside_it(tmp_path: Path) -
     assert "geheim" not in repr(access)
 
 
-def test_credentials_beside_it(tmp_path: Path) -> None:
+def test_credentials_in_a_separate_file(tmp_path: Path) -> None:
     (tmp_path / "key.json").write_text("{}")
     pubsub = {"project": "project-1", "topic": "logs", "credentials_file": "key.json"}
     binding = load_bindings(settings(tmp_path, {"base.log": {"pubsub": pubsub}})).of("base", "log")

@@ -1,4 +1,4 @@
-"""Giving up what the database does not know."""
+"""The command that abandons unknown deployments."""
 
 import pytest
 
@@ -14,19 +14,19 @@ from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, deployment
 
 
 class World:
-    """A broker with a deployment that the database has never heard of."""
+    """A broker with a deployment that is not in the database."""
 
     def __init__(self) -> None:
         self.broker, self.database = MemoryClusterAdmin(), fresh_database()
-        made = deployment()
-        self.broker.ensure(resources(made, made.requested_revision, KafkaTopic(TOPIC), 4))
+        known = deployment()
+        self.broker.ensure(resources(known, known.requested_revision, KafkaTopic(TOPIC), 4))
 
     def look(self) -> Sweep:
         sources = Sources(bindings=Bindings(), broker=self.broker, unfinished=self.database.deployments.unfinished)
         return Sweep(self.broker, sources, self.database.deployments)
 
 
-def test_looking_changes_nothing() -> None:
+def test_listing_changes_nothing() -> None:
     world = World()
     before = world.broker.inventory()
     found = world.look()
@@ -36,7 +36,7 @@ def test_looking_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("named", [[], [DEPLOYMENT], [FLOW]])
-def test_what_is_given_up_is_recorded_as_ended(named: list[str]) -> None:
+def test_abandoned_deployments_are_recorded_as_ended(named: list[str]) -> None:
     world = World()
     assert world.look().record_as_ended(named) == {DEPLOYMENT, FLOW}
     assert list(world.database.deployments.ended_among([DEPLOYMENT])) == [DEPLOYMENT]
@@ -44,7 +44,7 @@ def test_what_is_given_up_is_recorded_as_ended(named: list[str]) -> None:
     assert not world.look().unknown
 
 
-def test_an_id_that_is_not_listed_is_refused() -> None:
+def test_an_unlisted_id_is_rejected() -> None:
     world = World()
     with pytest.raises(SetupError, match="does not list"):
         world.look().record_as_ended(["01jz0000000000000000000009"])
@@ -54,7 +54,7 @@ def test_an_id_that_is_not_listed_is_refused() -> None:
     assert list(world.database.deployments.ended_among([DEPLOYMENT])) == []
 
 
-def test_what_runs_for_another_installation_goes_only_when_it_is_named() -> None:
+def test_resources_of_another_installation_are_removed_only_by_name() -> None:
     world = World()
     world.broker.members[f"wrk-{DEPLOYMENT}.1"] = 1
     with pytest.raises(SetupError, match="another installation"):

@@ -1,4 +1,4 @@
-"""Which of its children `headwater up` can't start without."""
+"""The essential children of `headwater up`."""
 
 import sys
 import threading
@@ -12,7 +12,7 @@ from headwater.settings import Settings
 from headwater.supervisor import SupervisedProcess
 
 
-def test_an_essential_child_that_refuses_ends_the_start() -> None:
+def test_the_start_fails_if_an_essential_child_exits() -> None:
     refuser = [sys.executable, "-c", "raise SystemExit(2)"]
     with supervised() as supervisor:
         for name, essential in (("ingest live", False), ("controller", True)):

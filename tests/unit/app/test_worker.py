@@ -1,4 +1,4 @@
-"""How a worker ends."""
+"""The exit of a worker process."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from tests.contract.test_orchestrator import worker_set
 
 
 @pytest.mark.parametrize(("error", "status"), [(Fenced("another"), FENCED_STATUS), (SourceGap("gap"), worker.FAILED)])
-def test_the_exit_status_tells_whether_another_took_its_place(
+def test_the_exit_status_of_a_fenced_worker(
     error: HeadwaterError, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -25,7 +25,7 @@ def test_the_exit_status_tells_whether_another_took_its_place(
     assert worker.run_worker(worker_set().spec, 0, HeartbeatReporter()) == status
 
 
-def test_its_process_does_not_load_what_it_never_uses() -> None:
+def test_a_worker_does_not_import_unused_modules() -> None:
     module = worker.command(Path("spec.json"), 0, 3)[2]
     script = f"import {module}, sys; print(*(name for name, found in sys.modules.items() if found is not None))"
     loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
@@ -33,17 +33,17 @@ def test_its_process_does_not_load_what_it_never_uses() -> None:
     assert not {"aiokafka", "rich", "opentelemetry.sdk", "typer", "sqlalchemy"} & {*loaded}
 
 
-def test_one_that_hangs_in_kafkas_client_tells_so_and_ends() -> None:
-    hears, tells = os.pipe()
+def test_a_worker_that_hangs_in_the_kafka_client_reports_it_and_exits() -> None:
+    read_fd, write_fd = os.pipe()
     script = f"""
 import threading
 from headwater.app.worker import _end_hung
 from headwater.engine.heartbeat import SupervisorChannel, HeartbeatReporter
-threading.Thread(target=_end_hung, args=[HeartbeatReporter(SupervisorChannel({tells}))]).start()
+threading.Thread(target=_end_hung, args=[HeartbeatReporter(SupervisorChannel({write_fd}))]).start()
 threading.Event().wait()
 """
-    ended = subprocess.run([sys.executable, "-c", script], check=False, pass_fds=[tells], timeout=60)
-    os.close(tells)
-    beat = Heartbeat.model_validate_json(os.read(hears, 1 << 16))
-    os.close(hears)
+    ended = subprocess.run([sys.executable, "-c", script], check=False, pass_fds=[write_fd], timeout=60)
+    os.close(write_fd)
+    beat = Heartbeat.model_validate_json(os.read(read_fd, 1 << 16))
+    os.close(read_fd)
     assert (ended.returncode, beat.state, beat.reason) == (worker.FAILED, "failed", worker.TRANSACTION_HANGS)

@@ -24,6 +24,6 @@ def test_start_time_in_the_contracts_form() -> None:
     assert start_time_ms("2026-01-02T03:04:05.678Z") == 1_767_323_045_678
 
 
-def test_start_time_that_is_none() -> None:
+def test_an_invalid_start_time() -> None:
     with pytest.raises(ValueError, match="Invalid isoformat"):
         start_time_ms("yesterday")

@@ -35,7 +35,7 @@ class TestSettings:
         assert "group.instance.id" not in consumer_settings(ACCESS, errors, "group")
         assert consumer_settings(ACCESS, errors, "group", "slot-1")["group.instance.id"] == "slot-1"
 
-    def test_nothing_is_committed_or_skipped_by_itself(self) -> None:
+    def test_librdkafka_neither_commits_nor_skips_by_itself(self) -> None:
         settings = consumer_settings(ACCESS, ClientErrors(ACCESS), "group")
         assert settings["auto.offset.reset"] == "error"
         assert not settings["enable.auto.commit"]
@@ -54,14 +54,14 @@ class TestSettings:
 
 
 class TestClientErrors:
-    def test_a_refusal_is_raised_once(self) -> None:
+    def test_a_rejection_is_raised_once(self) -> None:
         errors = ClientErrors(ACCESS)
         errors(KafkaError(KafkaError._AUTHENTICATION))
         with pytest.raises(BrokerUnavailable, match="kafka:9092 rejects the user somebody: check"):
             errors.check()
         errors.check()
 
-    def test_an_outage_is_no_refusal(self) -> None:
+    def test_an_outage_is_not_a_rejection(self) -> None:
         errors = ClientErrors(ACCESS)
         errors(KafkaError(KafkaError._ALL_BROKERS_DOWN))
         errors(KafkaError(KafkaError._TRANSPORT))
@@ -86,6 +86,6 @@ def test_sentences(code: int, sentence: str) -> None:
     assert ACCESS.password not in raised.value.detail
 
 
-def test_library_log_takes_what_the_binding_sends() -> None:
+def test_library_log_accepts_the_bindings_arguments() -> None:
     LibraryLog().log(40, "%s [%s] %s", "FAIL", "client", "100 % refused")
     LibraryLog().log(40, "100 % refused")

@@ -15,7 +15,7 @@ GONE = KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 class Cluster:
-    """Plays the AdminClient: partition 1 has the error until the metadata was requested a number of times."""
+    """A fake AdminClient: partition 1 has the error until the metadata was requested several times."""
 
     def __init__(self, error: int, until: int) -> None:
         self._error, self._until = error, until
@@ -42,22 +42,22 @@ def asked(cluster: Cluster, timeout_s: float = 5, absent: frozenset[int] = froze
     return list_offsets(cast("AdminClient", cluster), places, IsolationLevel.READ_COMMITTED, timeout_s, absent)
 
 
-def test_a_partition_whose_leader_moved_is_asked_again_when_the_leaders_were_learned() -> None:
+def test_a_partition_whose_leader_moved_is_retried_after_a_metadata_request() -> None:
     assert asked(Cluster(MOVED, until=2)) == {("t", 0): 100, ("t", 1): 101}
 
 
-def test_one_that_gets_no_leader_is_an_error_when_the_time_is_over() -> None:
+def test_a_partition_without_leader_is_an_error_after_the_timeout() -> None:
     with pytest.raises(KafkaException) as caught:
         asked(Cluster(MOVED, until=10**9), timeout_s=0.1)
     assert caught.value.args[0].code() == MOVED
 
 
-def test_any_other_error_is_raised_at_once() -> None:
+def test_other_errors_are_raised_immediately() -> None:
     cluster = Cluster(GONE, until=10**9)
     with pytest.raises(KafkaException):
         asked(cluster)
     assert not cluster.learned
 
 
-def test_partitions_that_may_be_absent_are_left_out() -> None:
+def test_optional_partitions_are_omitted() -> None:
     assert asked(Cluster(GONE, until=10**9), absent=frozenset({GONE})) == {("t", 0): 100}

@@ -65,7 +65,7 @@ class TestSettings:
         own = OAUTH.model_copy(update={"oauth_ca_file": "/idp.pem"})
         assert security_settings(own)["https.ca.location"] == "/idp.pem"
 
-    def test_public_authorities_are_those_of_the_system(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_public_certificates_are_those_of_the_system(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SSL_CERT_FILE", __file__)
         assert security_settings(OAUTH)["https.ca.location"] == __file__
 
@@ -129,7 +129,7 @@ HANDSHAKE = (
 
 
 @pytest.mark.parametrize(
-    ("access", "code", "said", "sentence"),
+    ("access", "code", "message", "sentence"),
     [
         (USER, KafkaError._AUTHENTICATION, "Invalid username or password", "rejects the user ann: check the user name"),
         (
@@ -175,8 +175,8 @@ HANDSHAKE = (
         (MTLS, KafkaError._SSL, "certificate verify failed", "TLS handshake with Kafka at k:1 failed: check the sec"),
     ],
 )
-def test_refusals(access: KafkaAccess, code: int, said: str, sentence: str) -> None:
-    error = KafkaError(code, said)
+def test_refusals(access: KafkaAccess, code: int, message: str, sentence: str) -> None:
+    error = KafkaError(code, message)
     assert is_security_error(error)
     assert sentence in security_error_message(error, access)
     errors = ClientErrors(access)
@@ -187,16 +187,16 @@ def test_refusals(access: KafkaAccess, code: int, said: str, sentence: str) -> N
     assert "geheim" not in raised.value.detail
 
 
-def test_a_session_that_is_renewed_too_soon_is_no_refusal() -> None:
+def test_a_too_early_reauthentication_is_not_a_rejection() -> None:
     """librdkafka reconnects by itself."""
-    said = (
+    message = (
         "SASL OAUTHBEARER mechanism handshake failed: ClusterAdmin: Request not valid in current SASL state: broker's"
     )
-    assert not is_security_error(KafkaError(KafkaError._AUTHENTICATION, said))
+    assert not is_security_error(KafkaError(KafkaError._AUTHENTICATION, message))
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         (KafkaError._TRANSPORT, "Disconnected while requesting ApiVersion"),
         (
@@ -209,5 +209,5 @@ def test_a_session_that_is_renewed_too_soon_is_no_refusal() -> None:
         ),
     ],
 )
-def test_a_lost_connection_is_no_refusal(code: int, said: str) -> None:
-    assert not is_security_error(KafkaError(code, said))
+def test_a_lost_connection_is_not_a_rejection(code: int, message: str) -> None:
+    assert not is_security_error(KafkaError(code, message))

@@ -10,5 +10,5 @@ def test_a_label_can_be_read() -> None:
 
 
 @pytest.mark.parametrize("metadata", [None, "", "written by somebody else", commit_metadata("")])
-def test_other_metadata_tells_no_id(metadata: str | None) -> None:
+def test_other_metadata_has_no_topic_id(metadata: str | None) -> None:
     assert committed_topic_id(metadata) == ""

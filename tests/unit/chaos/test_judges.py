@@ -1,4 +1,4 @@
-"""What the soak takes for growth, and how the copy test deals its strikes."""
+"""How the soak test detects growth, and how the copy test orders its actions."""
 
 import os
 import random
@@ -6,11 +6,11 @@ from itertools import islice
 
 import pytest
 
-from tests.chaos.faults import Deed, Done, shuffled
+from tests.chaos.faults import Action, AppliedAction, shuffled
 from tests.chaos.soak import GROWTH_MIB, Series, grown, measure
 from tests.chaos.trial import summary
 
-DEEDS = [Deed(victim, how, lambda: Done(0.0)) for victim in ("a", "b", "c") for how in ("KILL", "STOP")]
+ACTIONS = [Action(victim, how, lambda: AppliedAction(0.0)) for victim in ("a", "b", "c") for how in ("KILL", "STOP")]
 
 
 def series(mib: list[float]) -> Series:
@@ -18,7 +18,7 @@ def series(mib: list[float]) -> Series:
 
 
 class TestSoak:
-    def test_a_leak_is_seen_under_noise(self) -> None:
+    def test_a_leak_is_detected_under_noise(self) -> None:
         draw = random.Random(1)
         flat = [100 + draw.uniform(-1, 1) for _ in range(720)]
         leaking = [value + 10 * n / 3600 * 2 for n, value in enumerate(flat)]  # 2 MiB an hour
@@ -28,11 +28,11 @@ class TestSoak:
     def test_the_first_third_does_not_count(self) -> None:
         assert series([10.0 * n for n in range(30)] + [300.0] * 60).growth() == 0
 
-    def test_growth_of_counts(self) -> None:
+    def test_counts_grow_if_the_last_third_exceeds_the_second(self) -> None:
         assert not grown([10.0] * 30)
         assert not grown([10.0] * 20 + [11.0] * 10)
         assert grown([10.0] * 20 + [12.0] * 10)
-        assert not grown([5.0, 10.0])  # too few to tell
+        assert not grown([5.0, 10.0])  # too few samples
 
     def test_a_process_is_measured(self) -> None:
         mib, descriptors, threads = measure([os.getpid()]) or (0, 0, 0)
@@ -40,19 +40,19 @@ class TestSoak:
         assert descriptors > 2
         assert threads >= 1
 
-    def test_a_process_that_is_gone(self) -> None:
+    def test_an_ended_process_has_no_measurements(self) -> None:
         assert measure([2**22 + 1]) is None
 
 
 class TestStrikes:
-    def test_every_victim_has_its_turn_and_every_deed_its_own(self) -> None:
-        dealt = list(islice(shuffled(DEEDS, random.Random(5)), 12))
+    def test_every_victim_and_every_action_comes_once_before_any_repeats(self) -> None:
+        order = list(islice(shuffled(ACTIONS, random.Random(5)), 12))
         for start in range(0, 12, 3):
-            assert {deed.victim for deed in dealt[start : start + 3]} == {"a", "b", "c"}
-        assert {deed.name for deed in dealt[:6]} == {deed.name for deed in DEEDS}
+            assert {action.victim for action in order[start : start + 3]} == {"a", "b", "c"}
+        assert {action.name for action in order[:6]} == {action.name for action in ACTIONS}
 
-    def test_the_same_number_deals_the_same(self) -> None:
-        first, again = ([d.name for d in islice(shuffled(DEEDS, random.Random(7)), 30)] for _ in range(2))
+    def test_the_same_seed_gives_the_same_order(self) -> None:
+        first, again = ([d.name for d in islice(shuffled(ACTIONS, random.Random(7)), 30)] for _ in range(2))
         assert first == again
 
 

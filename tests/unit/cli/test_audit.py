@@ -12,10 +12,10 @@ from headwater.cli import app
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """With a key of two owners; one of them is revoked."""
+    """Create keys of two owners, of which one is revoked."""
     run(tmp_path, "keys", "create", "--owner", "ann")
-    made = run(tmp_path, "keys", "create", "--owner", "[red]bob")
-    run(tmp_path, "keys", "revoke", made.strip().removeprefix("hw_live_")[:12])
+    result = run(tmp_path, "keys", "create", "--owner", "[red]bob")
+    run(tmp_path, "keys", "revoke", result.strip().removeprefix("hw_live_")[:12])
     return tmp_path
 
 

@@ -27,20 +27,20 @@ DOCS = ROOT / "docs"
 
 
 def page_rows(name: str) -> list[list[str]]:
-    """The cells of each row of the tables of a page."""
+    """Return the cells of each table row of a page."""
     lines = (COMMITTED / name).read_text("utf-8").splitlines()
     rows = [re.split(r"(?<!\\) ?\| ?", line)[1:-1] for line in lines if line.startswith("|")]
     return [[cell.replace("\\|", "|") for cell in row] for row in rows]
 
 
 def cells(name: str, count: int) -> list[list[str]]:
-    """The first cells of rows that begin with so many cells of code, without its marks."""
+    """Return the first cells of rows that start with this number of code cells, without backticks."""
     rows = [row[:count] for row in page_rows(name) if len(row) > count]
     return [[cell[1:-1] for cell in row] for row in rows if all(re.fullmatch("`.+`", cell) for cell in row)]
 
 
 def ways_out() -> list[list[str]]:
-    """Refused expressions and the answer, of the page of expressions."""
+    """Return the invalid expressions on the page, with their errors."""
     rows = page_rows("expressions.md")
     begin = rows.index(["Written", "Error"])
     return [[expression[1:-1], answer] for expression, answer in rows[begin + 2 :]]
@@ -48,7 +48,7 @@ def ways_out() -> list[list[str]]:
 
 class TestGenerated:
     @pytest.mark.parametrize("name", PAGES)
-    def test_is_what_the_command_writes(self, name: str) -> None:
+    def test_pages_equal_the_output_of_the_command(self, name: str) -> None:
         assert (COMMITTED / name).read_text("utf-8") == PAGES[name](), "run `make docs` and commit what it writes"
 
     def test_the_command_writes_all_pages(self, tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ class TestGenerated:
             name: page() for name, page in PAGES.items()
         }
 
-    def test_openapi_is_what_the_api_answers(self) -> None:
+    def test_openapi_equals_the_response_of_the_api(self) -> None:
         with installation() as headwater:
             answered = headwater.nobody().get("/openapi.json").json()
         assert json.loads(PAGES["openapi.json"]()) == answered
@@ -90,7 +90,9 @@ class TestWritten:
             assert limit in text
 
     @pytest.mark.parametrize(("expression", "record", "selected"), cells("expressions.md", 3))
-    def test_expressions_select_what_the_page_says(self, expression: str, record: str, selected: str) -> None:
+    def test_documented_expressions_select_the_documented_values(
+        self, expression: str, record: str, selected: str
+    ) -> None:
         assert sorted(parse(expression).select(record.encode())) == json.loads(selected)
 
     def test_every_method_of_expressions_has_an_example(self) -> None:
@@ -98,7 +100,7 @@ class TestWritten:
         assert [name for name in METHODS if f".{name}(" not in examples] == []
 
     @pytest.mark.parametrize(("expression", "answer"), ways_out())
-    def test_expressions_are_refused_as_the_page_says(self, expression: str, answer: str) -> None:
+    def test_documented_invalid_expressions_are_rejected(self, expression: str, answer: str) -> None:
         with pytest.raises(ExpressionRefused) as caught:
             parse(expression)
         assert caught.value.detail == answer
@@ -132,7 +134,7 @@ class TestAll:
                 assert not anchor or anchor in anchors(page), f"{link}#{anchor}"
 
     @pytest.mark.parametrize("path", sorted(COMMITTED.iterdir()), ids=lambda path: path.name)
-    def test_no_paths_of_a_machine_and_no_outside_addresses(self, path: Path) -> None:
+    def test_pages_have_no_local_paths_and_no_external_addresses(self, path: Path) -> None:
         text = path.read_text("utf-8")
         assert "://" not in text
         assert not re.search(r"/(home|root|tmp|usr|var)/", text)

@@ -20,7 +20,7 @@ def run(data_dir: Path, *arguments: str, status: int = 0) -> str:
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """With two deployed configurations."""
+    """Create two deployed configurations."""
     run(tmp_path, "keys", "create", "--owner", OWNER)
     key = decode_secret_key((tmp_path / "secret-key").read_text().strip(), "secret-key")
     database = open_sqlite(tmp_path / "headwater.db", key)
@@ -42,7 +42,7 @@ def test_nothing_to_do(data_dir: Path) -> None:
     assert "can be read" in run(data_dir, "doctor")
 
 
-def test_lists_what_can_not_be_read_and_what_to_do(data_dir: Path) -> None:
+def test_unreadable_rows_are_listed_with_advice(data_dir: Path) -> None:
     damage(data_dir, "UPDATE flow_revisions SET config = 'damaged' WHERE flow_id = 'f1'")
     damage(data_dir, "UPDATE deployments SET reader_password = worker_password WHERE id = 'd2'")
     shown = run(data_dir, "doctor", status=1)
@@ -57,7 +57,7 @@ def test_lists_what_can_not_be_read_and_what_to_do(data_dir: Path) -> None:
 
 
 def test_with_another_secret_key(data_dir: Path) -> None:
-    """No other command opens the database then."""
+    """Other commands do not open the database in this state."""
     (data_dir / "secret-key").write_text("A" * 43 + "=\n")
     run(data_dir, "keys", "list", status=2)
     assert "another secret key" in run(data_dir, "doctor", status=1)

@@ -19,14 +19,14 @@ def run(data_dir: Path, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["keys", *arguments, "--data-dir", str(data_dir)])
 
 
-def test_create_prints_the_key_alone(data_dir: Path) -> None:
-    made = run(data_dir, "create", "--owner", "ann", "--scope", "flow:read", "--scope", "sets:write")
-    assert made.exit_code == 0
-    assert parse_key(made.stdout.removesuffix("\n"))
+def test_create_prints_only_the_key(data_dir: Path) -> None:
+    result = run(data_dir, "create", "--owner", "ann", "--scope", "flow:read", "--scope", "sets:write")
+    assert result.exit_code == 0
+    assert parse_key(result.stdout.removesuffix("\n"))
     listed = run(data_dir, "list").stdout
-    assert made.stdout[8:20] in listed
+    assert result.stdout[8:20] in listed
     assert "flow:read sets:write" in listed
-    assert made.stdout[21:60] not in listed
+    assert result.stdout[21:60] not in listed
 
 
 def test_help_explains_the_scopes() -> None:
@@ -62,7 +62,7 @@ def test_states(data_dir: Path) -> None:
         (["revoke", "hw_live_abcdefghijkl_secret"], "12 characters after hw_live_"),
     ],
 )
-def test_refusals_are_a_sentence_and_status_2(data_dir: Path, arguments: list[str], sentence: str) -> None:
+def test_errors_are_one_sentence_and_status_2(data_dir: Path, arguments: list[str], sentence: str) -> None:
     done = run(data_dir, *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("headwater: ")
@@ -74,7 +74,7 @@ def test_create_needs_an_owner(data_dir: Path) -> None:
     assert run(data_dir, "create").exit_code == 2
 
 
-def test_a_data_directory_that_is_not_there(data_dir: Path) -> None:
+def test_a_missing_data_directory(data_dir: Path) -> None:
     done = run(data_dir / "missing", "list")
     assert done.exit_code == 2
     assert "or set HEADWATER_DATABASE_URL" in done.stderr

@@ -35,7 +35,7 @@ class TestSettings:
         (row,) = [line for line in shown.splitlines() if "HEADWATER_PORT" in line]
         assert [cell.strip() for cell in row.split("│")[2:4]] == ["8124", "flag"]
 
-    def test_what_is_not_valid_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_invalid_values_are_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HEADWATER_PORT", "eighty")
         refused = RUN.invoke(app, ["settings"])
         assert refused.exit_code == 2
@@ -46,7 +46,7 @@ class TestSettings:
         assert RUN.invoke(app, ["settings"]).exit_code == 0
         assert RUN.invoke(app, ["settings", "--log-level", "DEBUG"]).exit_code == 0
 
-    def test_a_log_level_that_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_invalid_log_level(self, monkeypatch: pytest.MonkeyPatch) -> None:
         flag = RUN.invoke(app, ["ingest", "run", "mine", "--log-level", "loud"])
         assert (flag.exit_code, "--log-level" in flag.stderr) == (2, True)
         monkeypatch.setenv("HEADWATER_LOG_LEVEL", "loud")
@@ -62,7 +62,7 @@ class TestSettings:
         assert refused.exit_code == 2
         assert name in refused.stderr
 
-    def test_kerberos_by_a_flag_is_refused_with_what_to_use_instead(self) -> None:
+    def test_the_error_for_a_kerberos_flag_names_the_alternative(self) -> None:
         refused = RUN.invoke(app, ["settings", "--kafka-sasl-mechanism", "gssapi"])
         assert refused.exit_code == 2
         assert "GSSAPI (Kerberos) is not supported" in refused.stderr
@@ -83,7 +83,7 @@ class TestSecrets:
 
     @pytest.mark.parametrize("flag", ["--database-url", "--redis-url", "--secret-key", "--kafka-password"])
     @pytest.mark.parametrize("command", [["settings"], ["up"], ["api"], ["prices", "worker"]])
-    def test_a_flag_is_refused_with_the_variable_to_use(self, flag: str, command: list[str]) -> None:
+    def test_the_error_for_a_secret_flag_names_the_variable(self, flag: str, command: list[str]) -> None:
         variable = f"HEADWATER_{flag[2:].replace('-', '_').upper()}"
         for arguments in ([flag, "very-secret"], [f"{flag}=very-secret"]):
             refused = RUN.invoke(app, [*command, *arguments])
@@ -103,7 +103,7 @@ class TestSecrets:
         (row,) = [line for line in shown.splitlines() if "HEADWATER_KAFKA_PASSWORD" in line]
         assert [cell.strip() for cell in row.split("│")[2:4]] == ["**********", "HEADWATER_KAFKA_PASSWORD_FILE"]
 
-    def test_a_variable_and_a_file_are_too_many(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_variable_and_a_file_exclude_each_other(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HEADWATER_KAFKA_PASSWORD", "another")
         refused = RUN.invoke(app, ["settings"])
         assert refused.exit_code == 2
@@ -114,14 +114,14 @@ class TestSecrets:
         assert Settings().kafka_password.get_secret_value() == "very-secret"
 
     @pytest.mark.parametrize(
-        ("content", "said"), [(None, "can't be read (No such file"), (b" \n", "is empty"), (b"\xff\xfe", "not UTF-8")]
+        ("content", "error"), [(None, "can't be read (No such file"), (b" \n", "is empty"), (b"\xff\xfe", "not UTF-8")]
     )
-    def test_a_file_that_cannot_be_used(self, file: Path, content: bytes | None, said: str) -> None:
+    def test_a_file_that_cannot_be_used(self, file: Path, content: bytes | None, error: str) -> None:
         file.unlink() if content is None else file.write_bytes(content)
         refused = RUN.invoke(app, ["settings"])
         assert refused.exit_code == 2
         assert f"HEADWATER_KAFKA_PASSWORD_FILE names {file}, which" in refused.stderr
-        assert said in refused.stderr
+        assert error in refused.stderr
 
 
 class TestKeys:

@@ -33,13 +33,13 @@ def test_set_numbers_none_and_default(data_dir: Path) -> None:
         assert quotas.allowed("ann")["workers"] == 3
 
 
-def test_set_says_what_holds_and_whether_the_owner_has_a_key(data_dir: Path) -> None:
+def test_set_prints_the_quotas_and_whether_the_owner_has_a_key(data_dir: Path) -> None:
     known = run(data_dir, "set", "ann", "--max-workers", "10", "--max-datasets", "none").stdout
     assert known == "ann: workers 10, datasets none\n"
     assert "There is no key of an owner anne yet." in run(data_dir, "set", "anne", "--max-workers", "10").stdout
 
 
-def test_list_shows_the_owners_with_quotas_of_their_own(data_dir: Path) -> None:
+def test_list_shows_owners_with_their_own_quotas(data_dir: Path) -> None:
     run(data_dir, "set", "ann", "--max-workers", "1234", "--max-datasets", "none")
     shown = run(data_dir, "list").stdout
     assert "ann" in shown
@@ -61,7 +61,7 @@ def test_show_says_where_each_quota_was_set(data_dir: Path, valkey_url: str) -> 
 
 
 @pytest.mark.parametrize("value", ["-1", "many", "1.5", "٣", ""])
-def test_what_is_no_number_is_refused(data_dir: Path, value: str) -> None:
+def test_invalid_numbers_are_rejected(data_dir: Path, value: str) -> None:
     refused = run(data_dir, "set", "ann", "--max-workers", value)
     assert refused.exit_code == 2
     assert "--max-workers takes a whole number, none or default." in refused.stderr

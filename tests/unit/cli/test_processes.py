@@ -1,4 +1,4 @@
-"""Parts that can't start say why in one sentence, with status 2."""
+"""Processes that cannot start print one sentence, and exit with status 2."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from headwater.cli import app
 
 @pytest.fixture(autouse=True)
 def _the_log_of_others() -> Iterator[None]:
-    """The parts direct the log to a stream that ends with them."""
+    """Restore the logging, which the commands redirect."""
     before = structlog.get_config()
     yield
     structlog.configure(**before)
@@ -26,10 +26,10 @@ def refused(*arguments: str) -> str:
 
 
 class TestWorker:
-    def test_a_spec_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_a_missing_spec(self, tmp_path: Path) -> None:
         assert "can't be read (No such file" in refused("worker", "--spec", str(tmp_path / "none"))
 
-    def test_what_is_no_spec_is_named_and_not_shown(self, tmp_path: Path) -> None:
+    def test_the_content_of_an_invalid_spec_is_not_printed(self, tmp_path: Path) -> None:
         spec = tmp_path / "spec-1.json"
         spec.write_text('{"kafka": {"password": "secret"}}')
         sentence = refused("worker", "--spec", str(spec))
@@ -38,7 +38,7 @@ class TestWorker:
 
 
 @pytest.mark.parametrize("part", ["api", "controller"])
-def test_a_mistyped_data_directory_is_not_made(tmp_path: Path, part: str) -> None:
+def test_a_mistyped_data_directory_is_not_created(tmp_path: Path, part: str) -> None:
     mistyped = tmp_path / "mistyped"
     assert "point --data-dir" in refused(part, "--data-dir", str(mistyped))
     assert not mistyped.exists()

@@ -1,4 +1,4 @@
-"""`headwater sweep` in a process of its own."""
+"""`headwater sweep` as a process."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from tests.support.ports import free_port
 pytestmark = pytest.mark.long
 
 
-def test_kafka_that_is_away_ends_it_with_one_sentence(tmp_path: Path) -> None:
+def test_sweep_fails_with_one_sentence_if_kafka_is_unavailable(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["keys", "create", "--owner", "ann", "--data-dir", str(tmp_path)]).exit_code == 0
     kafka = {"HEADWATER_KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{free_port()}", "HEADWATER_KAFKA_PASSWORD": "x"}
     command = [sys.executable, "-m", "headwater", "sweep", "--data-dir", str(tmp_path)]

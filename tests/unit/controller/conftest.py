@@ -1,4 +1,4 @@
-"""A world for each test, whose controller is closed at its end."""
+"""Create a world for each test, and close its controller afterwards."""
 
 import threading
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from tests.unit.controller.world import World
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    made = World()
-    yield made
+    world = World()
+    yield world
     stop = threading.Event()
     stop.set()
-    made.controller.run(stop)
+    world.controller.run(stop)

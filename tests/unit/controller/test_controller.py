@@ -1,4 +1,4 @@
-"""The controller over twins in memory: up, down, outages, kills between steps, and a clock that tests move."""
+"""The controller with dependencies in memory: deploys, teardowns, outages, kills between steps, and a test clock."""
 
 import contextlib
 import threading
@@ -33,7 +33,7 @@ class TestUp:
         assert world.active.reason == ""
         assert [w.is_ready for w in world.active.workers] == [True]
 
-    def test_what_it_makes_on_the_broker(self, world: World) -> None:
+    def test_a_deploy_creates_resources_on_the_broker(self, world: World) -> None:
         world.deploy()
         world.run()
         assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.out", f"flow.{FLOW}.dlq"}
@@ -50,7 +50,7 @@ class TestUp:
             ("wrk", "topic", f"flow.{FLOW}.dlq", ("WRITE",), False),
         }
 
-    def test_outputs_get_the_partitions_that_a_running_source_gets(self, world: World) -> None:
+    def test_outputs_get_new_partitions_with_a_running_source(self, world: World) -> None:
         world.deploy()
         world.run(ticks=100)
         world.broker.logs[TOPIC] += [[], []]
@@ -69,7 +69,7 @@ class TestUp:
             (TOPIC, 3): 0,
         }
 
-    def test_it_is_not_running_before_its_workers_are_ready(self) -> None:
+    def test_a_deployment_is_not_running_before_its_workers_are_ready(self) -> None:
         world = World(auto=False)
         world.deploy()
         world.run(ticks=5)
@@ -79,7 +79,7 @@ class TestUp:
         world.run()
         assert world.active.phase is Phase.RUNNING
 
-    def test_workers_that_never_get_ready_fail_with_a_reason(self) -> None:
+    def test_a_deployment_fails_with_a_reason_if_workers_never_become_ready(self) -> None:
         world = World(auto=False)
         world.deploy()
         world.run(ticks=10, step_s=READY_WITHIN_S / 5)
@@ -88,7 +88,7 @@ class TestUp:
         assert "not ready within" in world.active.reason
         assert world.orchestrator.running_deployments() == frozenset()
 
-    def test_a_source_topic_that_does_not_exist(self, world: World) -> None:
+    def test_a_missing_source_topic(self, world: World) -> None:
         del world.broker.topics[TOPIC], world.broker.logs[TOPIC]
         world.deploy()
         world.run()
@@ -96,7 +96,7 @@ class TestUp:
         assert world.active.phase is Phase.FAILED
         assert TOPIC in world.active.reason
 
-    def test_a_broker_that_is_away_is_waited_for(self, world: World) -> None:
+    def test_the_controller_waits_for_an_unavailable_broker(self, world: World) -> None:
         world.broker.away = True
         world.deploy()
         world.run()
@@ -148,7 +148,7 @@ class TestDown:
         assert world.database.flows.get("owner", FLOW)
 
     @pytest.mark.parametrize("away", [False, True])
-    def test_metrics_go_too_and_nobody_waits_for_them(
+    def test_metrics_are_removed_without_delaying_a_teardown(
         self, world: World, away: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(_: str) -> None:
@@ -166,7 +166,7 @@ class TestDown:
         assert world.active is None
         assert (world.metrics.last_progress(DEPLOYMENT) is None) != away
 
-    def test_groups_with_members_go_later(self, world: World) -> None:
+    def test_groups_with_members_are_deleted_later(self, world: World) -> None:
         world.deploy()
         world.run()
         world.broker.members[f"dep-{DEPLOYMENT}.main"] = 1
@@ -194,7 +194,7 @@ class TestDown:
         assert world.database.flows.deleted() == []
         assert set(world.broker.topics) == {TOPIC}
 
-    def test_delete_of_what_is_not_deployed(self, world: World) -> None:
+    def test_deleting_an_undeployed_configuration(self, world: World) -> None:
         world.database.flows.create(flow())
         world.sets.add(filter_set(FLOW, "t1"), ["x"])
         assert not world.database.flows.delete("owner", FLOW)
@@ -202,7 +202,9 @@ class TestDown:
         assert world.sets.count(filter_set(FLOW, "t1"))[0] == 0
         assert world.database.flows.deleted() == []
 
-    def test_a_set_store_that_hangs_holds_up_no_other(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_hanging_set_store_does_not_delay_other_configurations(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         asked, answered = threading.Event(), threading.Event()
 
         def hang(_: object) -> None:
@@ -239,9 +241,9 @@ class TestDown:
 
 
 class TestDatasets:
-    def test_a_creation_that_was_cut_off_is_removed(self, world: World) -> None:
-        made = datetime(2025, 12, 31, tzinfo=UTC)
-        world.database.datasets.create(Dataset("d1", "owner", "name", "pending", made, made))
+    def test_an_interrupted_creation_is_removed(self, world: World) -> None:
+        created_at = datetime(2025, 12, 31, tzinfo=UTC)
+        world.database.datasets.create(Dataset("d1", "owner", "name", "pending", created_at, created_at))
         world.names.put("owner", "name", "d1")
         world.sets.add(dataset_set("d1"), ["x"])
         world.run(ticks=5)
@@ -265,7 +267,7 @@ class TestLeadership:
             world.run()
         world.controller.run(threading.Event())
 
-    def test_one_that_cannot_renew_its_lease_acts_no_more_and_lets_its_workers_run(
+    def test_a_controller_without_a_lease_stops_acting_and_leaves_workers_running(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
@@ -289,9 +291,9 @@ class TestLeadership:
 
 
 class TestUnexpectedErrors:
-    """A fault in one part is logged, shown to others, and ends nothing."""
+    """An error in one part of the controller is logged and reported, and other parts continue."""
 
-    def test_the_loop_goes_on_and_others_see_it(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_loop_continues_and_the_error_is_reported(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         stop, seen = threading.Event(), list[str]()
 
         def broken(*_: object) -> None:
@@ -307,7 +309,7 @@ class TestUnexpectedErrors:
         world.controller.run(stop)
         assert seen == ["", *["looking after deployments: ZeroDivisionError"] * 2]
 
-    def test_a_sweep_that_fails_is_shown_until_one_works(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_failed_sweep_is_reported_until_one_succeeds(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patched:
             patched.setattr(world.broker, "inventory", lambda: 1 / 0)
             with contextlib.suppress(ZeroDivisionError):
@@ -323,7 +325,7 @@ class TestUnexpectedErrors:
         world.run(ticks=1)
         assert world.controller.failing() == ""
 
-    def test_what_fails_in_looking_after_workers_is_shown(self, world: World) -> None:
+    def test_errors_in_managing_workers_are_reported(self, world: World) -> None:
         world.orchestrator.failing = "looking after workers: OSError"
         world.run(ticks=1)
         leader = world.database.leases.leader(CONTROLLER_LEASE)
@@ -331,7 +333,7 @@ class TestUnexpectedErrors:
         assert leader.failing == "looking after workers: OSError"
 
 
-def test_a_deleted_configuration_that_can_not_be_removed_holds_up_no_other_one(
+def test_a_configuration_that_cannot_be_purged_does_not_delay_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = FLOW[:-1] + "9"

@@ -1,4 +1,4 @@
-"""Which things of deployments may be removed, and which wait for an operator: the rule, case by case."""
+"""The rules about which resources of deployments are removed, and which need an operator's confirmation."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ NOTHING = RecordedState(active=frozenset(), ended=frozenset(), deployed=frozense
 
 
 def found(*deployments: str, topics: frozenset[str] = frozenset({OUT, DLQ})) -> ExistingResources:
-    """Deployments that read and write the topics, as they are on the broker."""
+    """Return an inventory of deployments that read and write these topics."""
     users = frozenset(f"{kind}-{deployment}" for deployment in deployments for kind in ("dep", "wrk"))
     inventory = Inventory(
         topics=topics | {"stream.base.log", "headwater.ticks", "flow.short.out"},
@@ -119,7 +119,7 @@ class TestRule:
         assert classify(seen, known) == Classified(removable, unknown)
 
     @pytest.mark.parametrize("count", [MAX_UNKNOWN_DEPLOYMENTS, MAX_UNKNOWN_DEPLOYMENTS + 1])
-    def test_with_many_unknown_deployments_no_topic_goes(self, count: int) -> None:
+    def test_no_topic_is_removed_while_many_deployments_are_unknown(self, count: int) -> None:
         strangers = [identity("x", number) for number in range(count)]
         seen = found(*strangers, topics=frozenset({f"flow.{OTHER_F}.out"}))
         seen = replace(seen, inventory=replace(seen.inventory, topics=seen.inventory.topics | BOTH))
@@ -131,7 +131,7 @@ class TestRule:
     def test_names_of_another_form_are_invisible(self) -> None:
         assert found(topics=frozenset()).names == ResourceNames()
 
-    def test_a_user_that_only_has_rules_is_found(self) -> None:
+    def test_a_user_with_only_acls_is_found(self) -> None:
         inventory = Inventory(
             topics=frozenset(), users=frozenset(), rules={f"dep-{D}": frozenset({OUT})}, groups=frozenset()
         )
@@ -139,7 +139,7 @@ class TestRule:
 
 
 class TestConfirming:
-    def test_a_deployment_comes_with_its_configuration_and_the_other_way_round(self) -> None:
+    def test_deployments_and_configurations_are_found_by_each_other(self) -> None:
         seen = found(D)
         unknown = classify(seen, NOTHING).unknown
         assert connected_ids([D], seen, unknown) == connected_ids([F], seen, unknown) == {D, F}
@@ -149,7 +149,7 @@ class TestConfirming:
         unknown = classify(seen, recorded(active=D, deployed=F)).unknown
         assert connected_ids([D, F, OTHER_D], seen, unknown) == frozenset()
 
-    def test_what_works_for_another_installation_is_told(self) -> None:
+    def test_resources_of_another_installation_are_reported(self) -> None:
         seen = found(D, OTHER_D)
         busy = replace(seen.inventory, busy_groups=frozenset({f"wrk-{D}.main", f"dep-{OTHER_D}.main"}))
         seen = replace(seen, inventory=busy)

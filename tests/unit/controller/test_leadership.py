@@ -1,4 +1,4 @@
-"""Leadership by the database's clock and a fencing number, whatever the clocks of the controllers say."""
+"""Leadership depends on the database's clock and a fencing number, and not on the controllers' clocks."""
 
 from datetime import datetime, timedelta
 
@@ -12,7 +12,7 @@ from tests.support.sql import T0
 
 
 class World:
-    """A database with a clock of its own, and controllers on machines with theirs."""
+    """A database with its own clock, and controllers with different clocks."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -31,7 +31,7 @@ def world() -> World:
 
 
 @pytest.mark.parametrize("ahead_s", [-60.0, 60.0])
-def test_a_clock_that_is_wrong_changes_nothing(world: World, ahead_s: float) -> None:
+def test_wrong_clocks_have_no_effect(world: World, ahead_s: float) -> None:
     leader, other = world.controller(), world.controller(ahead_s=ahead_s)
     for second in range(30):
         world.seconds = second
@@ -55,7 +55,7 @@ def test_every_start_has_another_identity(world: World) -> None:
     assert world.leases.leader(CONTROLLER_LEASE) not in (None, holder)
 
 
-def test_the_same_lock_takes_over_at_once_and_another_waits(world: World) -> None:
+def test_a_controller_with_the_same_lock_takes_over_immediately(world: World) -> None:
     killed, copy, again = world.controller("m:1"), world.controller("m:2"), world.controller("m:1")
     killed.renew()
     copy.renew()
@@ -63,7 +63,7 @@ def test_the_same_lock_takes_over_at_once_and_another_waits(world: World) -> Non
     assert (copy.leads, again.leads) == (False, True)
 
 
-def test_one_that_led_before_another_did_ends(world: World) -> None:
+def test_a_deposed_leader_ends(world: World) -> None:
     first, second = world.controller(), world.controller()
     first.renew()
     world.seconds += LEASE_TTL_S
@@ -74,7 +74,7 @@ def test_one_that_led_before_another_did_ends(world: World) -> None:
     assert not first.leads
 
 
-def test_nothing_is_removed_shortly_before_the_end(world: World) -> None:
+def test_nothing_is_removed_shortly_before_the_lease_expires(world: World) -> None:
     leader = world.controller()
     leader.renew()
     leader.require_lease()
@@ -95,7 +95,7 @@ def test_acting_sets_the_fence_and_needs_a_lease(world: World) -> None:
     assert (fence.lease, fence.number, current_fence()) == (CONTROLLER_LEASE, 1, None)
 
 
-def test_others_see_what_fails(world: World) -> None:
+def test_failures_are_visible_to_other_processes(world: World) -> None:
     world.controller().renew("sweeping: it broke")
     leader = world.leases.leader(CONTROLLER_LEASE)
     assert isinstance(leader, Leader)

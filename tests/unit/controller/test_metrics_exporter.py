@@ -1,4 +1,4 @@
-"""Prometheus series of single pipelines, as a scraper sees them."""
+"""The Prometheus series of each pipeline, as a scraper gets them."""
 
 import socket
 
@@ -26,7 +26,7 @@ def world() -> World:
 
 
 def scrape(world: World) -> dict[str, list[tuple[dict[str, str], float]]]:
-    """All samples by name."""
+    """Return all samples by name."""
     port = free_port()
     collector = PipelineCollector(world.orchestrator, lambda _, groups: world.broker.lag(groups))
     with serve_metrics(port, collector, "--metrics-port"):
@@ -76,14 +76,14 @@ def test_the_lag_is_of_the_group(world: World) -> None:
     assert scrape(world)["headwater_pipeline_lag"] == [(labels, 3)]
 
 
-def test_without_the_broker_the_rest_is_told(world: World) -> None:
+def test_other_series_are_exported_without_the_broker(world: World) -> None:
     world.broker.away = True
     found = scrape(world)
     assert "headwater_pipeline_lag" not in found
     assert "headwater_pipeline_worker_ready" in found
 
 
-def test_an_orchestrator_that_has_ended_tells_nothing(world: World) -> None:
+def test_a_closed_orchestrator_exports_no_series(world: World) -> None:
     world.orchestrator.close()
     assert scrape(world) == {}
 

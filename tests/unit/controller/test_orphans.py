@@ -1,4 +1,4 @@
-"""What ended deployments may leave behind is swept; what is others' stays."""
+"""Leftovers of ended deployments are removed, and resources of others are kept."""
 
 import threading
 from collections.abc import Iterator
@@ -18,15 +18,15 @@ from tests.unit.controller.world import FLOW, LOCK, NOW, TOPIC, World, deploymen
 
 
 class TestOrphans:
-    """What a broker may carry out late, after a killed controller had asked for it."""
+    """Create resources like a broker that executes requests of a killed controller late."""
 
-    def test_users_rules_topics_and_workers_of_ended_deployments_go(self, world: World) -> None:
-        made = world.deploy()
+    def test_all_resources_of_ended_deployments_are_removed(self, world: World) -> None:
+        deployment = world.deploy()
         world.run()
-        wanted = resources(made, made.requested_revision, KafkaTopic(TOPIC), 4)
+        wanted = resources(deployment, deployment.requested_revision, KafkaTopic(TOPIC), 4)
         running = worker_set(
-            made,
-            made.requested_revision,
+            deployment,
+            deployment.requested_revision,
             KafkaTopic(TOPIC),
             WorkerSettings(KafkaAccess(bootstrap_servers="b"), "", jit=False),
         )
@@ -42,14 +42,14 @@ class TestOrphans:
             frozenset(),
         )
 
-    def test_those_of_other_installations_stay(self, world: World) -> None:
+    def test_resources_of_other_installations_are_kept(self, world: World) -> None:
         foreign = replace(deployment("01zz0000000000000000000000"), flow_id="01zz0000000000000000000001")
         world.broker.ensure(resources(foreign, foreign.requested_revision, KafkaTopic(TOPIC), 4))
         before = world.broker.inventory()
         world.run(ticks=200)
         assert world.broker.inventory() == before
 
-    def test_topics_of_a_new_deployment_stay(self, world: World) -> None:
+    def test_topics_of_a_new_deployment_are_kept(self, world: World) -> None:
         world.deploy()
         world.run()
         world.database.deployments.request_teardown(FLOW)
@@ -60,15 +60,15 @@ class TestOrphans:
 
 
 class TestWithoutUsers:
-    """The operator manages Kafka: the name of a topic proves nothing."""
+    """The operator manages Kafka, so the name of a topic does not prove its owner."""
 
     @pytest.fixture
     def world(self) -> Iterator[World]:
-        made = World(manages_users=False)
-        yield made
+        world = World(manages_users=False)
+        yield world
         stop = threading.Event()
         stop.set()
-        made.controller.run(stop)
+        world.controller.run(stop)
 
     @pytest.fixture
     def torn_down(self, world: World) -> World:
@@ -83,20 +83,20 @@ class TestWithoutUsers:
     def make(self, world: World, *topics: str) -> None:
         world.broker.ensure(DeploymentResources(tuple(TopicSpec(topic, 1) for topic in topics), (), (), ()))
 
-    def test_topics_that_a_recorded_teardown_left_go_and_others_stay(self, torn_down: World) -> None:
+    def test_only_topics_of_recorded_teardowns_are_removed(self, torn_down: World) -> None:
         others = [f"flow.{FLOW}.somebody", "flow.01zz0000000000000000000001.out", "flow.other"]
         self.make(torn_down, f"flow.{FLOW}.out", f"flow.{FLOW}.dlq", *others)
         torn_down.run(ticks=200)
         assert set(torn_down.broker.topics) == {TOPIC, *others}
         assert torn_down.sweeper.unknown.topics == set(others[:2])
 
-    def test_while_there_is_an_unknown_deployment_no_topic_goes(self, torn_down: World) -> None:
+    def test_no_topic_is_removed_while_a_deployment_is_unknown(self, torn_down: World) -> None:
         self.make(torn_down, f"flow.{FLOW}.out")
         torn_down.broker.commit_start_offsets(f"wrk-{SECOND}.1", TOPIC, "latest")
         torn_down.run(ticks=200)
         assert set(torn_down.broker.topics) == {TOPIC, f"flow.{FLOW}.out"}
 
-    def test_what_an_operator_has_confirmed_goes(self, torn_down: World) -> None:
+    def test_confirmed_resources_are_removed(self, torn_down: World) -> None:
         self.make(torn_down, f"flow.{FLOW}.somebody")
         torn_down.run(ticks=100)
         torn_down.database.deployments.record_as_ended([FLOW], NOW)
@@ -104,14 +104,14 @@ class TestWithoutUsers:
         assert set(torn_down.broker.topics) == {TOPIC}
 
     def test_workers_log_in_as_headwater_does(self) -> None:
-        made, access = deployment(), KafkaAccess(bootstrap_servers="b", username="operator", password="p")
+        ended, access = deployment(), KafkaAccess(bootstrap_servers="b", username="operator", password="p")
         own, given = (
             worker_set(
-                made, made.requested_revision, KafkaTopic(TOPIC), WorkerSettings(access, "", False, manages)
+                ended, ended.requested_revision, KafkaTopic(TOPIC), WorkerSettings(access, "", False, manages)
             ).spec.kafka
             for manages in (True, False)
         )
-        assert own.username == f"wrk-{made.id}"
+        assert own.username == f"wrk-{ended.id}"
         assert given == access
 
 
@@ -119,11 +119,11 @@ SECOND = "01jz0000000000000000000001"
 
 
 class TestRestoredBackup:
-    """The database is older than the broker: it has forgotten what was deployed since."""
+    """The database was restored from a backup, so it lacks later deployments."""
 
     @pytest.fixture
     def restored(self, world: World) -> World:
-        """The backup knows a teardown; after it, the same configuration was deployed again."""
+        """The backup has a teardown, after which the same configuration was deployed again."""
         world.deploy()
         world.run()
         world.database.deployments.request_teardown(FLOW)
@@ -132,17 +132,17 @@ class TestRestoredBackup:
         world.broker.ensure(resources(again, again.requested_revision, KafkaTopic(TOPIC), 4))
         return world
 
-    def test_what_was_deployed_since_stays_and_is_reported(self, restored: World) -> None:
+    def test_later_deployments_are_kept_and_reported(self, restored: World) -> None:
         before = restored.broker.inventory()
         with capture_logs() as logs:
             restored.run(ticks=200)
         assert restored.broker.inventory() == before
         assert restored.sweeper.unknown.deployments == {SECOND}
         assert restored.sweeper.unknown.topics == {f"flow.{FLOW}.out", f"flow.{FLOW}.dlq"}
-        told = [line for line in logs if "headwater sweep" in line["event"]]
-        assert [line["deployments"] for line in told] == [[SECOND]]
+        reports = [line for line in logs if "headwater sweep" in line["event"]]
+        assert [line["deployments"] for line in reports] == [[SECOND]]
 
-    def test_it_goes_once_it_is_confirmed(self, restored: World) -> None:
+    def test_later_deployments_are_removed_when_confirmed(self, restored: World) -> None:
         restored.run(ticks=100)
         restored.database.deployments.record_as_ended([SECOND], NOW)
         restored.run(ticks=200)
@@ -151,11 +151,11 @@ class TestRestoredBackup:
         assert not restored.sweeper.unknown
 
     def test_a_deposed_leader_removes_nothing(self, world: World) -> None:
-        made = world.deploy()
+        deployment = world.deploy()
         world.run()
         world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
-        world.broker.ensure(resources(made, made.requested_revision, KafkaTopic(TOPIC), 4))
+        world.broker.ensure(resources(deployment, deployment.requested_revision, KafkaTopic(TOPIC), 4))
         before = world.broker.inventory()
         world.database.leases.acquire(CONTROLLER_LEASE, Candidate("another", LOCK), 3600)
         with pytest.raises(LeaseLost):

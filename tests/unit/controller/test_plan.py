@@ -1,4 +1,4 @@
-"""What a round does, state by state; and that rounds lead from any state to a quiet one."""
+"""The plan of a reconciliation for each state, and that rounds converge from any state."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -277,7 +277,7 @@ class TestRecorded:
 
 
 class Cluster:
-    """Workers as an orchestrator has them, and a database that takes what is recorded."""
+    """Simulated workers, and a simulated database that applies the recorded changes."""
 
     def __init__(self, of: Deployment, running: WorkerSet | None, rollout: RolloutProgress | None) -> None:
         self.deployment, self.running, self.rollout = of, running, rollout
@@ -285,7 +285,7 @@ class Cluster:
         self.now = NOW
 
     def round(self, *, ensured: bool = False) -> bool:
-        """One round as the reconciler does it; False when there was nothing to do."""
+        """Do one reconciliation round. Return False if there was nothing to do."""
         seen = ObservedState(
             self.now,
             workers=[] if self.running is None else [status(self.running)],

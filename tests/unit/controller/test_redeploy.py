@@ -1,4 +1,4 @@
-"""Deploy again: hand-over, probation, roll-back."""
+"""Redeploys: hand-over, probation, rollback."""
 
 import threading
 from collections.abc import Iterator
@@ -20,19 +20,19 @@ from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World, deployme
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    """A deployment that runs; the orchestrator moves on no worker by itself from now on."""
-    made = World()
-    made.deploy()
-    made.run(ticks=100)
-    made.orchestrator.auto = False
-    yield made
+    """Run a deployment, after which workers become ready only on request of the test."""
+    world = World()
+    world.deploy()
+    world.run(ticks=100)
+    world.orchestrator.auto = False
+    yield world
     stop = threading.Event()
     stop.set()
-    made.controller.run(stop)
+    world.controller.run(stop)
 
 
 class TestTopicMembers:
-    """Members of a sink that set up its topic change with a deploy."""
+    """Topic settings of a sink change with a deploy."""
 
     def save(self, world: World, **members: Any) -> None:
         old = world.database.flows.get("owner", FLOW)
@@ -55,7 +55,7 @@ class TestTopicMembers:
         assert world.active is not None
         assert world.active.observed_revision == 2
 
-    def test_a_member_that_is_left_out_gets_its_default_again(self, world: World) -> None:
+    def test_an_omitted_member_gets_its_default(self, world: World) -> None:
         self.save(world, retention_ms=1000, cleanup_policy="compact")
         world.run(ticks=2)
         world.orchestrator.make_ready(DEPLOYMENT)
@@ -64,7 +64,7 @@ class TestTopicMembers:
         world.run(ticks=2)
         assert self.settings(world) == (OUTPUT_TOPIC_CONFIG["retention.ms"], "delete")
 
-    def test_a_revision_that_comes_back_gets_its_settings_back(self, world: World) -> None:
+    def test_a_rolled_back_revision_gets_its_settings_back(self, world: World) -> None:
         self.save(world, retention_ms=1000)
         world.run(ticks=2)
         assert self.settings(world)[0] == "1000"
@@ -73,7 +73,7 @@ class TestTopicMembers:
         assert world.active.condition is Condition.ROLLED_BACK
         assert self.settings(world)[0] == OUTPUT_TOPIC_CONFIG["retention.ms"]
 
-    def test_what_the_operator_changed_by_hand_stays(self, world: World) -> None:
+    def test_manual_changes_of_topic_settings_are_kept(self, world: World) -> None:
         world.broker.configure({f"flow.{FLOW}.out": {"retention.ms": "5"}})
         self.save(world, compression="zstd")
         world.run(ticks=2)
@@ -95,7 +95,7 @@ class TestTopicMembers:
         assert "The topic of the sink out has 4 partitions" in world.active.reason
         assert world.broker.partitions(f"flow.{FLOW}.out") == 4
 
-    def test_workers_are_told(self, world: World) -> None:
+    def test_workers_get_the_settings(self, world: World) -> None:
         self.save(world, partitions=6, compression="zstd", cleanup_policy="compact")
         assert world.active is not None
         settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
@@ -104,7 +104,7 @@ class TestTopicMembers:
 
 
 class TestRedeploy:
-    """Revision 1 writes to `out`; the next ones change that."""
+    """Revision 1 writes to the sink `out`; the next revisions change the sinks."""
 
     def save(self, world: World, sink: str = "other") -> None:
         old = world.database.flows.get("owner", FLOW)
@@ -127,7 +127,7 @@ class TestRedeploy:
         assert self.seen(world) == (2, Condition.ROLLING_OUT)
         assert f"flow.{FLOW}.out" in world.broker.topics
 
-    def test_once_it_is_stable_nothing_of_the_old_one_is_left(self, world: World) -> None:
+    def test_the_old_revision_is_removed_when_the_new_one_is_stable(self, world: World) -> None:
         self.save(world)
         world.run(ticks=2)
         world.orchestrator.make_ready(DEPLOYMENT)
@@ -136,9 +136,7 @@ class TestRedeploy:
         assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.other", f"flow.{FLOW}.dlq"}
         assert {rule.name for rule in world.broker.rules if rule.resource == "topic"} == set(world.broker.topics)
 
-    def test_a_deploy_while_the_old_one_is_removed_can_go_back_to_what_is_there(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_deploy_during_a_removal_can_be_rolled_back(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         trim = world.broker.remove_stale
 
         def deploy_first(*args: Any) -> None:
@@ -153,9 +151,7 @@ class TestRedeploy:
         assert self.seen(world) == (2, Condition.ROLLED_BACK)
         assert f"flow.{FLOW}.other" in world.broker.topics
 
-    def test_a_broker_that_is_away_just_then_delays_the_removal(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_unavailable_broker_delays_the_removal(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         def away(*_: object) -> None:
             raise BrokerUnavailable("away")
 
@@ -171,7 +167,7 @@ class TestRedeploy:
         assert world.active.previous_revisions == ()
         assert f"flow.{FLOW}.out" not in world.broker.topics
 
-    def test_a_stream_that_goes_just_then_ends_nothing(self, world: World) -> None:
+    def test_a_stream_that_disappears_during_the_removal(self, world: World) -> None:
         self.save(world)
         world.run(ticks=2)
         world.orchestrator.make_ready(DEPLOYMENT)
@@ -186,7 +182,7 @@ class TestRedeploy:
         assert world.active.previous_revisions == ()
 
     def stabilise(self, world: World) -> None:
-        """Revision 2, until it is stored as stable."""
+        """Run revision 2 until it is stored as stable."""
         self.save(world)
         world.run(ticks=2)
         world.orchestrator.make_ready(DEPLOYMENT)
@@ -196,7 +192,7 @@ class TestRedeploy:
                 return
         raise AssertionError("it did not become stable")
 
-    def test_the_right_to_transactions_comes_and_goes_with_the_mode(self, world: World) -> None:
+    def test_the_acl_for_transactions_depends_on_the_delivery_mode(self, world: World) -> None:
         def rights() -> list[tuple[str, str]]:
             return [(r.user, r.name) for r in world.broker.rules if r.resource == "transactional_id"]
 
@@ -277,7 +273,7 @@ class TestRedeploy:
         world.run(ticks=20)
         assert self.seen(world) == (2, Condition.STABLE)
 
-    def test_deploying_again_tries_again(self, world: World) -> None:
+    def test_a_repeated_deploy_retries(self, world: World) -> None:
         self.save(world)
         world.run(ticks=10, step_s=READY_WITHIN_S / 5)
         world.database.deployments.request_deploy("owner", FLOW, deployment())
@@ -287,14 +283,14 @@ class TestRedeploy:
         world.run(ticks=100)
         assert self.seen(world) == (2, Condition.STABLE)
 
-    def test_a_stream_that_does_not_exist_leaves_the_old_one_running(self, world: World) -> None:
+    def test_the_old_revision_keeps_running_if_the_new_stream_is_missing(self, world: World) -> None:
         del world.broker.topics[TOPIC], world.broker.logs[TOPIC]
         self.save(world)
         world.run(ticks=10)
         assert self.seen(world) == (1, Condition.ROLLED_BACK)
         assert world.orchestrator.running_deployments() == {DEPLOYMENT}
 
-    def test_a_stream_that_left_the_settings_leaves_nothing_to_go_back_to(
+    def test_no_rollback_to_a_stream_that_was_removed_from_the_settings(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self.save(world)
@@ -306,7 +302,7 @@ class TestRedeploy:
         assert "Revision 1 can't run either: The stream base.log is not bound" in world.active.reason
         assert world.orchestrator.running_deployments() == frozenset()
 
-    def test_a_controller_killed_in_a_rollout_first_brings_back_what_ran(self, world: World) -> None:
+    def test_a_controller_killed_in_a_rollout_restarts_the_old_revision_first(self, world: World) -> None:
         self.save(world)
         world.run(ticks=2)
         world.auto = False
@@ -318,7 +314,7 @@ class TestRedeploy:
         world.run(ticks=4)
         assert self.seen(world) == (2, Condition.ROLLING_OUT)
 
-    def test_a_controller_killed_on_probation_begins_it_anew(self, world: World) -> None:
+    def test_a_controller_killed_in_a_probation_restarts_the_probation(self, world: World) -> None:
         self.save(world)
         world.run(ticks=2)
         world.orchestrator.make_ready(DEPLOYMENT)
@@ -330,7 +326,7 @@ class TestRedeploy:
         world.run(ticks=50)
         assert self.seen(world) == (2, Condition.STABLE)
 
-    def test_a_teardown_in_a_rollout_wins_and_leaves_nothing(self, world: World) -> None:
+    def test_a_teardown_during_a_rollout_removes_everything(self, world: World) -> None:
         self.save(world)
         world.run(ticks=10)
         world.database.deployments.request_teardown(FLOW)
@@ -339,7 +335,7 @@ class TestRedeploy:
         assert set(world.broker.topics) == {TOPIC}
         assert (world.broker.users, world.broker.rules) == ({}, set())
 
-    def test_positions_of_a_running_group_are_left_alone(self, world: World) -> None:
+    def test_offsets_of_a_running_group_are_unchanged(self, world: World) -> None:
         before = dict(world.broker.commits[f"wrk-{DEPLOYMENT}.1"])
         world.broker.members[f"wrk-{DEPLOYMENT}.1"] = 1
         world.broker.logs[TOPIC].append([])

@@ -1,4 +1,4 @@
-"""Deployments whose streams are external, over twins in memory: what is made, what goes, who may read."""
+"""Deployments on external streams, with dependencies in memory: created and removed resources, and access."""
 
 from dataclasses import replace
 
@@ -17,10 +17,10 @@ OTHER = "01jz0000000000000000000001"
 
 
 def world_with(binding: PubSubTopic | PubSubSubscription) -> World:
-    made = World(bindings=Bindings({"base.log": binding}))
-    made.project.topics[TOPIC] = False
-    made.project.foreign.add("mine")
-    return made
+    world = World(bindings=Bindings({"base.log": binding}))
+    world.project.topics[TOPIC] = False
+    world.project.foreign.add("mine")
+    return world
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def gone(world: World) -> bool:
 
 
 class TestTopic:
-    def test_a_deployment_makes_a_subscription_of_its_own(self, world: World) -> None:
+    def test_a_deployment_creates_its_own_subscription(self, world: World) -> None:
         world.deploy()
         world.run()
         assert active(world).phase is Phase.RUNNING
@@ -49,7 +49,7 @@ class TestTopic:
         path = world.project.path(SUBSCRIPTION)
         assert pulse.spec.source == PubSubPull(project="project", subscription=path)
 
-    def test_its_workers_know_that_equal_messages_are_to_be_dropped(self) -> None:
+    def test_workers_get_the_deduplication_setting(self) -> None:
         world = world_with(PubSubTopic(TOPIC, ACCESS, deduplicate=True))
         world.deploy()
         world.run()
@@ -64,13 +64,13 @@ class TestTopic:
         world.project.away = True
         world.run(ticks=20)
         assert not gone(world)
-        assert f"dep-{DEPLOYMENT}" in world.broker.users  # rules and users go after it
+        assert f"dep-{DEPLOYMENT}" in world.broker.users  # ACLs and users are removed afterwards
         world.project.away = False
         world.run(ticks=100)
         assert gone(world)
         assert world.project.made == {}
 
-    def test_a_controller_that_is_killed_half_way_is_followed_by_one_that_finishes(self, world: World) -> None:
+    def test_a_successor_completes_the_teardown_of_a_killed_controller(self, world: World) -> None:
         world.deploy()
         world.run()
         world.database.deployments.request_teardown(FLOW)
@@ -82,7 +82,7 @@ class TestTopic:
         world.run(ticks=100)
         assert gone(world)
 
-    def test_orphans_are_swept_and_those_of_others_stay(self, world: World) -> None:
+    def test_only_own_orphans_are_swept(self, world: World) -> None:
         world.deploy()
         world.run()
         world.database.deployments.request_teardown(FLOW)
@@ -109,14 +109,14 @@ class TestTopic:
         assert active(world).condition is Condition.STABLE
         assert set(world.project.made) == {f"wrk-{DEPLOYMENT}.2"}
 
-    def test_a_topic_that_does_not_exist_fails_the_deploy(self, world: World) -> None:
+    def test_a_missing_topic_fails_the_deploy(self, world: World) -> None:
         world.project.topics.clear()
         world.deploy()
         world.run()
         assert active(world).phase is Phase.FAILED
         assert TOPIC in active(world).reason
 
-    def test_pubsub_away_is_waited_for(self, world: World) -> None:
+    def test_the_controller_waits_for_pubsub(self, world: World) -> None:
         world.project.away = True
         world.deploy()
         world.run(ticks=20)
@@ -145,7 +145,7 @@ class TestSubscription:
         assert found is not None
         return found
 
-    def test_it_is_read_as_it_is_and_stays(self) -> None:
+    def test_a_user_managed_subscription_is_read_and_kept(self) -> None:
         world = world_with(PubSubSubscription(MINE, ACCESS))
         world.deploy()
         world.run()
@@ -157,7 +157,7 @@ class TestSubscription:
         assert (world.project.made, world.project.foreign) == ({}, {"mine"})
 
     @pytest.mark.parametrize("other", ["01jz0000000000000000000001", "01jy0000000000000000000001"])
-    def test_only_one_deployment_reads_it_whichever_is_older(self, other: str) -> None:
+    def test_a_user_managed_subscription_has_one_reader(self, other: str) -> None:
         world = world_with(PubSubSubscription(MINE, ACCESS))
         world.deploy()
         world.run()
@@ -166,14 +166,14 @@ class TestSubscription:
         assert "Another pipeline reads the subscription" in refused.reason
         assert active(world).phase is Phase.RUNNING
 
-    def test_of_two_at_once_the_older_one_gets_it(self) -> None:
+    def test_the_older_of_two_deployments_gets_the_subscription(self) -> None:
         world = world_with(PubSubSubscription(MINE, ACCESS))
         world.deploy()
         refused = self.second(world, OTHER)
         assert refused.phase is Phase.FAILED
         assert active(world).phase is Phase.RUNNING
 
-    def test_one_that_gave_up_holds_nothing(self) -> None:
+    def test_a_failed_deployment_releases_the_subscription(self) -> None:
         world = world_with(PubSubSubscription(MINE, ACCESS))
         world.project.foreign.clear()
         world.deploy()
@@ -182,7 +182,7 @@ class TestSubscription:
         world.project.foreign.add("mine")
         assert self.second(world, OTHER).phase is Phase.RUNNING
 
-    def test_one_that_is_not_there_fails_the_deploy(self) -> None:
+    def test_a_missing_subscription_fails_the_deploy(self) -> None:
         world = world_with(PubSubSubscription(MINE, ACCESS))
         world.project.foreign.clear()
         world.deploy()
@@ -191,7 +191,7 @@ class TestSubscription:
 
 
 class TestAnotherCluster:
-    def test_groups_of_ended_deployments_go_there(self) -> None:
+    def test_groups_of_ended_deployments_are_deleted_on_the_other_cluster(self) -> None:
         access = KafkaAccess(bootstrap_servers="other")
         world = World(bindings=Bindings({"base.log": KafkaTopic("logs", access)}))
         world.cluster.ensure(DeploymentResources((TopicSpec("logs", 2),), (), (), ()))

@@ -1,4 +1,4 @@
-"""Sweeping what calls leave behind, over twins in memory and a clock that tests move."""
+"""The sweeper removes leftovers of requests, with dependencies in memory and a test clock."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -49,7 +49,7 @@ def world() -> World:
 
 
 class TestRevisions:
-    def test_a_revision_goes_after_half_a_minute_and_the_values_of_its_filter_stay(self, world: World) -> None:
+    def test_a_revision_is_removed_after_half_a_minute_but_its_values_are_kept(self, world: World) -> None:
         with_filter = a_flow(pipeline_config=a_config(transforms=[FILTER]))
         world.database.flows.create(with_filter)
         world.sets.add(filter_set("f1", "t1"), ["value"])
@@ -67,7 +67,7 @@ class TestRevisions:
 
 
 class TestDrafts:
-    def test_values_of_a_save_that_never_came_go(self, world: World) -> None:
+    def test_values_of_an_incomplete_save_are_removed(self, world: World) -> None:
         saved, lost = filter_set("f1", "t1"), filter_set("f1", "t2")
         world.drafts.begin([saved, lost], world.now)
         for target in (saved, lost):
@@ -83,7 +83,7 @@ class TestDrafts:
 
 
 class TestEndedDeployments:
-    def test_rows_go_after_their_time(self, world: World) -> None:
+    def test_rows_are_removed_after_their_retention(self, world: World) -> None:
         world.database.flows.create(a_flow())
         world.database.deployments.request_deploy(OWNER, "f1", a_deployment())
         ending = world.database.deployments.request_teardown("f1")
@@ -96,7 +96,7 @@ class TestEndedDeployments:
             assert list(world.database.deployments.ended_among(["d1"])) == left
 
 
-def test_a_step_that_fails_keeps_no_other_step_from_its_work(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_step_does_not_prevent_other_steps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise RuntimeError("unexpected")
 

@@ -1,4 +1,4 @@
-"""From members of a sink to Kafka's settings of its topic."""
+"""The conversion of a sink's members to settings of its Kafka topic."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ def sink(**members: Any) -> KafkaSink:
 
 
 def revisions(*sinks: KafkaSink) -> Deployment:
-    """A deployment whose revisions, the oldest one first, have these sinks."""
+    """Return a deployment whose revisions, oldest first, have these sinks."""
     configs = [deployment().config.model_copy(update={"sinks": [each]}) for each in sinks]
     older = [Revision(number, config, 1) for number, config in enumerate(configs[:-1], 1)]
     return replace(
@@ -28,8 +28,8 @@ def revisions(*sinks: KafkaSink) -> Deployment:
 
 
 def changed(*sinks: KafkaSink) -> dict[str, dict[str, str]]:
-    made = revisions(*sinks)
-    return changed_settings(made, made.requested_revision)
+    redeployed = revisions(*sinks)
+    return changed_settings(redeployed, redeployed.requested_revision)
 
 
 class TestCreation:
@@ -55,13 +55,13 @@ class TestCreation:
 
 
 class TestChange:
-    def test_what_no_revision_set_stays_as_it_is(self) -> None:
+    def test_settings_that_no_revision_set_are_unchanged(self) -> None:
         assert changed(sink(), sink(partitions=4)) == {}
 
-    def test_what_this_revision_sets(self) -> None:
+    def test_settings_of_this_revision(self) -> None:
         assert changed(sink(), sink(compression="gzip")) == {TOPIC: {"compression.type": "gzip"}}
 
-    def test_what_an_earlier_revision_set_gets_its_default_again(self) -> None:
+    def test_settings_of_earlier_revisions_get_their_defaults(self) -> None:
         before = sink(retention_ms=1, retention_bytes=1, compression="gzip", cleanup_policy="compact")
         names = ("retention.ms", "segment.ms", "retention.bytes", "segment.bytes")
         defaults = {name: OUTPUT_TOPIC_CONFIG[name] for name in names}
@@ -69,10 +69,10 @@ class TestChange:
             TOPIC: defaults | {"compression.type": "producer", "cleanup.policy": "delete"}
         }
 
-    def test_a_revision_that_comes_back_has_its_own(self) -> None:
-        made = revisions(sink(compression="gzip"), sink(compression="zstd", cleanup_policy="compact"))
-        [first] = made.previous_revisions
-        assert changed_settings(made, first) == {TOPIC: {"compression.type": "gzip", "cleanup.policy": "delete"}}
+    def test_a_rolled_back_revision_has_its_own_settings(self) -> None:
+        redeployed = revisions(sink(compression="gzip"), sink(compression="zstd", cleanup_policy="compact"))
+        [first] = redeployed.previous_revisions
+        assert changed_settings(redeployed, first) == {TOPIC: {"compression.type": "gzip", "cleanup.policy": "delete"}}
 
     def test_sinks_of_other_names_have_other_topics(self) -> None:
         other = KafkaSink(uid="s2", type="kafka", name="other", compression="gzip")

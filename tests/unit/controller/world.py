@@ -1,4 +1,4 @@
-"""Everything that outlives a controller as twins in memory, a controller, and a clock that tests move."""
+"""The dependencies of a controller in memory, a controller, and a test clock."""
 
 from datetime import UTC, datetime
 
@@ -56,7 +56,7 @@ def deployment(deployment_id: str = DEPLOYMENT) -> Deployment:
 
 
 class World:
-    """Everything that outlives a controller, and a controller."""
+    """The dependencies that outlive a controller, and a controller."""
 
     def __init__(self, *, auto: bool = True, bindings: Bindings | None = None, manages_users: bool = True) -> None:
         self.bindings = bindings or Bindings()
@@ -73,7 +73,7 @@ class World:
         self.start_controller()
 
     def start_controller(self) -> None:
-        """As after a kill: nothing of the last one's memory is left, its workers neither."""
+        """Replace the controller and its workers, as after a kill."""
         self.orchestrator, flow_locks = MemoryOrchestrator(auto=self.auto), FlowLocks()
         self.leadership = Leadership(self.database.leases, LOCK, lambda: self.now)
         settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", False, self.broker.manages_users)
@@ -131,7 +131,7 @@ class World:
         return self.database.deployments.request_deploy("owner", FLOW, deployment())
 
     def run(self, ticks: int = 30, step_s: float = 0.5) -> None:
-        """Let time pass; rounds run on threads, so each tick waits for those that it started."""
+        """Advance the clock. Rounds run on threads, so each tick waits for the rounds that it has started."""
         for _ in range(ticks):
             self.controller.tick()
             if self.controller._sweeping is not None:

@@ -1,4 +1,4 @@
-"""Helpers of tests of the worker."""
+"""Helpers for tests of the worker."""
 
 import json
 import socket
@@ -38,5 +38,5 @@ def states(world: World, act: Callable[[Worker], None]) -> list[tuple[str, str]]
             act(world.member(SupervisorChannel(theirs.fileno(), world.faults.clock)).worker)
         with ours.makefile() as lines:
             heartbeats = [json.loads(line) for line in lines]
-    told = [(beat["state"], beat["reason"]) for beat in heartbeats]
-    return list(dict.fromkeys(told))
+    states_and_reasons = [(beat["state"], beat["reason"]) for beat in heartbeats]
+    return list(dict.fromkeys(states_and_reasons))

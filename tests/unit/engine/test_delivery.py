@@ -17,7 +17,7 @@ from tests.support.memory.sinks import MemoryProducer, MemoryTopics, Produced
 
 
 class Finished:
-    """A PendingBatch whose outcome is known already."""
+    """A PendingBatch with a given outcome."""
 
     def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome
@@ -33,7 +33,7 @@ class Finished:
 
 
 class Fixed:
-    """A transform with an outcome that is known before."""
+    """A transform with a given outcome."""
 
     uid = "t1"
 
@@ -48,7 +48,7 @@ class Fixed:
 
 
 def batch(*rows: tuple[bytes | None, bytes | None, int, int, int]) -> RecordBatch:
-    """Rows of value, key, partition, offset, index; the timestamp is 100 + offset."""
+    """Return a batch from rows of value, key, partition, offset and index. The timestamp is 100 + offset."""
     values, keys, partitions, offsets, indexes = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [], [])
     stamps = [100 + offset for offset in offsets]
     return RecordBatch.of("stream", values, keys, stamps, partitions, offsets, indexes)
@@ -92,27 +92,29 @@ class TestDeadLetters:
         letters = deliver(batch((b"", b"k", 0, 0, 0)), Outcome(batch(), [Failure(0, "InvalidJSON", "empty", "t1")]))
         assert not {"headwater-line", "headwater-column"} & headers(letters["dead"][0]).keys()
 
-    def test_one_for_each_output_that_a_sink_refuses(self) -> None:
+    def test_one_dead_letter_per_output_that_a_sink_rejects(self) -> None:
         source = batch((b"small", b"k", 2, 5, 0))
         outputs = batch((b"x" * 1_000_001, b"k", 2, 5, 0), (b"ok", b"k", 2, 5, 1), (b"y" * 1_000_001, b"k", 2, 5, 2))
         records = deliver(source, Outcome(outputs), ("out", "other"))
         assert [r.value for r in records["out"]] == [r.value for r in records["other"]] == [b"ok"]
-        told = [(headers(r)["headwater-transform"], headers(r)["headwater-src"], r.value) for r in records["dead"]]
-        assert told == [
+        dead_letters = [
+            (headers(r)["headwater-transform"], headers(r)["headwater-src"], r.value) for r in records["dead"]
+        ]
+        assert dead_letters == [
             ("out", "stream/2/5/0", b"small"),
             ("out", "stream/2/5/2", b"small"),
             ("other", "stream/2/5/0", b"small"),
             ("other", "stream/2/5/2", b"small"),
         ]
 
-    def test_a_stub_stands_for_an_input_that_is_too_large(self) -> None:
+    def test_the_dead_letter_of_a_too_large_input_is_a_stub(self) -> None:
         value = b"x" * 1_100_000
         (letter,) = deliver(batch((value, b"k", 0, 0, 0)), Outcome(batch(), [Failure(0, "E", "m", "t1")]))["dead"]
         stub = json.loads(letter.value or b"")
         assert (stub["sha256"], stub["bytes"]) == (hashlib.sha256(value).hexdigest(), 1_100_000)
         assert letter.key == b"k"
 
-    def test_a_key_that_is_too_large_is_left_out(self) -> None:
+    def test_a_too_large_key_is_omitted(self) -> None:
         source = batch((b"v", b"k" * 1_100_000, 0, 0, 0))
         (letter,) = deliver(source, Outcome(batch(), [Failure(0, "E", "m", "t1")]))["dead"]
         assert letter.key is None

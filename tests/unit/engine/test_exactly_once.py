@@ -1,4 +1,4 @@
-"""Workers that deliver exactly once, case by case."""
+"""Workers with exactly-once delivery."""
 
 from collections.abc import Callable
 from threading import Event
@@ -30,13 +30,13 @@ def working(world: World) -> Member:
 
 
 def _hang(noticed: Event) -> None:
-    """As librdkafka does; but for the end of the process, which nothing would survive."""
+    """Raise an error like librdkafka, without ending the process."""
     assert noticed.wait(60)
     raise RuntimeError("the process has ended")
 
 
 class TestFlow:
-    def test_results_dead_letters_and_positions_come_together(self, world: World) -> None:
+    def test_results_dead_letters_and_offsets_are_committed_together(self, world: World) -> None:
         member = working(world)
         world.faults.slowness = 1
         world.append(0, "pass", "drop", "twice", "bad")
@@ -47,7 +47,7 @@ class TestFlow:
         assert seen == {(0, 0, 0), (3, 1, 4)}
         assert arrived(world, OUTPUTS[1]) == arrived(world) == ["stream/0/0/0", "stream/0/2/0", "stream/0/2/1"]
 
-    def test_a_record_that_comes_alone_does_not_wait(self, world: World) -> None:
+    def test_a_single_record_is_committed_without_delay(self, world: World) -> None:
         member = working(world)
         steps(member, 20)
         before = world.faults.clock.now
@@ -62,7 +62,7 @@ class TestFlow:
         steps(member, 20)
         assert world.group.committed[0] == 2
 
-    def test_what_was_read_is_finished_at_a_stop(self, world: World) -> None:
+    def test_records_that_were_read_are_finished_at_a_stop(self, world: World) -> None:
         member = working(world)
         world.faults.slowness = 4
         world.append(0, "pass", "twice")
@@ -83,7 +83,7 @@ class TestFlow:
 
 
 class TestFailures:
-    def test_a_failed_transaction_is_made_again(self, world: World) -> None:
+    def test_a_failed_transaction_is_repeated(self, world: World) -> None:
         member = working(world)
         world.append(0, "pass", "pass")
         world.faults.refuse = 1
@@ -93,7 +93,7 @@ class TestFailures:
         assert (len(member.producers), member.worker.metrics.rewinds) == (2, 1)
         assert member.worker.metrics.totals["messages_received"] == 2
 
-    def test_one_whose_answer_was_lost_is_not(self, world: World) -> None:
+    def test_a_committed_transaction_without_a_response_is_not_repeated(self, world: World) -> None:
         member = working(world)
         world.append(0, "pass", "pass")
         world.faults.lost_answers = 1
@@ -114,7 +114,7 @@ class TestFailures:
         assert arrived(world) == ["stream/0/0/0"]
 
     @pytest.mark.parametrize("what", ["commit", "init_transactions", "close"])
-    def test_a_client_that_hangs_is_noticed(self, what: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_hanging_client_is_detected(self, what: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         hangs = Event()
         world.watching = Watchdog(2, hangs.set).watching
         member = working(world)
@@ -124,7 +124,7 @@ class TestFailures:
         with pytest.raises(RuntimeError, match="ended"):
             steps(member, 80)
 
-    def test_a_failed_transaction_at_the_end_is_no_end(self, world: World) -> None:
+    def test_a_failed_transaction_at_a_stop_is_repeated(self, world: World) -> None:
         member = working(world)
         world.faults.refuse, world.faults.slowness = 1, 4
         world.append(0, "pass")
@@ -154,7 +154,7 @@ class TestOwnership:
             second.worker.step()
         assert sorted(arrived(world)) == [f"stream/{n}/0" for n in ("0/0", "0/1", "1/0", "2/0", "2/1")]
 
-    def test_a_worker_whose_place_was_taken_writes_nothing_more(self, world: World) -> None:
+    def test_a_fenced_worker_writes_nothing_more(self, world: World) -> None:
         zombie = working(world)
         world.append(0, "pass")
         zombie.worker._committer._due_at = world.faults.clock.now + 1
@@ -167,7 +167,7 @@ class TestOwnership:
         steps(successor, 30)
         assert arrived(world) == ["stream/0/0/0"]
 
-    def test_the_transactional_id_is_taken_when_the_worker_may_join(self, world: World) -> None:
+    def test_transactions_are_initialised_when_the_worker_may_join(self, world: World) -> None:
         asked: list[int] = []
 
         class Gate(SupervisorChannel):
@@ -179,7 +179,7 @@ class TestOwnership:
         assert asked == [0] * 4
         assert world.topics.epochs["slot-0"] == 1
 
-    def test_a_coordinator_that_is_away_at_the_start_is_waited_for(self, world: World) -> None:
+    def test_the_worker_waits_for_the_transaction_coordinator(self, world: World) -> None:
         world.faults.coordinator_up = False
 
         def back() -> None:
@@ -193,7 +193,7 @@ class TestOwnership:
 
 
 class TestTransactionSize:
-    def test_slow_ones_get_smaller_until_they_end_in_time(self, world: World) -> None:
+    def test_slow_transactions_get_smaller(self, world: World) -> None:
         member = working(world)
         world.faults.transaction_s = 4.0
         world.append(0, *["pass"] * 1000)
@@ -228,7 +228,7 @@ class TestTransactionSize:
         assert size.limit == limit
 
 
-def test_a_broker_that_can_not_tell_the_positions_is_asked_again(world: World) -> None:
+def test_reading_committed_offsets_is_retried(world: World) -> None:
     member = working(world)
     committed, refusals = member.source.committed, iter([True, True])
 

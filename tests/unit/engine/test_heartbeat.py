@@ -25,7 +25,7 @@ def beat(state: str = "ready", reason: str = "", text: str = "") -> Heartbeat:
 
 
 class TestProbe:
-    def test_due_at_every_change_and_once_a_second(self) -> None:
+    def test_a_heartbeat_is_due_at_every_change_and_once_a_second(self) -> None:
         clock = Clock()
         probe = SupervisorChannel(None, clock)
         assert probe.due("ready", "")
@@ -65,7 +65,7 @@ class TestProbe:
             assert reasons == sorted(set(reasons))
             assert 0 < len(reasons) < 200
 
-    def test_a_supervisor_that_is_gone(self) -> None:
+    def test_a_supervisor_that_has_ended(self) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             probe = SupervisorChannel(theirs.fileno())
@@ -99,7 +99,7 @@ class TestJoin:
             assert probe.may_join(10)
             assert probe.may_join(0)
 
-    def test_a_supervisor_that_has_gone_lets_nobody_join(self) -> None:
+    def test_no_worker_may_join_without_its_supervisor(self) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             ours.close()
@@ -115,7 +115,7 @@ class TestJoin:
             with pytest.raises(WorkerError, match="supervisor process has ended"):
                 probe.may_join(0)
 
-    def test_leaves_for_good_when_the_supervisor_says_so(self) -> None:
+    def test_the_worker_leaves_the_group_if_the_supervisor_says_so(self) -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             probe = SupervisorChannel(theirs.fileno())
@@ -128,5 +128,5 @@ class TestJoin:
             assert not probe.may_leave()
         assert not SupervisorChannel(None).may_leave()
 
-    def test_needs_no_word_without_a_supervisor(self) -> None:
+    def test_a_worker_without_a_supervisor_joins_immediately(self) -> None:
         assert SupervisorChannel(None).may_join(0)

@@ -1,6 +1,6 @@
-"""Workers that are killed by what they read: which partition is quarantined, and that all others are read.
+"""Workers that are killed by records: the partition is excluded, and all others are read.
 
-A supervisor as in orchestrators/slot.py reads the heartbeats of one worker after the other.
+A supervisor like orchestrators/slot.py reads the heartbeats of consecutive workers.
 """
 
 import contextlib
@@ -107,7 +107,7 @@ def fill(world: World, count: int = 6) -> None:
 
 
 @exactly_once
-def test_a_partition_that_ends_workers_is_left_out_and_the_others_go_on(
+def test_a_partition_that_kills_workers_is_excluded_and_others_are_read(
     exactly_once: bool, request: pytest.FixtureRequest
 ) -> None:
     world = World(exactly_once=exactly_once)
@@ -165,7 +165,7 @@ def test_a_worker_that_may_read_nothing_waits(request: pytest.FixtureRequest) ->
     assert "Partition 0 of the stream is not read" in supervisor.last.reason
 
 
-def test_deaths_that_are_far_apart_are_of_no_partition(request: pytest.FixtureRequest) -> None:
+def test_rare_deaths_exclude_no_partition(request: pytest.FixtureRequest) -> None:
     world = World()
     supervisor = supervised(world, request)
     for offset in range(3):
@@ -179,7 +179,7 @@ def test_deaths_that_are_far_apart_are_of_no_partition(request: pytest.FixtureRe
     assert (supervisor.deaths, world.group.committed[0]) == (3, 3)
 
 
-def test_when_no_partition_is_at_fault_all_are_read_again(request: pytest.FixtureRequest) -> None:
+def test_all_partitions_are_read_if_none_is_the_cause(request: pytest.FixtureRequest) -> None:
     world = World()
     fill(world)
     supervisor = supervised(world, request)
@@ -197,7 +197,7 @@ def test_when_no_partition_is_at_fault_all_are_read_again(request: pytest.Fixtur
 
 
 def left_out(world: World, request: pytest.FixtureRequest) -> Supervisor:
-    """A world in which partition 1 is left out."""
+    """A world in which partition 1 is excluded."""
     fill(world)
     world.faults.bombs.add((1, 0))
     supervisor = supervised(world, request)
@@ -207,7 +207,7 @@ def left_out(world: World, request: pytest.FixtureRequest) -> Supervisor:
     return supervisor
 
 
-def test_after_an_hour_it_is_read_alone_once(request: pytest.FixtureRequest) -> None:
+def test_an_excluded_partition_is_retried_alone_after_an_hour(request: pytest.FixtureRequest) -> None:
     world = World()
     supervisor = left_out(world, request)
     world.faults.clock.sleep(RETRY_AFTER_S)
@@ -220,7 +220,7 @@ def test_after_an_hour_it_is_read_alone_once(request: pytest.FixtureRequest) -> 
     assert supervisor.oom_history.plan("one") == READ_ALL
 
 
-def test_another_spec_reads_it_alone_and_is_not_blamed_for_it(request: pytest.FixtureRequest) -> None:
+def test_another_spec_retries_the_partition_alone(request: pytest.FixtureRequest) -> None:
     world = World()
     supervisor = left_out(world, request)
     supervisor.redeploy()
@@ -234,7 +234,7 @@ def test_another_spec_reads_it_alone_and_is_not_blamed_for_it(request: pytest.Fi
     assert world.group.committed == {0: 6, 1: 12, 2: 12}
 
 
-def test_a_position_that_somebody_has_moved_is_read_from(request: pytest.FixtureRequest) -> None:
+def test_reading_continues_at_a_changed_offset(request: pytest.FixtureRequest) -> None:
     world = World()
     supervisor = left_out(world, request)
     supervisor._forget()
@@ -252,7 +252,7 @@ def test_deleted_records_are_passed_by_the_next_try(request: pytest.FixtureReque
     assert (supervisor.deaths, supervisor.quarantined, world.group.committed[1]) == (3, [], 6)
 
 
-def test_a_rebalance_that_takes_it_away_ends_its_entry(request: pytest.FixtureRequest) -> None:
+def test_a_revoked_partition_is_no_longer_excluded(request: pytest.FixtureRequest) -> None:
     world = World(partitions=2)
     supervisor = left_out(world, request)
     other = world.member()
@@ -296,7 +296,7 @@ def test_a_turn_lasts_until_the_store_is_back(request: pytest.FixtureRequest) ->
     assert world.group.committed == {0: 6}
 
 
-def test_positions_that_kafka_does_not_tell_are_waited_for(request: pytest.FixtureRequest) -> None:
+def test_the_worker_waits_for_committed_offsets(request: pytest.FixtureRequest) -> None:
     world = World(partitions=1)
     fill(world)
     supervisor = supervised(world, request)
@@ -315,7 +315,7 @@ def test_positions_that_kafka_does_not_tell_are_waited_for(request: pytest.Fixtu
     assert (supervisor.last.state, world.group.committed) == ("ready", {0: 6})
 
 
-def test_nothing_is_read_before_the_supervisor_knows_of_it() -> None:
+def test_nothing_is_read_before_the_supervisor_knows_the_plan() -> None:
     world = World(partitions=1)
     fill(world)
     ours, theirs = socket.socketpair()
@@ -333,7 +333,7 @@ def test_nothing_is_read_before_the_supervisor_knows_of_it() -> None:
         assert world.group.committed == {0: 6}
 
 
-def test_between_two_turns_nothing_is_read() -> None:
+def test_nothing_is_read_between_two_trials() -> None:
     world = World(partitions=2)
     fill(world)
     member = world.member(plan=ReadingPlan(read_alone=True))

@@ -1,4 +1,4 @@
-"""The offsets of positions."""
+"""The tracking of offsets."""
 
 from headwater.engine.offset_tracker import OffsetTracker
 from headwater.model.record import RecordBatch
@@ -9,7 +9,7 @@ def batch(partition: int, *offsets: int) -> RecordBatch:
     return RecordBatch.of("t", [None] * n, [None] * n, [0] * n, [partition] * n, [*offsets], [0] * n)
 
 
-def test_reading_again_starts_at_the_first_record_until_something_is_acknowledged() -> None:
+def test_rereading_starts_at_the_first_record_until_an_acknowledgement() -> None:
     offsets = OffsetTracker()
     offsets.read(batch(0, 10, 11))
     offsets.read(batch(0, 12))
@@ -23,7 +23,7 @@ def test_reading_again_starts_at_the_first_record_until_something_is_acknowledge
     assert not offsets.pending
 
 
-def test_acknowledged_positions_are_given_once() -> None:
+def test_acknowledged_offsets_are_returned_once() -> None:
     offsets = OffsetTracker()
     offsets.delivered({0: 3})
     assert offsets.pending == {0: 3}
@@ -31,7 +31,7 @@ def test_acknowledged_positions_are_given_once() -> None:
     assert offsets.pending == {}
 
 
-def test_what_was_delivered_beside_a_commit_is_pending() -> None:
+def test_records_delivered_during_a_commit_are_pending() -> None:
     offsets = OffsetTracker()
     offsets.delivered({0: 3, 1: 4})
     committing = offsets.pending
@@ -41,7 +41,7 @@ def test_what_was_delivered_beside_a_commit_is_pending() -> None:
     assert offsets.rewind({}) == {0: 3, 1: 4}
 
 
-def test_positions_that_moved_unnoticed_are_where_reading_goes_on() -> None:
+def test_reading_continues_at_externally_changed_offsets() -> None:
     offsets = OffsetTracker()
     offsets.read(batch(0, 10, 11))
     offsets.read(batch(1, 5))

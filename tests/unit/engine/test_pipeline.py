@@ -32,12 +32,12 @@ class TestBatchSize:
         self.run(size, 5e-6, 10)
         assert size.limit == BatchSizer.MAX_RECORDS
 
-    def test_slow_ones_get_what_they_do_in_the_target_time(self) -> None:
+    def test_batch_sizes_of_slow_transforms_fit_the_target_time(self) -> None:
         size = BatchSizer()
         assert self.run(size, 0.001, 20) <= 2 * BatchSizer.TARGET_S
         assert 100 <= size.limit <= 400
 
-    def test_never_fewer_than_the_fewest_and_back_again(self) -> None:
+    def test_batch_sizes_have_a_minimum_and_recover(self) -> None:
         size = BatchSizer()
         self.run(size, 2.5, 5)
         assert size.limit == BatchSizer.MIN_RECORDS

@@ -1,4 +1,4 @@
-"""Workers on a queue in a world of faults: nothing is lost, order per ordering key, repeats follow failures only."""
+"""Workers on a queue with random faults: no loss, order per ordering key, and repeats only after failures."""
 
 from typing import Any
 

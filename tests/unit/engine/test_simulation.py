@@ -1,10 +1,10 @@
-"""Workers in a world of faults: nothing is lost, repeats follow failures only, the order holds, commits are honest.
+"""Workers with random faults: no loss, order, repeats only after failures, and correct commits.
 
-Exactly once, nothing is repeated either: at any moment the outputs are those of the committed positions, no more.
+With exactly-once delivery nothing is repeated: at any time the outputs are exactly those of the committed offsets.
 
-Records that are deleted before they were read are missing only when a worker has told so.
+Records that were deleted before they were read are missing only if a worker has reported it.
 
-Each record is counted once: never twice, and not at all only when a worker went while the metric store was away.
+Each record is counted at most once, and is not counted only if a worker ended while the metric store was unavailable.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ kinds = st.lists(st.sampled_from(sorted(COPIES)), min_size=1, max_size=12)
 
 
 class WorkerStory(RuleBasedStateMachine):
-    """One or two workers of a group. `allowed` grows with each fault by the records that it may make arrive twice."""
+    """One or two workers of a group. With each fault, `allowed` grows by the number of records that it may repeat."""
 
     exactly_once = False
 
@@ -43,7 +43,7 @@ class WorkerStory(RuleBasedStateMachine):
         self.moved = self.metrics_were_away = False
 
     def uncommitted(self) -> int:
-        """Records that arrived, or are queued or in flight, and that no commit covers yet."""
+        """Return the records that were delivered, queued or in flight, and are not committed."""
         committed = self.world.group.committed
         arrived = [r for name in (*OUTPUTS, DEAD) for r in self.world.arrived(name)]
         landed = sum(int(origin(r).split("/")[2]) >= committed[r.partition] for r in arrived)
@@ -55,7 +55,7 @@ class WorkerStory(RuleBasedStateMachine):
         self.allowed += self.uncommitted()
 
     def rebalance(self) -> None:
-        """A rebalance repeats nothing, unless its budget runs out."""
+        """A rebalance repeats nothing unless it times out."""
         self.moved = True
         self.bounded &= self.faults.store_up and self.faults.acks_per_flush > 100 and not self.faults.refuse
 
@@ -79,7 +79,7 @@ class WorkerStory(RuleBasedStateMachine):
         return successor
 
     def plan(self, data: Any) -> ReadingPlan:
-        """All partitions at once, or each alone first, perhaps without some."""
+        """Generate a plan: all partitions, or each alone first, possibly without some."""
         left_out = data.draw(st.sets(partitions)) if data.draw(st.booleans()) else ()
         positions = tuple(PartitionPosition(p, self.world.group.committed[p]) for p in left_out)
         return ReadingPlan(data.draw(st.booleans()), positions)
@@ -106,7 +106,7 @@ class WorkerStory(RuleBasedStateMachine):
     @precondition(lambda self: not self.calm)
     @rule(partition=partitions, kept=st.integers(0, 6))
     def retention(self, partition: int, kept: int) -> None:
-        """All but the last records of a partition are deleted, whoever has read them."""
+        """Delete all but the last records of a partition."""
         self.world.source.delete_records(partition, self.world.source.ends[partition] - kept)
 
     @precondition(lambda self: not self.calm)
@@ -122,7 +122,7 @@ class WorkerStory(RuleBasedStateMachine):
     @precondition(lambda self: not self.calm)
     @rule(steps=st.integers(1, 8), pace=st.sampled_from([0.0, 0.2, 1.1]))
     def suspended_while_it_writes_metrics(self, steps: int, pace: float) -> None:
-        """The session of the worker ends, and another worker takes over, before the write arrives."""
+        """End the session of the worker, so that another worker takes over before the write arrives."""
         killed_at_commit = self.faults.killed_at_commit
 
         def taken_over() -> None:
@@ -143,7 +143,7 @@ class WorkerStory(RuleBasedStateMachine):
     @precondition(lambda self: not self.calm)
     @rule(data=st.data())
     def session_ends(self, data: Any) -> None:
-        """A worker was silent for too long: its partitions go to others before it knows."""
+        """End a worker's session: its partitions move to others before it knows."""
         self.fault()
         self.rebalance()
         self.world.group.remove(data.draw(st.sampled_from(self.members)).source)
@@ -226,7 +226,7 @@ class WorkerStory(RuleBasedStateMachine):
             assert counted >= least
 
     def counts(self, missing: set[str]) -> Counter[str]:
-        """The counts of all records but some."""
+        """Return the expected counts of all records but these."""
         rows = [(p, record) for p, records in enumerate(self.world.appended) for record in records]
         kinds = [word(record.value) for p, record in rows if f"{SOURCE}/{p}/{record.offset}" not in missing]
         return Counter(
@@ -266,7 +266,7 @@ class WorkerStory(RuleBasedStateMachine):
 
 
 class ExactlyOnceStory(WorkerStory):
-    """The same faults, and those of transactions. The budget of repeats is nothing."""
+    """The same faults and those of transactions. No repeats are allowed."""
 
     exactly_once = True
 
@@ -277,7 +277,7 @@ class ExactlyOnceStory(WorkerStory):
     @precondition(lambda self: not self.calm)
     @rule()
     def lost_answer(self) -> None:
-        """A transaction is committed, and its producer does not hear of it."""
+        """Commit a transaction, but return an error to its producer."""
         self.faults.lost_answers = 1
 
     @precondition(lambda self: not self.calm)
@@ -299,7 +299,7 @@ class ExactlyOnceStory(WorkerStory):
     @precondition(lambda self: not self.calm)
     @rule(data=st.data(), steps=st.integers(0, 6), pace=st.sampled_from([0.0, 0.2, 1.1]))
     def zombie(self, data: Any, steps: int, pace: float) -> None:
-        """A worker is taken for dead while it is not: for a while it works beside its successor."""
+        """Start a successor of a worker that still runs, as if it were dead."""
         self.rebalance()
         zombie = data.draw(st.sampled_from(self.members))
         self.world.group.remove(zombie.source)

@@ -1,4 +1,4 @@
-"""Records that end V8's process are counted by the minute."""
+"""Crashes of V8 are counted per minute."""
 
 import pytest
 
@@ -11,14 +11,14 @@ def killers(count: int, error: str = "SandboxCrash") -> list[FailedRecord]:
     return [FailedRecord(0, n, 0, Failure(0, error, "", "t1")) for n in range(count)]
 
 
-def test_some_slow_nothing_down() -> None:
+def test_a_few_crashes_do_not_slow_the_worker() -> None:
     crashes = CrashThrottle()
     assert crashes.record(killers(MAX_CRASHES), 0.0) == 0.0
     assert crashes.reason == ""
 
 
 @pytest.mark.parametrize(("new", "pause_s"), [(1, 1.0), (5, 5.0), (200, MAX_CRASH_PAUSE_S)])
-def test_many_do(new: int, pause_s: float) -> None:
+def test_many_crashes_slow_the_worker(new: int, pause_s: float) -> None:
     crashes = CrashThrottle()
     crashes.record(killers(MAX_CRASHES, "OutOfMemory"), 0.0)
     assert crashes.record(killers(new), 30.0) == pause_s
@@ -32,7 +32,7 @@ def test_other_errors_do_not_count() -> None:
     assert crashes.reason == ""
 
 
-def test_it_ends_when_there_are_few() -> None:
+def test_the_worker_recovers_when_crashes_are_few() -> None:
     crashes = CrashThrottle()
     crashes.record(killers(MAX_CRASHES + 1), 0.0)
     crashes.record(killers(FEW_CRASHES + 1), 10.0)

@@ -1,4 +1,4 @@
-"""Calls that never return."""
+"""Detection of calls that never return."""
 
 import time
 from threading import Event

@@ -1,4 +1,4 @@
-"""The worker's loop, case by case; test_simulation.py mixes them all."""
+"""Single cases of the worker's loop; test_simulation.py combines them at random."""
 
 import itertools
 import socket
@@ -70,7 +70,7 @@ class TestCheckpoint:
         steps(member, 3)
         assert world.group.committed[0] == 0
 
-    def test_a_long_wait_pauses_the_source_and_says_so(self) -> None:
+    def test_a_long_wait_pauses_the_source_and_is_reported(self) -> None:
         world = World()
         world.faults.acks_per_flush = 0
         states: list[str] = []
@@ -92,7 +92,7 @@ class TestCheckpoint:
         steps(member, 130)
         assert world.group.committed[0] == 2
 
-    def test_positions_that_cannot_be_stored_are_no_end(self) -> None:
+    def test_a_failed_commit_does_not_end_the_worker(self) -> None:
         world = World()
         member = world.member()
         commit = member.source.commit
@@ -112,7 +112,7 @@ class TestCheckpoint:
 
 
 class TestScripts:
-    def test_one_that_takes_long_neither_loses_the_group_nor_looks_stuck(self) -> None:
+    def test_a_slow_batch_neither_leaves_the_group_nor_counts_as_stuck(self) -> None:
         world = World()
         member = world.member()
         steps(member, 2)
@@ -137,7 +137,7 @@ class TestScripts:
         assert arrived(world) == ["stream/0/0/0"]
         assert member.worker._state() == ("ready", "")
 
-    def test_records_that_crash_them_slow_the_worker_down_and_show(self) -> None:
+    def test_records_that_crash_scripts_slow_the_worker_and_are_reported(self) -> None:
         world = World()
         member = world.member()
         steps(member, 2)
@@ -161,7 +161,7 @@ class TestScripts:
 
 
 class TestSetStore:
-    def test_nothing_passes_and_nothing_is_dropped(self) -> None:
+    def test_records_wait_while_the_store_is_unavailable(self) -> None:
         world = World()
         member = world.member()
         steps(member, 2)
@@ -174,7 +174,7 @@ class TestSetStore:
         assert arrived(world) == ["stream/0/0/0"]
         assert world.group.committed[0] == 2
 
-    def test_what_was_delivered_before_is_still_committed(self) -> None:
+    def test_delivered_records_are_committed_during_the_wait(self) -> None:
         world = World()
         member = world.member()
         steps(member, 2)
@@ -187,7 +187,7 @@ class TestSetStore:
 
 
 class TestRefusal:
-    def test_everything_since_the_last_commit_is_read_again(self) -> None:
+    def test_records_since_the_last_commit_are_read_again(self) -> None:
         world = World()
         member = world.member()
         steps(member, 2)
@@ -201,7 +201,7 @@ class TestRefusal:
 
 
 class TestRebalance:
-    def test_a_partition_goes_with_everything_delivered_and_committed(self) -> None:
+    def test_a_partition_is_revoked_after_delivery_and_commit(self) -> None:
         world = World()
         first = world.member()
         steps(first, 1)
@@ -215,7 +215,7 @@ class TestRebalance:
         assert world.group.committed == {0: 5, 1: 5, 2: 5}
         assert sorted(arrived(world)) == sorted(f"stream/{p}/{n}/0" for p in range(3) for n in range(5))
 
-    def test_what_cannot_be_finished_is_left_to_the_next_owner(self) -> None:
+    def test_unfinished_records_are_left_to_the_next_owner(self) -> None:
         world = World()
         first = world.member()
         steps(first, 1)
@@ -249,7 +249,7 @@ class TestRebalance:
 
 
 class TestStop:
-    def test_what_was_read_is_finished(self) -> None:
+    def test_records_that_were_read_are_finished(self) -> None:
         world = World()
         member = world.member()
         member.worker.step()
@@ -262,7 +262,7 @@ class TestStop:
         member.worker.close()
         assert all(t.closed for t in member.transforms)
 
-    def test_what_cannot_be_finished_is_not_committed(self) -> None:
+    def test_unfinished_records_are_not_committed(self) -> None:
         world = World()
         member = world.member()
         member.worker.step()
@@ -274,9 +274,7 @@ class TestStop:
         assert world.group.committed[0] == 0
 
     @pytest.mark.parametrize("for_good", [True, False])
-    def test_it_leaves_the_group_when_nobody_takes_its_place(
-        self, for_good: bool, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_worker_without_successor_leaves_the_group(self, for_good: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         left = []
         ours, theirs = socket.socketpair()
         with ours, theirs:
@@ -311,7 +309,7 @@ class TestErrors:
             member.worker.run()
         assert world.group.committed[0] == 0
 
-    def test_a_broker_that_refuses_us_is_waited_for(self) -> None:
+    def test_the_worker_waits_while_the_broker_rejects_it(self) -> None:
         world = World()
         world.append(0, "pass")
         member = world.member()
@@ -328,7 +326,7 @@ class TestErrors:
 
 
 class TestHealth:
-    def test_without_partitions_it_is_not_ready(self) -> None:
+    def test_a_worker_without_partitions_is_not_ready(self) -> None:
         world = World()
 
         def act(worker: Worker) -> None:
@@ -340,7 +338,7 @@ class TestHealth:
 
         assert states(world, act) == [("starting", ""), ("ready", ""), ("waiting", NO_PARTITIONS)]
 
-    def test_a_group_that_gives_none_is_waited_for(self) -> None:
+    def test_the_worker_waits_for_an_assignment(self) -> None:
         world = World()
 
         def act(worker: Worker) -> None:
@@ -350,7 +348,7 @@ class TestHealth:
 
         assert states(world, act) == [("starting", ""), ("waiting", NO_PARTITIONS)]
 
-    def test_kafka_that_is_away_at_the_start_is_waited_for_and_told_all_the_time(self) -> None:
+    def test_waiting_for_kafka_at_the_start_is_reported(self) -> None:
         world = World()
         clock, beats = world.faults.clock, list[tuple[float, str, str]]()
         answers = iter([False, False])

@@ -1,4 +1,4 @@
-"""The worker at a gap in its source, on partitions that can't be read, and on a topic that was made again."""
+"""The worker with gaps in its source, unreadable partitions, and a recreated topic."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -14,7 +14,7 @@ from tests.unit.engine.world import World
 
 class TestGap:
     @exactly_once
-    def test_it_is_told_and_passed(self, exactly_once: bool) -> None:
+    def test_a_gap_is_reported_and_skipped(self, exactly_once: bool) -> None:
         world = World(exactly_once=exactly_once)
         world.append(0, "pass", "pass", "pass")
         world.source.delete_records(0, 2)
@@ -26,7 +26,7 @@ class TestGap:
         assert errors(lines) == [str(Gap("stream", 0, 0, 2))]
 
     @exactly_once
-    def test_its_end_is_committed_when_nothing_follows(self, exactly_once: bool) -> None:
+    def test_the_end_of_a_gap_is_committed_without_further_records(self, exactly_once: bool) -> None:
         world = World(exactly_once=exactly_once)
         world.append(0, "pass", "pass")
         world.source.delete_records(0, 2)
@@ -34,7 +34,7 @@ class TestGap:
         assert world.group.committed[0] == 2
 
     @exactly_once
-    def test_not_before_what_was_read_ahead_of_it(self, exactly_once: bool) -> None:
+    def test_a_gap_is_committed_after_the_records_before_it(self, exactly_once: bool) -> None:
         world = World(exactly_once=exactly_once)
         world.append(0, "pass")
         world.faults.slowness, world.faults.scripts_end = 1 << 30, False
@@ -49,7 +49,7 @@ class TestGap:
         assert arrived(world) == ["stream/0/0/0"]
         assert world.group.committed[0] == 2
 
-    def test_a_worker_that_is_killed_before_the_commit_tells_it_again(self) -> None:
+    def test_a_gap_is_reported_again_after_a_kill_before_the_commit(self) -> None:
         world = World()
         world.append(0, "pass")
         world.source.delete_records(0, 1)
@@ -63,7 +63,7 @@ class TestGap:
         assert errors(lines) == [str(Gap("stream", 0, 0, 1))] * 2
         assert world.group.committed[0] == 1
 
-    def test_a_refused_delivery_reads_from_before_it_again(self) -> None:
+    def test_a_rejected_delivery_rereads_records_before_the_gap(self) -> None:
         world = World()
         world.append(0, "pass", "pass")
         world.source.delete_records(0, 1)
@@ -100,7 +100,7 @@ class TestGap:
 
 
 class TestUnread:
-    def test_the_other_partitions_go_on_and_it_is_told(self) -> None:
+    def test_other_partitions_continue_and_the_error_is_reported(self) -> None:
         world = World()
 
         def act(worker: Worker) -> None:
@@ -115,12 +115,12 @@ class TestUnread:
                 worker.step()
 
         with capture_logs() as lines:
-            told = states(world, act)
-        assert told == [("starting", ""), ("ready", "Partition 0 is damaged."), ("ready", "")]
+            reported = states(world, act)
+        assert reported == [("starting", ""), ("ready", "Partition 0 is damaged."), ("ready", "")]
         assert [line["reasons"] for line in lines if "reasons" in line] == [["Partition 0 is damaged."]]
         assert sorted(arrived(world)) == ["stream/0/0/0", "stream/1/0/0"]
 
-    def test_none_can_be_read(self) -> None:
+    def test_no_partition_can_be_read(self) -> None:
         world = World(partitions=1)
         world.append(0, "pass")
         world.source.unreadable[0] = "Partition 0 is damaged."
@@ -159,7 +159,7 @@ class TestPosition:
         assert all(t.closed for t in member.transforms)
 
     @exactly_once
-    def test_a_topic_that_is_made_again_ends_the_worker(self, exactly_once: bool) -> None:
+    def test_a_recreated_topic_ends_the_worker(self, exactly_once: bool) -> None:
         world = World(exactly_once=exactly_once)
         world.append(0, "pass")
         member = world.member()

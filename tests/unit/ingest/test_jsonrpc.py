@@ -1,4 +1,4 @@
-"""The JSON-RPC client of the ingests: what it says of a node that is away."""
+"""What the JSON-RPC client logs about an unavailable node."""
 
 import socket
 from threading import Event
@@ -20,7 +20,7 @@ def nobody() -> str:
         return f"http://127.0.0.1:{server.getsockname()[1]}/with-a-key"
 
 
-def test_a_node_that_is_away_is_named_at_the_first_failure(nobody: str) -> None:
+def test_an_unavailable_node_is_logged_at_the_first_failure(nobody: str) -> None:
     endpoint = Endpoint(nobody, 0, CancelToken(Event()), sleep=lambda _: None)
     with (
         capture_logs() as lines,
@@ -34,7 +34,7 @@ def test_a_node_that_is_away_is_named_at_the_first_failure(nobody: str) -> None:
     assert "with-a-key" not in repr(lines)
 
 
-def test_a_node_that_cuts_some_connections_is_logged_once() -> None:
+def test_a_node_that_closes_connections_is_logged_once() -> None:
     replies: list[Reply | str] = ["cut", "cut", Reply(200, {"id": 1}), "cut", Reply(200, {"id": 1})]
     with Node(lambda _: replies.pop(0)) as node, capture_logs() as lines:
         endpoint = Endpoint(node.address, 0, CancelToken(Event()), sleep=lambda _: None)

@@ -1,4 +1,4 @@
-"""What the options of all kinds of ingest have in common."""
+"""Options that all kinds of ingests share."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from headwater.ingest.hyperliquid.options import HyperliquidOptions
 from headwater.ingest.options import default_name, read_options
 
 
-def test_a_range_has_a_name_of_its_own() -> None:
+def test_a_range_has_its_own_name() -> None:
     assert default_name("solana", None, None) == default_name("solana", 7, None) == "solana"
     assert default_name("evm-base", 7, 9) == "evm-base-7-9"
 
 
 def test_a_range_that_begins_nowhere_has_a_valid_name() -> None:
-    """So it is refused for what is wrong with it."""
+    """So the error is about the range."""
     assert default_name("solana", None, 9) == "solana-0-9"
 
 

@@ -1,4 +1,4 @@
-"""A position of another kind of ingest, or of another source, stops an ingest before it tells anything."""
+"""A position of another kind of ingest, or of another source, stops an ingest at its start."""
 
 from itertools import permutations
 from pathlib import Path

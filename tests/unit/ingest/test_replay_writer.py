@@ -1,4 +1,4 @@
-"""Feeding: keys by natural id, a fixed partition per key, a rate, and an error when records were not stored."""
+"""The replay writer: keys by natural id, a fixed partition per key, a rate limit, and errors for unstored records."""
 
 import itertools
 import json
@@ -17,7 +17,7 @@ KEY_OF = natural_key("base", "log")
 
 
 class Recorder:
-    """A producer that notes what it is given; `unstored` of them are never acknowledged."""
+    """A producer that records its input; `unstored` records are never acknowledged."""
 
     def __init__(self, unstored: int = 0, refused: tuple[str, ...] = ()) -> None:
         self.rows: list[tuple[bytes | None, bytes | None, int]] = []
@@ -60,12 +60,12 @@ class TestFeed:
             assert partition == partition_of(key, 4)
         assert [value for value, _, _ in producer.rows] == lines
 
-    def test_lines_without_an_id_go_round(self) -> None:
+    def test_lines_without_an_id_are_spread_round_robin(self) -> None:
         producer = Recorder()
         write_lines([b"{}"] * 8, KEY_OF, "t", 4, producer)
         assert [partition for _, _, partition in producer.rows] == [0, 1, 2, 3] * 2
 
-    def test_a_rate_is_kept(self) -> None:
+    def test_the_rate_is_limited(self) -> None:
         now = 0.0
 
         def sleep(seconds: float) -> None:
@@ -80,7 +80,7 @@ class TestFeed:
         with pytest.raises(BrokerUnavailable, match="of 5 records were not stored"):
             write_lines([b"{}"] * 5, KEY_OF, "t", 1, producer)
 
-    def test_what_comes_before_a_record_that_is_none_is_written(self) -> None:
+    def test_records_before_an_invalid_one_are_written(self) -> None:
         def lines() -> Iterator[bytes]:
             yield from [b"{}"] * 3
             raise SetupError("a.jsonl, line 4: it is no JSON.")
@@ -97,7 +97,7 @@ class TestGenerator:
         assert first == second
         assert first != list(itertools.islice(TransferStream(seed=4, wallets=50).lines(), 200))
 
-    def test_what_the_records_are_like(self) -> None:
+    def test_the_written_records(self) -> None:
         records = list(itertools.islice(TransferStream(wallets=50).records(), 3000))
         assert len({record["unique_id"] for record in records}) == len(records)
         amounts = [record["raw_amount"] for record in records]

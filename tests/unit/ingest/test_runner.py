@@ -1,4 +1,4 @@
-"""The loop of an ingest: steps are stored with their position, and what is away is waited out."""
+"""The loop of an ingest stores steps with their position, and waits during outages."""
 
 import threading
 from collections import Counter
@@ -18,7 +18,7 @@ TARGETS = {"log": StreamTopic("stream.base.log", 4)}
 
 
 class Kafka:
-    """Topics in memory, and what `run` opens on them."""
+    """Topics in memory, and the reader and writer that `run` opens."""
 
     def __init__(self) -> None:
         self.topics = MemoryTopics(["stream.base.log", POSITIONS_TOPIC])
@@ -40,7 +40,7 @@ class Kafka:
 
 
 class Blocks:
-    """A feed of numbered blocks of two records each. faults: by number of the call, after how many steps it fails."""
+    """A feed of numbered blocks with two records each. `faults` says after how many steps each call fails."""
 
     streams = ("log",)
 
@@ -80,7 +80,7 @@ def test_steps_are_stored_with_their_position() -> None:
     assert (metrics.records, metrics.errors, metrics.time_ms) == ({"log": 6}, 0, 2000)
 
 
-def test_a_summary_tells_counts_where_there_are_any() -> None:
+def test_the_summary_has_counts_that_are_not_zero() -> None:
     assert IngestMetrics().summary() == "records: none"
     metrics = IngestMetrics(records=Counter(trade=1, fill=2))
     assert metrics.summary() == "records: 2 fill, 1 trade"
@@ -90,7 +90,7 @@ def test_a_summary_tells_counts_where_there_are_any() -> None:
     )
 
 
-def test_it_goes_on_behind_the_position() -> None:
+def test_the_loop_continues_after_the_position() -> None:
     kafka = Kafka()
     run(Blocks(2), kafka.open, threading.Event(), IngestMetrics())
     run(Blocks(5), kafka.open, threading.Event(), IngestMetrics())
@@ -107,7 +107,7 @@ def test_failures_are_waited_out(error: Exception) -> None:
     assert metrics.errors == 2
 
 
-def test_a_successor_shuts_the_first_one_out() -> None:
+def test_a_successor_fences_the_first_ingest() -> None:
     kafka = Kafka()
     with kafka.open() as (first, _), kafka.open() as (second, _):
         second.write(block(0))
@@ -116,7 +116,7 @@ def test_a_successor_shuts_the_first_one_out() -> None:
     assert kafka.values == all_of(1)
 
 
-def test_it_stops_between_steps() -> None:
+def test_the_loop_stops_between_steps() -> None:
     kafka, stop = Kafka(), threading.Event()
 
     class Stopping(Blocks):
@@ -130,7 +130,7 @@ def test_it_stops_between_steps() -> None:
     assert kafka.values == all_of(1)
 
 
-def test_records_that_are_too_large_are_left_out_and_counted() -> None:
+def test_too_large_records_are_skipped_and_counted() -> None:
     kafka, metrics = Kafka(), IngestMetrics()
 
     class Large(Blocks):

@@ -1,4 +1,4 @@
-"""An ingest that is told to end does so soon, whatever it waits for."""
+"""An ingest stops soon, whatever it waits for."""
 
 import socket
 import threading
@@ -28,12 +28,12 @@ from tests.support.node import Node, Reply, results
 from tests.support.waiting import until
 
 SOON_S = 7.0
-"""Far more than it takes, and less than the shortest of the waits."""
+"""This is far more than needed, and less than the shortest wait."""
 
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """Address of a server that takes connections and requests, and never answers."""
+    """Yield the address of a server that accepts requests, but never responds."""
     with socket.create_server(("127.0.0.1", 0), backlog=100) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -51,7 +51,7 @@ def evm(stop: Event, **options: Any) -> EvmFeed:
 
 
 class Store:
-    """Keeps nothing. begun: a step came."""
+    """A writer that stores nothing. `begun` is set at the first step."""
 
     def __init__(self) -> None:
         self.begun = Event()
@@ -73,7 +73,7 @@ def assert_ends(feed: Feed, stop: Event, store: Store, is_waiting: Callable[[], 
     begun = time.monotonic()
     stop.set()
     for thread in set(threading.enumerate()) - before:
-        if thread is ingest or not thread.daemon:  # the end of a process waits for the others too
+        if thread is ingest or not thread.daemon:  # the process also waits for the other threads
             thread.join(max(0.0, begun + SOON_S - time.monotonic()))
             assert not thread.is_alive(), thread
 
@@ -111,7 +111,7 @@ def test_a_node_that_asks_for_patience() -> None:
         assert_ends(evm(stop, rpc=node.address), stop, Store(), lambda: time.sleep(1))
 
 
-def test_a_connection_that_is_made_too_late_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_opens_too_late_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     connect, connected = socket.create_connection, list[socket.socket]()
 
     def slowly(*arguments: Any, **options: Any) -> socket.socket:

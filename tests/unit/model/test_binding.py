@@ -1,4 +1,4 @@
-"""Where streams are: defaults, and what their file may say."""
+"""Stream bindings: the defaults, and the bindings file."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ class TestBindings:
         assert bindings.topic("base", "log") == "stream.base.log"
 
     @pytest.mark.parametrize(("chain", "entity"), [("dogechain", "log"), ("solana", "log")])
-    def test_unknown_streams_have_none(self, chain: str, entity: str) -> None:
+    def test_unknown_streams_have_no_binding(self, chain: str, entity: str) -> None:
         assert Bindings({f"{chain}.{entity}": KafkaTopic("x")}).of(chain, entity) is None
 
     def test_lists_the_topics_of_the_own_cluster(self) -> None:

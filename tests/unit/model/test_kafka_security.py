@@ -1,4 +1,4 @@
-"""Which members of a Kafka cluster's access belong together, in the words of a binding's file."""
+"""The consistency of a Kafka cluster's access in a bindings file."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The text of API keys."""
+"""The format of API keys."""
 
 import re
 import zlib
@@ -16,7 +16,7 @@ class TestMint:
         assert re.fullmatch(r"hw_live_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}", text)
         assert text[len(PREFIX) :][:ID_CHARS] == key_id
 
-    def test_is_found_again(self) -> None:
+    def test_a_key_is_recognised(self) -> None:
         text, key_id, stored = generate_key()
         parsed = parse_key(text)
         assert parsed is not None
@@ -30,31 +30,31 @@ class TestMint:
 
 class TestParse:
     @given(st.integers(0, 68), st.sampled_from(ALPHABET + "_- é"))
-    def test_refuses_a_typo(self, position: int, character: str) -> None:
+    def test_a_typo_is_rejected(self, position: int, character: str) -> None:
         text = generate_key()[0]
         typo = text[:position] + character + text[position + 1 :]
         assert typo == text or parse_key(typo) is None
 
     @given(st.integers(0, 67))
-    def test_refuses_two_characters_that_changed_places(self, position: int) -> None:
+    def test_transposed_characters_are_rejected(self, position: int) -> None:
         text = generate_key()[0]
         swapped = text[:position] + text[position + 1] + text[position] + text[position + 2 :]
         assert swapped == text or parse_key(swapped) is None
 
     @pytest.mark.parametrize("character", ["\0", "-", "é", "\n"])
-    def test_refuses_what_is_no_base62_even_with_right_check_digits(self, character: str) -> None:
+    def test_other_characters_than_base62_are_rejected(self, character: str) -> None:
         text = generate_key()[0][:-6]
         for position in (len(PREFIX), len(PREFIX) + ID_CHARS, len(text) - 1):
             forged = text[:position] + character + text[position + 1 :]
             assert parse_key(forged + base62(zlib.crc32(forged.encode()), 6)) is None
 
     @pytest.mark.parametrize("change", ["", " ", "\n"])
-    def test_refuses_another_length(self, change: str) -> None:
+    def test_another_length_is_rejected(self, change: str) -> None:
         text = generate_key()[0]
         assert parse_key(text + change if change else text[:-1]) is None
 
     @given(st.text(max_size=100))
-    def test_refuses_any_text(self, text: str) -> None:
+    def test_any_other_string_is_rejected(self, text: str) -> None:
         assert parse_key(text) is None
         assert parse_key(PREFIX + text) is None
 

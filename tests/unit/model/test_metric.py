@@ -11,7 +11,7 @@ times = st.floats(FLOOR_MS, 1e10)
 
 
 def exact(values: list[float], percent: int) -> float:
-    """By the rank in the sorted list."""
+    """Return the percentile by its rank in the sorted list."""
     return sorted(values)[max(0, -(-len(values) * percent // 100) - 1)]
 
 
@@ -24,7 +24,7 @@ class TestHistogram:
         assert histogram.percentile(percent) == pytest.approx(exact(values, percent), rel=ERROR * 1.001, abs=FLOOR_MS)
 
     @given(st.lists(st.tuples(times, st.integers(1, 9)), min_size=1, max_size=50))
-    def test_many_at_once_are_the_same(self, values: list[tuple[float, int]]) -> None:
+    def test_many_values_together_equal_single_ones(self, values: list[tuple[float, int]]) -> None:
         one_by_one, at_once = Histogram(), Histogram()
         for value, weight in values:
             one_by_one.add(value, weight)
@@ -34,7 +34,7 @@ class TestHistogram:
             assert at_once.percentile(percent) == pytest.approx(one_by_one.percentile(percent), rel=3 * ERROR)
 
     @given(st.lists(times, min_size=1), st.lists(times))
-    def test_merged_it_is_as_if_measured_together(self, first: list[float], second: list[float]) -> None:
+    def test_merged_histograms_equal_one_histogram(self, first: list[float], second: list[float]) -> None:
         apart, together = [Histogram(), Histogram()], Histogram()
         for histogram, values in zip(apart, (first, second), strict=True):
             for value in values:
@@ -49,7 +49,7 @@ class TestHistogram:
         histogram.add(50.0)
         assert histogram.mean() == pytest.approx(20, rel=ERROR)
 
-    def test_clocks_that_disagree_give_zero(self) -> None:
+    def test_negative_times_count_as_zero(self) -> None:
         histogram = Histogram()
         histogram.add(-5.0)
         histogram.add_many(np.array([-7.0, 0.0]), np.array([1, 1]))
@@ -60,7 +60,7 @@ class TestHistogram:
         assert Histogram().percentile(50) is None
         assert Histogram().mean() is None
 
-    def test_a_bin_is_told_as_a_value_in_it(self) -> None:
+    def test_a_percentile_is_a_value_in_its_bin(self) -> None:
         for bin_ in (1, 100, 600):
             assert upper_bound(bin_ - 1) < bin_value(bin_) < upper_bound(bin_)
 

@@ -1,4 +1,4 @@
-"""Numbers of outputs: stored positions and repeats rely on them."""
+"""Indexes of outputs, which stored offsets and repeats depend on."""
 
 import math
 
@@ -18,11 +18,11 @@ class TestOutputIndex:
         assert output_index(record, position) == (10 * record + position) % BELOW
 
     @given(records, positions)
-    def test_it_is_below_the_modulus(self, record: int, position: int) -> None:
+    def test_an_index_is_below_the_modulus(self, record: int, position: int) -> None:
         assert 0 <= output_index(record, position) < BELOW
 
     def test_the_numbers_of_later_outputs_never_change(self) -> None:
-        """Consumers have stored them: after a change, repeated outputs would look new."""
+        """Consumers have stored the indexes, so after a change repeats would look new."""
         assert output_index(0, 10) == 1_071_841_116_081_138_994
         assert output_index(0, 11) == 1_398_624_265_240_091_301
         assert output_index(0, 999) == 904_727_839_881_903_943

@@ -13,13 +13,13 @@ IDS = st.from_regex(r"\A[0-9a-z]{1,64}\Z")
 
 
 @given(TIMES, IDS)
-def test_a_cursor_names_its_place_exactly(created_at: datetime, object_id: str) -> None:
+def test_a_cursor_round_trips(created_at: datetime, object_id: str) -> None:
     place = ListPosition(created_at, object_id)
     assert parse_cursor(place.cursor()) == place
 
 
 @pytest.mark.parametrize("text", ["", "1", "-", "1-", "-a", "1-A", "1-a b", "1.5-a", "٧-a", "1" * 18 + "-a", "1-a\n"])
-def test_what_is_no_cursor_is_refused(text: str) -> None:
+def test_invalid_cursors_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="must be a cursor"):
         parse_cursor(text)
 

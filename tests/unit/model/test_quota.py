@@ -1,4 +1,4 @@
-"""What a revision counts for, and when a quota is exceeded."""
+"""The usage of a revision, and exceeded quotas."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Stored pipelines that this version can read, and those that it can't."""
+"""Stored pipelines that this version can and cannot read."""
 
 import json
 from typing import Any
@@ -55,11 +55,11 @@ def test_what_can_be_read_is_the_plain_model() -> None:
         ({"sinks": []}, "/pipeline_config/sinks: list should have at least 1 item"),
     ],
 )
-def test_it_says_what_is_wrong_and_what_to_do(members: dict[str, Any], why: str) -> None:
-    said = unreadable(**members).unreadable
-    assert why in said
-    assert said.endswith("Save it again with PUT, or delete it.")
-    assert len(said) < 300
+def test_the_error_says_what_is_wrong_and_what_to_do(members: dict[str, Any], why: str) -> None:
+    message = unreadable(**members).unreadable
+    assert why in message
+    assert message.endswith("Save it again with PUT, or delete it.")
+    assert len(message) < 300
 
 
 def test_parts_that_can_be_read_are_known() -> None:
@@ -78,12 +78,12 @@ def test_parts_that_can_be_read_are_known() -> None:
     assert config.filter_uids == {"f"}
 
 
-def test_of_a_text_that_is_cut_off_all_uids_may_be_filters() -> None:
+def test_all_uids_in_truncated_text_may_be_filters() -> None:
     config = read_config(json.dumps(STORED)[:-4])
     assert config.filter_uids >= {"s", "f"}
 
 
-def test_a_text_that_is_nested_too_deeply_fails_for_itself() -> None:
+def test_too_deeply_nested_text_is_an_error() -> None:
     text = "[" * 100_000
     config = read_config(text)
     assert isinstance(config, UnreadableConfig)
@@ -92,8 +92,8 @@ def test_a_text_that_is_nested_too_deeply_fails_for_itself() -> None:
 
 
 @given(value=JSON | st.fixed_dictionaries(dict.fromkeys(STORED, JSON)))
-def test_whatever_is_stored_is_read(value: Any) -> None:
-    """And written back as it was."""
+def test_any_stored_text_is_read(value: Any) -> None:
+    """The text is also written back unchanged."""
     text = json.dumps(value)
     config = read_config(text)
     assert write_config(config) == text or type(config) is PipelineConfig

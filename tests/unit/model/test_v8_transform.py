@@ -1,4 +1,4 @@
-"""A stored script, and what was made from it when it was saved."""
+"""A stored script, and the JavaScript that was generated from it."""
 
 from headwater.model.flow import PipelineConfig
 from headwater.model.stored_config import read_config, write_config
@@ -24,10 +24,10 @@ def test_scripts_that_were_stored_before_run_as_they_are() -> None:
     assert write_config(config) == BEFORE
 
 
-def test_what_was_made_is_stored_and_runs() -> None:
+def test_the_generated_script_is_stored_and_run() -> None:
     config = read_config(BEFORE)
-    made = script_of(config).model_copy(update={"javascript": "made"})
-    stored = read_config(write_config(config.model_copy(update={"transforms": [made]})))
+    changed = script_of(config).model_copy(update={"javascript": "made"})
+    stored = read_config(write_config(config.model_copy(update={"transforms": [changed]})))
     assert script_of(stored).runnable_script == "made"
     assert script_of(stored).content == script_of(stored).script == "function process(r) { return r }"
     assert write_config(stored.without_internal_members()) == BEFORE

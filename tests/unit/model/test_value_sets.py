@@ -25,7 +25,7 @@ PADDED = st.builds("{}{}{}".format, st.text(st.sampled_from(TRIMMED)), ADDRESS, 
 
 class TestNormalise:
     @given(st.text())
-    def test_again_changes_nothing_more(self, value: str) -> None:
+    def test_normalising_twice_changes_nothing(self, value: str) -> None:
         assert normalise(normalise(value)) == normalise(value)
 
     @given(ADDRESS)
@@ -46,7 +46,7 @@ class TestNormalise:
         found = {chr(code) for code in range(0x110000) if not pattern.search(chr(code))}
         assert found == set(TRIMMED)
 
-    def test_those_within_a_value_stay(self) -> None:
+    def test_whitespace_inside_a_value_is_kept(self) -> None:
         assert normalise("a\u200bb\ufeffc") == "a\u200bb\ufeffc"
 
 

@@ -68,7 +68,7 @@ class TestRows:
         check(BytesColumn.of(values)[rows], values[rows])
 
     @given(COLUMNS.flatmap(some_rows))
-    def test_some_of_them(self, part: tuple[Plain, list[int]]) -> None:
+    def test_a_selection_of_rows(self, part: tuple[Plain, list[int]]) -> None:
         (values, rows), column = part, BytesColumn.of(part[0])
         selected = column.select_rows(numbered(rows))
         check(selected, [values[row] for row in rows])
@@ -90,7 +90,7 @@ class TestLines:
         assert split.has_byte == any(b"t" in (line or b"") for line in lines)
 
     @given(LINES, st.integers(-20, 20).filter(bool))
-    def test_not_so_many(self, lines: Plain, more: int) -> None:
+    def test_a_wrong_number_of_rows(self, lines: Plain, more: int) -> None:
         with pytest.raises(ValueError, match="lines"):
             split_lines(BytesColumn.of(lines).buffer, max(len(lines) + more, 0) if lines else abs(more), b"!", b"t")
 

@@ -52,7 +52,7 @@ class TestEvents:
         assert events.drain() == [ClientEvent(EventKind.ERROR, -195, "gone", [], False, -1)]
         assert events.drain() == []
 
-    def test_a_token_that_is_asked_for_without_settings(self, events: EventQueue) -> None:
+    def test_a_token_request_without_settings(self, events: EventQueue) -> None:
         native_library().kafka_on_token_refresh(NULL, NULL, events.struct)
         assert [event.text for event in events.drain()] == [""]
 
@@ -71,12 +71,12 @@ class TestEvents:
         native_library().kafka_on_log(NULL, 6, b"FAIL", b"a line")
 
     @given(st.text(st.characters(exclude_characters="\0"), max_size=2 * ROOM))
-    def test_a_text_longer_than_the_room_is_cut(self, text: str) -> None:
+    def test_too_long_messages_are_truncated(self, text: str) -> None:
         events, encoded = EventQueue(), text.encode(errors="replace")
         native_library().kafka_on_error(NULL, 1, encoded, events.struct)
         assert [event.text for event in events.drain()] == [encoded[: ROOM - 1].decode(errors="replace")]
 
-    def test_errors_leave_room_for_what_must_not_be_dropped(self, events: EventQueue) -> None:
+    def test_errors_leave_room_for_essential_events(self, events: EventQueue) -> None:
         for number in range(300):
             native_library().kafka_on_error(NULL, number, b"", events.struct)
         for _ in range(300):
@@ -101,7 +101,7 @@ class TestArguments:
         with pytest.raises(TypeError):
             native_library().kafka_fetch_messages(events.struct, 1, 1, 0)
 
-    def test_a_number_that_does_not_fit(self, events: EventQueue) -> None:
+    def test_an_integer_overflow(self, events: EventQueue) -> None:
         with pytest.raises(OverflowError):
             native_library().kafka_on_error(NULL, 1 << 40, b"", events.struct)
 
@@ -143,7 +143,7 @@ class TestSending:
         with pytest.raises(TypeError):
             sending(partitions=numbered([0, 0]))
 
-    def test_a_value_that_is_no_column(self) -> None:
+    def test_a_value_that_is_not_a_column(self) -> None:
         with pytest.raises((TypeError, AttributeError)):
             sending(values=[b"a", b"b"])  # type: ignore[arg-type]
 
@@ -167,8 +167,8 @@ class TestQueue:
         settings = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda _: None}
         with closing(
             LibrdkafkaProducer(settings | {name.replace("_", "."): value for name, value in more.items()})
-        ) as made:
-            yield made
+        ) as new_producer:
+            yield new_producer
 
     def start(self, producer: LibrdkafkaProducer, values: Sequence[bytes | None]) -> tuple[int, OutgoingBatch]:
         texts, zeros = BytesColumn.of(values), numbers([0] * len(values))
@@ -187,7 +187,7 @@ class TestQueue:
             ]
             assert producer.outstanding() == 2
 
-    def test_more_of_them_than_there_is_room_for_are_told_as_far_as_it_goes(self) -> None:
+    def test_errors_are_reported_up_to_the_available_room(self) -> None:
         with self.producer(message_max_bytes=1000) as producer:
             assert self.start(producer, [b"x" * 2000] * 400)[1].enqueue()
             producer.poll(0)
@@ -213,7 +213,7 @@ class TestQueue:
             _, records = producer.new_batch("topic", texts, texts, numbers([-7]), numbers([0]))
             assert records.enqueue()
 
-    def test_a_closed_one_is_no_crash(self) -> None:
+    def test_a_closed_producer_does_not_crash(self) -> None:
         with self.producer() as producer:
             producer.close()
             with pytest.raises(RuntimeError, match="closed"):
@@ -228,7 +228,7 @@ class TestSourcePositions:
 
 
 class TestLibrary:
-    def test_another_version_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_another_version_is_rejected(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bridge, "CHECKED_VERSION", (9, 9))
         with pytest.raises(SetupError, match=r"contains librdkafka 2\.16\.\d+, and this Headwater works with 9\.9"):
             librdkafka.__wrapped__()
@@ -284,9 +284,9 @@ class Queue:
                 setattr(table, name, self._keep(FFI.callback(field.type, played)))
         return table
 
-    def _keep(self, made: Any) -> Any:
-        self._kept.append(made)
-        return made
+    def _keep(self, kept_object: Any) -> Any:
+        self._kept.append(kept_object)
+        return kept_object
 
     def _bytes(self, text: bytes | None) -> tuple[Any, int]:
         return (NULL, 0) if text is None else (self._keep(FFI.new("char[]", text)), len(text))
@@ -374,7 +374,7 @@ def drained(receiver: Receiver, queue: Queue, max_records: int, max_bytes: int) 
 
 class TestReceiver:
     @given(st.lists(RECORDS | ERRORS, max_size=40), st.integers(1, 50), st.integers(1, 10_000))
-    def test_all_that_comes_is_there_once_and_in_order(
+    def test_all_messages_are_returned_once_and_in_order(
         self, messages: list[Message], max_records: int, max_bytes: int
     ) -> None:
         queue, found, failed = Queue(messages), [], []
@@ -393,19 +393,19 @@ class TestReceiver:
         ]
 
     @pytest.mark.parametrize("code", [KafkaError._PARTITION_EOF, KafkaError._TRANSPORT])
-    def test_more_errors_and_ends_than_there_is_room_for_come_with_later_calls(self, code: int) -> None:
-        queue, told = Queue([Message(code=code, partition=p, offset=p) for p in range(1000)]), []
+    def test_errors_and_ends_beyond_the_room_are_returned_by_later_calls(self, code: int) -> None:
+        queue, reported = Queue([Message(code=code, partition=p, offset=p) for p in range(1000)]), []
         with linked_to(queue) as receiver:
             for part in drained(receiver, queue, 100, 1 << 20):
-                told += [*part.end_offsets, *(failed.partition for failed in part.errors)]
-        assert told == [*range(1000)]
+                reported += [*part.end_offsets, *(failed.partition for failed in part.errors)]
+        assert reported == [*range(1000)]
 
     def test_the_last_end_of_a_partition_counts(self) -> None:
         ends = [Message(code=KafkaError._PARTITION_EOF, partition=n % 2, offset=n) for n in range(6)]
         with linked_to(Queue(ends)) as receiver:
             assert receiver.receive(10, 1 << 20, 0).end_offsets == {0: 4, 1: 5}
 
-    def test_one_record_comes_however_large_it_is(self) -> None:
+    def test_one_record_is_returned_however_large_it_is(self) -> None:
         queue = Queue([Message(b"x" * 100_000)] * 9)
         with linked_to(queue) as receiver:
             sizes = [len(part.values) for part in drained(receiver, queue, 100, 1)]

@@ -1,6 +1,6 @@
-"""What is written to the kernel's files for groups of workers, on folders in place of them: v2 as systemd delegates it.
+"""The files that are written for workers' cgroups (v2, as delegated by systemd), in ordinary directories.
 
-The kernel makes the files of a new group; on a folder they appear when they are written.
+The kernel creates the files of a new cgroup; in a directory they appear when they are written.
 """
 
 import os
@@ -22,7 +22,7 @@ def group(path: Path, *pids: int) -> Path:
 
 class TestDelegatedFolder:
     def test_of_a_service_with_a_group_of_its_own_for_its_processes(self, tmp_path: Path) -> None:
-        """`Delegate=yes` with `DelegateSubgroup=`: nothing has to move."""
+        """With `Delegate=yes` and `DelegateSubgroup=`, no process has to move."""
         unit = group(tmp_path / "headwater.service")
         own = group(unit / "main", 1)
         assert delegated_folder(own, lambda folder: folder == unit) == unit
@@ -37,7 +37,7 @@ class TestDelegatedFolder:
         write = Path.write_text
 
         def move(path: Path, text: str) -> int:
-            """The kernel's: a process is in one group."""
+            """Like the kernel, keep a process in one cgroup only."""
             if path.name == "cgroup.procs":
                 if text == "72":
                     write(unit / "cgroup.procs", "")
@@ -52,12 +52,12 @@ class TestDelegatedFolder:
         assert moved == [(SUPERVISOR, "71")]
         assert (unit / "cgroup.subtree_control").read_text() == "+memory"
 
-    def test_one_where_processes_keep_appearing(self, tmp_path: Path) -> None:
+    def test_a_cgroup_in_which_processes_keep_appearing(self, tmp_path: Path) -> None:
         unit = group(tmp_path / "headwater.service", 71)
         with pytest.raises(BlockingIOError):
             delegated_folder(unit, lambda folder: folder == unit)
 
-    def test_what_is_systemds_is_left_alone(self, tmp_path: Path) -> None:
+    def test_systemds_cgroups_are_not_changed(self, tmp_path: Path) -> None:
         session = group(tmp_path / "session-1.scope", 71)
         with pytest.raises(PermissionError, match="Delegate=yes"):
             delegated_folder(session)
@@ -66,23 +66,23 @@ class TestDelegatedFolder:
 
 class TestGroups:
     def test_limits_of_v2(self, tmp_path: Path) -> None:
-        made = WorkerGroups(tmp_path, V2, "headwater-1-").create(LIMIT)
-        written = {path.name: path.read_text() for path in made.path.iterdir()}
+        group = WorkerGroups(tmp_path, V2, "headwater-1-").create(LIMIT)
+        written = {path.name: path.read_text() for path in group.path.iterdir()}
         assert written == {"memory.max": str(LIMIT), "memory.swap.max": "0", "memory.oom.group": "0"}
-        assert made.processes == made.path / "cgroup.procs"
+        assert group.processes == group.path / "cgroup.procs"
 
     def test_kills_of_v2(self, tmp_path: Path) -> None:
-        made = WorkerGroups(tmp_path, V2, "headwater-1-").create(LIMIT)
-        assert made.kills() == 0
-        (made.path / "memory.events").write_text("low 0\nhigh 0\nmax 41\noom 2\noom_kill 2\noom_group_kill 0\n")
-        assert made.kills() == 2
-        assert made.reached_limit(), "an old kernel does not tell the peak"
-        (made.path / "memory.peak").write_text(f"{LIMIT // 2}\n")
-        assert not made.reached_limit()
-        (made.path / "memory.peak").write_text(f"{LIMIT - 4096}\n")
-        assert made.reached_limit()
+        group = WorkerGroups(tmp_path, V2, "headwater-1-").create(LIMIT)
+        assert group.kills() == 0
+        (group.path / "memory.events").write_text("low 0\nhigh 0\nmax 41\noom 2\noom_kill 2\noom_group_kill 0\n")
+        assert group.kills() == 2
+        assert group.reached_limit(), "an old kernel does not report the peak"
+        (group.path / "memory.peak").write_text(f"{LIMIT // 2}\n")
+        assert not group.reached_limit()
+        (group.path / "memory.peak").write_text(f"{LIMIT - 4096}\n")
+        assert group.reached_limit()
 
-    def test_one_whose_limit_cannot_be_set_is_not_left_behind(
+    def test_a_cgroup_whose_limit_cannot_be_set_is_removed(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(*_: object) -> int:
@@ -94,7 +94,7 @@ class TestGroups:
             groups.create(LIMIT)
         assert list(tmp_path.iterdir()) == []
 
-    def test_one_that_still_has_processes_goes_later(self, tmp_path: Path) -> None:
+    def test_a_cgroup_with_processes_is_removed_later(self, tmp_path: Path) -> None:
         (tmp_path / "headwater-2-1").mkdir()
         busy = group(tmp_path / "headwater-1-7", 71)
         groups = WorkerGroups(tmp_path, V2, "headwater-1-")
@@ -129,7 +129,7 @@ class TestFindGroups:
         assert find_groups(proc / "workers", LIMIT) is None
 
 
-def test_a_counter_that_is_not_there_is_zero(tmp_path: Path) -> None:
+def test_a_missing_counter_is_zero(tmp_path: Path) -> None:
     (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n")
     assert read_counter(tmp_path / "memory.oom_control", "oom_kill") == 3
     assert read_counter(tmp_path / "memory.oom_control", "other") == 0

@@ -1,4 +1,4 @@
-"""How the workers of a slot read after deaths by memory; tests/unit/engine/test_isolation.py has the workers' side."""
+"""The reading plans of a slot after out-of-memory deaths; tests/unit/engine/test_isolation.py tests the workers."""
 
 from headwater.model.worker_spec import READ_ALL, Heartbeat, IsolationStatus, PartitionPosition, ReadingPlan
 from headwater.orchestrators.oom_history import REPEATED_WITHIN_S, OomHistory
@@ -10,7 +10,7 @@ def reading_alone(position: PartitionPosition) -> Heartbeat:
     return Heartbeat(state="ready", spec_hash="a", isolation=IsolationStatus(alone=position))
 
 
-def test_two_deaths_in_a_row_and_one_alone() -> None:
+def test_two_consecutive_deaths_and_a_single_one() -> None:
     deaths = OomHistory()
     assert not deaths.record_kill("a", None, 0.0)
     assert deaths.plan("a") == READ_ALL
@@ -24,14 +24,14 @@ def test_two_deaths_in_a_row_and_one_alone() -> None:
     assert deaths.plan("a") == READ_ALL
 
 
-def test_a_death_long_after_the_last_one_is_a_first_one() -> None:
+def test_a_death_long_after_the_last_one_counts_as_the_first() -> None:
     deaths = OomHistory()
     deaths.record_kill("a", None, 0.0)
     deaths.record_kill("a", None, REPEATED_WITHIN_S)
     assert deaths.plan("a") == READ_ALL
 
 
-def test_another_spec_dies_of_what_its_predecessor_left_out() -> None:
+def test_another_spec_dies_from_its_predecessors_excluded_partition() -> None:
     deaths = OomHistory()
     deaths.record_kill("a", reading_alone(BAD), 0.0)
     assert deaths.plan("b") == ReadingPlan(read_alone=True)
@@ -40,7 +40,7 @@ def test_another_spec_dies_of_what_its_predecessor_left_out() -> None:
     assert not deaths.record_kill("b", reading_alone(PartitionPosition(1, 8)), 2.0)
 
 
-def test_another_spec_dies_of_what_another_slot_left_out() -> None:
+def test_another_spec_dies_from_another_slots_excluded_partition() -> None:
     deaths = OomHistory()
     deaths.note_quarantined([BAD])
     assert deaths.plan("b") == ReadingPlan(read_alone=True)

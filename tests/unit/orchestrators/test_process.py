@@ -1,4 +1,4 @@
-"""The orchestrator with many deployments; what it does with processes is in tests/contract/test_orchestrator.py."""
+"""The orchestrator with many deployments; tests/contract/test_orchestrator.py tests its processes."""
 
 import contextlib
 import sys
@@ -19,12 +19,12 @@ def no_process(*_: object) -> list[str]:
 
 @pytest.fixture
 def orchestrator(tmp_path: Path) -> Iterator[ProcessOrchestrator]:
-    with contextlib.closing(ProcessOrchestrator(tmp_path / "workers", no_process, 1 << 30)) as made:
-        yield made
+    with contextlib.closing(ProcessOrchestrator(tmp_path / "workers", no_process, 1 << 30)) as orchestrator:
+        yield orchestrator
 
 
 def lines_of_status(orchestrator: ProcessOrchestrator, deployment_id: str) -> int:
-    """How many lines of Python this thread runs for one call; a turn of a comprehension's loop counts as a line."""
+    """Return how many lines of Python one call executes; an iteration of a comprehension counts as a line."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _argument: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Folding ticks: states and positions stay together, whatever fails in between."""
+"""Folding of ticks: states and offsets stay consistent during any failures."""
 
 import json
 import random
@@ -60,7 +60,7 @@ class Topic:
 
 
 class Unreliable(MemoryPrices):
-    """A store that fails now and then, also within a write: after the archive, after the states, after the tails."""
+    """A store that fails at random, also within a write: after the archive, the states or the tails."""
 
     def __init__(self, draw: random.Random, share: float) -> None:
         super().__init__()
@@ -97,19 +97,19 @@ class Unreliable(MemoryPrices):
         return {name: dict(getattr(self, name)) for name in ("_positions", "_states", "_tails", "_archived")}
 
     def go_back(self, copy: dict[str, Any]) -> None:
-        """As a server that lost its last writes."""
+        """Lose the last writes, like a server after a crash."""
         for name, value in copy.items():
             setattr(self, name, dict(value))
 
 
 def trades(draw: random.Random, tokens: int, count: int) -> Topic:
-    topic, told = Topic(), list[tuple[str, Tick]]()
+    topic, written = Topic(), list[tuple[str, Tick]]()
     for number in range(count):
         address = f"0x{draw.randrange(tokens):040x}"
         back = draw.choice([HOUR_MS // 2, 30 * HOUR_MS, 30 * HOUR_MS])
-        told.append((address, (NOW - draw.randrange(back), number, draw.uniform(1, 3))))
-    told.sort(key=lambda one: one[1][0] + draw.randrange(300_000))
-    for address, tick in [*told, *draw.sample(told, count // 20)]:
+        written.append((address, (NOW - draw.randrange(back), number, draw.uniform(1, 3))))
+    written.sort(key=lambda one: one[1][0] + draw.randrange(300_000))
+    for address, tick in [*written, *draw.sample(written, count // 20)]:
         topic.add(address, tick)
     return topic
 
@@ -158,7 +158,7 @@ def test_kills_and_outages_change_nothing(seed: int, many: int, monkeypatch: pyt
         check(store, topic, NOW + hours * HOUR_MS + 1_000_000)
 
 
-def test_a_store_that_lost_writes_is_noticed() -> None:
+def test_a_store_that_lost_writes_is_detected() -> None:
     draw = random.Random(9)
     topic, store = trades(draw, 6, 600), Unreliable(draw, 0)
     fold, positions = PriceFold(store, "first", lambda: NOW / 1000), dict[int, int]()
@@ -178,7 +178,7 @@ def test_a_store_that_lost_writes_is_noticed() -> None:
     check(store, topic)
 
 
-def test_what_no_sink_wrote_is_left_out() -> None:
+def test_records_that_no_sink_has_written_are_skipped() -> None:
     topic, store = Topic(), MemoryPrices()
     topic.add("0xaa", (NOW, 0, 1.0))
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
@@ -204,7 +204,7 @@ def test_a_worker_that_lost_its_partition_writes_nothing() -> None:
     assert store.read(partition, [b"base:0xaa"]) == [(None, None)]
 
 
-def test_what_is_given_up_is_read_again() -> None:
+def test_unstored_ticks_are_read_again() -> None:
     topic, store = Topic(), MemoryPrices()
     topic.add("0xaa", (NOW, 0, 1.0))
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
@@ -216,7 +216,7 @@ def test_what_is_given_up_is_read_again() -> None:
     assert fold.acquire_partitions([partition]) == {}
 
 
-def test_no_more_ticks_are_taken_than_can_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_is_limited_by_storing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.prices.fold.MAX_TICKS_IN_MEMORY", 50)
     draw = random.Random(1)
     topic, store = trades(draw, 4, 400), Unreliable(draw, 0)
@@ -233,7 +233,7 @@ def test_no_more_ticks_are_taken_than_can_be_stored(monkeypatch: pytest.MonkeyPa
     check(store, topic)
 
 
-def test_many_ticks_are_written_before_their_time_unless_the_store_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_ticks_are_written_early_unless_the_store_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.prices.worker.FLUSH_AT_TICKS", 50)
     draw = random.Random(1)
     topic, store = trades(draw, 1, 80), Unreliable(draw, 0)
@@ -257,7 +257,7 @@ def test_many_ticks_are_written_before_their_time_unless_the_store_is_away(monke
     check(store, topic)
 
 
-def test_what_is_remembered_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.prices.fold.MAX_CACHED_TOKENS", 5)
     draw = random.Random(1)
     topic, store = trades(draw, 40, 400), MemoryPrices()
@@ -273,7 +273,7 @@ def test_what_is_remembered_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch
     check(store, topic)
 
 
-def test_few_ticks_are_written_as_they_come_and_folded_when_they_are_many() -> None:
+def test_few_ticks_are_appended_and_many_are_folded() -> None:
     topic, store, token = Topic(), MemoryPrices(), b"base:0xaa"
     partition = partition_of(token)
     fold = PriceFold(store, "one", lambda: NOW / 1000)
@@ -289,10 +289,10 @@ def test_few_ticks_are_written_as_they_come_and_folded_when_they_are_many() -> N
     assert forms[:20] == [(False, count) for count in range(1, 21)]
     assert forms[20:22] == [(True, 0), (True, 1)]
     assert forms[44][1] > 0
-    assert forms[45] == (True, 0)  # other prices are folded at once
+    assert forms[45] == (True, 0)  # other prices are folded immediately
 
 
-def test_prices_that_do_not_count_are_counted() -> None:
+def test_ignored_prices_are_counted() -> None:
     topic, store = Topic(), MemoryPrices()
     for minute in range(5):
         topic.add("0xaa", (NOW - minute * 60_000, 0, 100.0))

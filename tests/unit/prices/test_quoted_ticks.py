@@ -1,4 +1,4 @@
-"""Ticks that are quoted in another token: their prices follow from the set of ticks alone, whatever the order."""
+"""Ticks that are quoted in another token. Their prices depend only on the set of ticks, and not on the order."""
 
 import json
 import random
@@ -30,7 +30,7 @@ SETTLED_BY = QUOTE_WINDOW_MS + 3 * MINUTE
 
 
 class Fed(NamedTuple):
-    """A tick as a pipeline makes it. quote: "" when its price is in USD."""
+    """A pipeline's tick. `quote` is empty if the price is in USD."""
 
     token: str
     tick: Tick
@@ -38,14 +38,14 @@ class Fed(NamedTuple):
 
     def record(self) -> bytes:
         time, order, price = self.tick
-        told: dict[str, Any] = {"price_quote": price, "quote_address": self.quote.upper().replace("X", "x")}
+        quoted: dict[str, Any] = {"price_quote": price, "quote_address": self.quote.upper().replace("X", "x")}
         place = {"timestamp": time, "log_index": order, "decimals": 6}
         record = {"chain": "base", "token_address": self.token} | place
-        return json.dumps(record | (told if self.quote else {"price_usd": price})).encode()
+        return json.dumps(record | (quoted if self.quote else {"price_usd": price})).encode()
 
 
 class Worker:
-    """A prices worker on topics in memory, which is killed and started again, its store and the clock of all."""
+    """A prices worker on topics in memory, which tests kill and restart, with its store and a test clock."""
 
     def __init__(self, store: PriceStore | None = None) -> None:
         self.store = store or MemoryPrices()
@@ -55,7 +55,7 @@ class Worker:
         self.start()
 
     def start(self) -> None:
-        """The ticks that the previous worker had not stored are read again."""
+        """Start a new worker, which rereads ticks that the previous one had not stored."""
         self.fold = PriceFold(self.store, f"owner {random.random()}", lambda: self.now / 1000)
         found = self.fold.acquire_partitions(range(PARTITIONS))
         self._positions = {partition: found.get(partition, 0) for partition in range(PARTITIONS)}
@@ -81,7 +81,7 @@ class Worker:
         self.fold.store(dict(self._positions))
 
     def settle(self) -> None:
-        """Let the window pass for all ticks, of which a worker settles some at a time."""
+        """Advance the clock until all ticks are settled."""
         for _ in range(2):
             self.now += SETTLED_BY
             self.fold.store({})
@@ -93,7 +93,7 @@ class Worker:
         return prices.answer([Token("base", token) for token in tokens])
 
     def ticks_of(self, token: str) -> dict[Tick, int]:
-        """All ticks of a token in USD, and how old their quote's prices were."""
+        """Return all ticks of a token in USD, with the ages of their quotes."""
         found: dict[Tick, int] = {fed.tick: 0 for fed in self.fed if fed.token == token and not fed.quote}
         for quote in QUOTES:
             quoted = [fed.tick for fed in self.fed if fed.token == token and fed.quote == quote]
@@ -102,7 +102,7 @@ class Worker:
         return {tick: age for tick, age in found.items() if tick[0] <= self.now}
 
     def check(self, *, filter_outliers: bool = True) -> None:
-        """Compare the answers with the definitions."""
+        """Compare the statistics with the definitions."""
         tokens = (*TOKENS, *QUOTES)
         answer = self.ask(*tokens, filter_outliers=filter_outliers)
         for row, token in enumerate(tokens):
@@ -130,9 +130,9 @@ fed = st.one_of(
 )
 
 
-def arrive(worker: Worker, told: Sequence[Fed], draw: random.Random) -> None:
-    """All within the window, in any order, some twice; the worker is killed now and then."""
-    arrivals = sorted((draw.randrange(QUOTE_WINDOW_MS), fed) for fed in [*told, *draw.sample(told, len(told) // 5)])
+def arrive(worker: Worker, ticks: Sequence[Fed], draw: random.Random) -> None:
+    """Feed all ticks within the window, in random order and with repeats, while the worker is killed at random."""
+    arrivals = sorted((draw.randrange(QUOTE_WINDOW_MS), fed) for fed in [*ticks, *draw.sample(ticks, len(ticks) // 5)])
     for arrival, one in arrivals:
         worker.now = max(worker.now, START + arrival)
         worker.feed([one])
@@ -146,17 +146,17 @@ def arrive(worker: Worker, told: Sequence[Fed], draw: random.Random) -> None:
     worker.store_all()
 
 
-def check_any_order(told: list[Fed], wait: int, filter_outliers: bool, draw: random.Random, many: int) -> None:
+def check_any_order(ticks: list[Fed], wait: int, filter_outliers: bool, draw: random.Random, many: int) -> None:
     worker = Worker()
     with patch.object(state, "MAX_RECENT_TICKS", many):
-        arrive(worker, told, draw)
+        arrive(worker, ticks, draw)
         worker.check(filter_outliers=filter_outliers)
         if draw.random() < 0.5:
             worker.start()
         worker.settle()
         worker.check(filter_outliers=filter_outliers)
         assert not any(worker.store.unsettled(partition) for partition in range(PARTITIONS))
-        worker.feed(draw.sample(told, len(told) // 3))  # repeats change nothing, settled or not
+        worker.feed(draw.sample(ticks, len(ticks) // 3))  # repeats change nothing, settled or not
         worker.store_all()
         worker.check(filter_outliers=filter_outliers)
         worker.settle()
@@ -178,7 +178,7 @@ test_many_ticks_and_quotes_in_any_order = pytest.mark.long(
 
 
 def day_of_trade(draw: random.Random, count: int) -> list[Fed]:
-    """A token with a USD pool and a pool against a quote token, and the quote token itself, with absurd prices."""
+    """Generate ticks of a token in USD and in a quote token, and of the quote token, with outliers."""
     found, price, quote = list[Fed](), 0.004, 2000.0
     for number in range(count):
         time = START - 20 * HOUR + number * 20 * HOUR // count + draw.randrange(1000)
@@ -199,9 +199,9 @@ def day_of_trade(draw: random.Random, count: int) -> list[Fed]:
 def test_a_day_of_trade(seed: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "MAX_RECENT_TICKS", many)
     draw = random.Random(seed)
-    worker, told = Worker(), day_of_trade(draw, 900)
-    for at in range(0, len(told), 100):
-        block = told[at : at + 100]
+    worker, ticks = Worker(), day_of_trade(draw, 900)
+    for at in range(0, len(ticks), 100):
+        block = ticks[at : at + 100]
         draw.shuffle(block)
         worker.now = max(fed.tick[0] for fed in block)
         for one in block:
@@ -233,7 +233,7 @@ def test_a_tick_waits_for_its_quote() -> None:
     assert worker.fold.unpriced == 0
 
 
-def test_a_tick_whose_quote_does_not_come_is_left_out() -> None:
+def test_a_tick_without_a_quote_is_dropped() -> None:
     worker = Worker()
     worker.feed([Fed("0xaa", (START - 1000, 0, 0.5), "0xee")])
     worker.store_all()
@@ -244,7 +244,7 @@ def test_a_tick_whose_quote_does_not_come_is_left_out() -> None:
     assert worker.ask("0xaa").statuses == ["unknown_token"]
 
 
-def test_a_tick_that_is_older_than_the_history_of_quotes_is_left_out() -> None:
+def test_a_tick_older_than_the_quotes_history_is_dropped() -> None:
     worker = Worker()
     worker.feed([Fed("0xee", (START - 2 * DAY, 0, 3000.0)), Fed("0xaa", (START - MAX_AGE_MS - 1, 0, 0.5), "0xee")])
     worker.store_all()
@@ -263,7 +263,7 @@ def test_a_token_that_is_quoted_prices_no_other() -> None:
 
 
 @pytest.mark.parametrize(("age", "is_stale"), [(HOUR, False), (HOUR + 1, True)])
-def test_an_old_price_of_the_quote_is_told(age: int, is_stale: bool) -> None:
+def test_an_old_quote_price_is_reported(age: int, is_stale: bool) -> None:
     worker = Worker()
     worker.feed([Fed("0xee", (START - age, 0, 3.0)), Fed("0xaa", (START, 0, 2.0), "0xee")])
     worker.store_all()
@@ -291,7 +291,7 @@ def test_many_ticks_are_settled_before_their_time(monkeypatch: pytest.MonkeyPatc
     worker.check()
 
 
-def test_quoted_ticks_are_ticks_or_say_what_is_wrong() -> None:
+def test_quoted_ticks_are_validated() -> None:
     worker = Worker()
     worker.feed([Fed("So11", (START, 7, 0.25), "0xee")])
     [(key, value)] = [record for records in worker._topic for record in records]
@@ -300,7 +300,7 @@ def test_quoted_ticks_are_ticks_or_say_what_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("is_settled", [False, True])
-def test_quoted_prices_are_judged_with_those_in_dollars(*, is_settled: bool) -> None:
+def test_outliers_are_detected_over_quoted_and_dollar_prices(*, is_settled: bool) -> None:
     worker = Worker()
     worker.feed([Fed("0xee", (START - HOUR, 0, 1000.0)), Fed("0xaa", (START, 0, 1000.0), "0xee")])
     worker.feed(Fed("0xaa", (START - minute * MINUTE, 0, 100.0)) for minute in range(1, 6))

@@ -1,4 +1,4 @@
-"""Times of records: moved in their own form, and the pace that they set."""
+"""Event times of records: shifting them in their format, and pacing by them."""
 
 import itertools
 import json
@@ -39,10 +39,10 @@ def only(records: Iterator[bytes]) -> Any:
 
 class TestAtNow:
     @pytest.mark.parametrize(("at", "expected"), FORMS)
-    def test_the_form_stays(self, at: Any, expected: Any) -> None:
+    def test_the_format_of_times_is_kept(self, at: Any, expected: Any) -> None:
         assert only(EventTimes("at").stamped_now([record(at)], lambda: NOW)) == expected
 
-    def test_the_rest_of_the_record_stays(self) -> None:
+    def test_other_members_are_unchanged(self) -> None:
         [moved] = EventTimes("at").stamped_now(
             [b'{ "a": 1e2, "at": 1767323045, "z": 123456789012345678901 }'], lambda: NOW
         )
@@ -58,7 +58,7 @@ class TestAtNow:
 class TestShifted:
     @pytest.mark.parametrize("at", [at for at, _ in FORMS])
     @given(seconds=st.integers(-(10**8), 10**8))
-    def test_there_and_back(self, at: Any, seconds: int) -> None:
+    def test_shifting_back_and_forth(self, at: Any, seconds: int) -> None:
         times = EventTimes("at")
         there = list(times.shifted([record(at)], seconds))
         assert times.event_time(there[0]) == pytest.approx((times.event_time(record(at)) or 0) + seconds, abs=1e-5)
@@ -96,6 +96,6 @@ def test_the_pace(factor: float) -> None:
 
 
 def test_a_pace_without_an_end() -> None:
-    """Records of a pipe are given as they come."""
+    """Record of a pipe are returned as they arrive."""
     endless = EventTimes("at").paced((record(None) for _ in itertools.count()), 1)
     assert next(endless) == record(None)

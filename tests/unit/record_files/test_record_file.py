@@ -1,4 +1,4 @@
-"""Files of records: the same records in every format and packing, and the place of what is none."""
+"""Record files: equal records in every format and compression, and the position of invalid records."""
 
 import bz2
 import csv
@@ -47,7 +47,7 @@ def records_of(entity: Entity) -> st.SearchStrategy[list[Record]]:
 
 
 def as_text(value: Any) -> str:
-    """A value as programs write it into a column of text."""
+    """Return a value as programs write it to a text column."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value)
@@ -66,7 +66,7 @@ def comma_separated(records: list[Record], entity: Entity) -> tuple[str, bytes]:
 
 
 def parquet(records: list[Record], entity: Entity) -> tuple[str, bytes]:
-    """Columns of the fields' own types where Arrow has them, else of text."""
+    """Return columns of the fields' types if Arrow has them, and of text otherwise."""
     kinds = {"boolean": pa.bool_(), "number": pa.float64()}
     columns = {}
     for name, field in entity.fields.items():
@@ -86,7 +86,7 @@ def zstandard(data: bytes) -> bytes:
 
 
 def lz4(data: bytes) -> bytes:
-    """One frame for each half, as `cat` of two files makes."""
+    """Compress each half as a separate frame, like the concatenation of two files."""
     half = len(data) // 2
     packed: bytes = pa.compress(data[:half], "lz4", asbytes=True) + pa.compress(data[half:], "lz4", asbytes=True)
     return packed
@@ -159,7 +159,9 @@ class TestBadRecords:
             ("a.csv", b'n,o\n1,\n1,"[1]"\n2,\n', r"line 3: o: '\[1\]' is not a JSON object"),
         ],
     )
-    def test_the_place_is_told_or_they_are_counted(self, tmp_path: Path, name: str, content: bytes, fault: str) -> None:
+    def test_invalid_records_are_located_or_counted(
+        self, tmp_path: Path, name: str, content: bytes, fault: str
+    ) -> None:
         path = tmp_path / name
         path.write_bytes(content)
         entity = like(n=1, b=True, l=[], o={})
@@ -219,7 +221,7 @@ class TestUnreadable:
 
     @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zstandard, lz4])
     @pytest.mark.parametrize("count", [3, 100_000])
-    def test_what_comes_before_the_damage_is_read(
+    def test_records_before_the_damage_are_read(
         self, tmp_path: Path, pack: Callable[[bytes], bytes], count: int
     ) -> None:
         lines = b"".join(b'{"n":%d}\n' % n for n in range(count))
@@ -231,7 +233,7 @@ class TestUnreadable:
         assert lines.startswith(b"".join(line + b"\n" for line in read[:-1]))
 
     @pytest.mark.parametrize("count", [3, 100_000])
-    def test_gzip_with_rubbish_behind_it(self, tmp_path: Path, count: int) -> None:
+    def test_gzip_with_trailing_garbage(self, tmp_path: Path, count: int) -> None:
         lines = b"".join(b'{"n":%d}\n' % n for n in range(count))
         (tmp_path / "a.gz").write_bytes(gzip.compress(lines) + b"garbage")
         file = RecordFile(tmp_path / "a.gz")
@@ -240,7 +242,7 @@ class TestUnreadable:
             file.warning == f"{tmp_path / 'a.gz'}: the data after the end of the gzip data is not gzip, and is ignored"
         )
 
-    def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_a_missing_file(self, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match=r"absent can't be read: No such file or directory\.$"):
             list(RecordFile(tmp_path / "absent"))
 
@@ -284,7 +286,7 @@ def test_frames_that_are_skipped(tmp_path: Path, pack: Callable[[bytes], bytes],
     assert read(tmp_path / "a") == [{"a": 1}]
 
 
-def test_the_legacy_format_of_lz4_is_refused(tmp_path: Path) -> None:
+def test_the_legacy_format_of_lz4_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "9.lz4").write_bytes(b"\x02\x21\x4c\x18" + bytes(20))
     with pytest.raises(SetupError, match="legacy format"):
         read(tmp_path / "9.lz4")

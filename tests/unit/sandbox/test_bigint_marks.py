@@ -1,4 +1,4 @@
-"""Records between scripts, and as the last script would write them."""
+"""The encoding of records between scripts, and its removal."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ TREES = st.recursive(
 
 
 def marked(value: Any) -> str:
-    """JSON whose integers have marks."""
+    """Generate JSON whose integers have marks."""
     match value:
         case bool() | None | float() | str():
             return json.dumps(value)
@@ -29,7 +29,7 @@ def marked(value: Any) -> str:
 
 @given(st.dictionaries(TEXTS, TREES, max_size=4), st.integers(1, 16))
 @example({"a": "\\", "b": 5, 'c"': [1, "2e0]"]}, 1)
-def test_marks_go_and_nothing_else(record: dict[str, Any], spaces: int) -> None:
+def test_only_marks_are_removed(record: dict[str, Any], spaces: int) -> None:
     text = json.dumps(record, separators=(",", ":")).encode()
     assert remove_marks(b" " * spaces + marked(record).encode()) == text
     assert remove_marks(text) == text

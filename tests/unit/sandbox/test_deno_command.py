@@ -1,4 +1,4 @@
-"""How the engine is started."""
+"""The command line of the engine."""
 
 from headwater.sandbox.deno_command import deno_command
 

@@ -88,7 +88,7 @@ class TestSend:
         with pytest.raises(ProtocolError):
             channel.send(Kind.BATCH, b"header", b"columns", b"records")
 
-    def test_to_nobody(self, ends: tuple[Channel, socket.socket]) -> None:
+    def test_sending_to_a_closed_peer(self, ends: tuple[Channel, socket.socket]) -> None:
         channel, other = ends
         other.close()
         with pytest.raises(ChannelClosed):

@@ -32,7 +32,7 @@ class TestAdmit:
         assert admitted == (BytesColumn.of([line]), {}, [0, [7]])
 
     @pytest.mark.parametrize("value", [b'{\n"a":"\\ud800"}', b'{"a":"\\"",\n"b":1}', b"[\n" * 2000 + b"]" * 2000])
-    def test_a_newline_refuses_nothing_that_is_json(self, value: bytes) -> None:
+    def test_newlines_in_json_are_accepted(self, value: bytes) -> None:
         json.loads(value, parse_int=str) if value.startswith(b"{") else None
         admitted, errors, _ = to_lines(BytesColumn.of([value]))
         assert (admitted[0], errors) == (value.replace(b"\n", b" "), {})
@@ -61,7 +61,7 @@ class TestAdmit:
 
 
 def has_rounded(document: object) -> bool:
-    """Whether there is an integer in it that a double does not hold."""
+    """Return whether the record has an integer that a double cannot represent."""
     match document:
         case int():
             return abs(document) > EXACT
@@ -83,7 +83,7 @@ def found(lines: list[bytes]) -> list[int]:
 
 class TestLongIntegers:
     @given(st.lists(DOCUMENTS, max_size=6), st.sampled_from([(",", ":"), (", ", ": "), (" ,\t", "\t:\r")]))
-    def test_no_line_is_missed(self, documents: list[object], separators: tuple[str, str]) -> None:
+    def test_all_lines_with_long_integers_are_found(self, documents: list[object], separators: tuple[str, str]) -> None:
         lines = [json.dumps({"a": document}, separators=separators).encode() for document in documents]
         expected = {number for number, document in enumerate(documents) if has_rounded(document)}
         assert expected <= set(found(lines))
@@ -111,7 +111,7 @@ class TestLongIntegers:
     @given(
         st.lists(st.lists(st.integers(-(10**40), 10**40), max_size=6), max_size=6), st.sampled_from(["", " ", "\t\r"])
     )
-    def test_each_has_its_place(self, numbers: list[list[int]], blank: str) -> None:
+    def test_each_candidate_has_its_position(self, numbers: list[list[int]], blank: str) -> None:
         lines = [
             json.dumps({"é": some}, ensure_ascii=False, separators=("," + blank, ":")).encode() for some in numbers
         ]

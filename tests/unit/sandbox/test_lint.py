@@ -1,4 +1,4 @@
-"""What is warned of by a script's text alone."""
+"""Warnings from the static analysis of a script."""
 
 import pytest
 
@@ -36,23 +36,23 @@ class TestUndefinedNames:
         assert warning.startswith(f"The script uses `{name}` (line 2, column 10), which is not defined: ")
         assert advice in warning
 
-    def test_process_is_the_script_s_own(self) -> None:
+    def test_process_may_be_defined_by_the_script(self) -> None:
         (warning,) = warnings("function process(r) { return { key: process.env.KEY, other: process.env.OTHER } }")
         assert warning.startswith("The script uses `process.env` (line 1, column 37)")
 
-    def test_what_there_is(self) -> None:
+    def test_known_globals_cause_no_warning(self) -> None:
         used = ", ".join(sorted(GLOBALS))
         (warning,) = warnings(f"function process() {{ return [{used}, arguments, process.length] }}")
         assert warning.startswith("The script makes a Promise")
 
-    def test_so_many_and_no_more(self) -> None:
+    def test_the_number_of_warnings_is_limited(self) -> None:
         names = ", ".join(f"name{number}" for number in range(100))
         assert len(warnings(f"const process = () => [{names}]")) == lint.MAX_WARNINGS
 
 
 class TestPromises:
     @pytest.mark.parametrize(
-        ("text", "place", "said"),
+        ("text", "place", "advice"),
         [
             (
                 "async function f(r) { await g(r); h() } const g = f, h = f",
@@ -66,10 +66,10 @@ class TestPromises:
             ("const f = () => new Promise((resolve) => resolve(1))", "line 1, column 21", "nothing waits for one"),
         ],
     )
-    def test_are_waited_for_by_nobody(self, text: str, place: str, said: str) -> None:
+    def test_unawaited_promises(self, text: str, place: str, advice: str) -> None:
         (warning,) = warnings(text)
         assert place in warning
-        assert said in warning
+        assert advice in warning
 
     @pytest.mark.parametrize("text", ["const f = (r) => r.then", "const then = 1, f = () => then", "'await'"])
     def test_other_uses_of_the_words(self, text: str) -> None:

@@ -36,10 +36,10 @@ class TestResults:
             (b"{}\n{}\n{}\n", b"3 0 0  "),  # more than were sent
             (b"{}\n{}\n", b"1 0 0  "),  # more lines than records
             (b"{}\n{}", b"2 0 0  "),  # a line without an end
-            (b"{}\n{}\n", b"2 1 0  "),  # interrupted behind the last
+            (b"{}\n{}\n", b"2 1 0  "),  # interrupted after the last one
             (b"", b"0 0 0  "),  # no progress
             (b"\n", b"-1 0 0  "),
-            (b"{}\n", b"1 0 0 1 "),  # a slow record that is none
+            (b"{}\n", b"1 0 0 1 "),  # an invalid slow record
             (b"{}\n", b"1 0 0 -1 "),
             (b"{}\n", b"1 0 1  "),  # no such log line
             (b"{}\n", b'"x"\n1 0 0  '),
@@ -47,7 +47,7 @@ class TestResults:
             (b"{}\n", b"[]\n1 0 1  "),
         ],
     )
-    def test_what_can_not_be(self, payload: bytes, summary: bytes) -> None:
+    def test_invalid_results(self, payload: bytes, summary: bytes) -> None:
         with pytest.raises(ProtocolError):
             parse_results(payload, summary, 2)
 
@@ -72,7 +72,7 @@ class TestError:
     @pytest.mark.parametrize(
         "line", [b"!", b"!1,2,3,4", b'!"a","b",0', b'!"a","b",0,0,0', b"![[[", b"!" + b"[" * 100_000]
     )
-    def test_what_can_not_be(self, line: bytes) -> None:
+    def test_invalid_results(self, line: bytes) -> None:
         with pytest.raises(ProtocolError):
             parse_error(line)
 
@@ -88,6 +88,6 @@ class TestQuestion:
         "payload",
         [b"", b"{}", b'["a"]', b'[["a"],["b"]]', b'["a","b"]', b'["a",[1]]', rb'["\ud800",[1]]', rb'["\ud800"]'],
     )
-    def test_what_can_not_be(self, payload: bytes) -> None:
+    def test_invalid_results(self, payload: bytes) -> None:
         with pytest.raises(ProtocolError):
             parse_question(payload)

@@ -1,4 +1,4 @@
-"""The parent against children that break the protocol on purpose: no script can, a breach could."""
+"""Children that break the protocol on purpose, which no script can, but an attacker in the child could."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ Reply = Callable[[Kind, bytes], list[Frame]]
 
 
 class Child:
-    """A child that replies to a frame with whatever it likes."""
+    """A child with given replies."""
 
     pid = 0
 
@@ -45,7 +45,7 @@ class Child:
 
 
 class Pool:
-    """Gives one child after the other."""
+    """Return the given children one after the other."""
 
     def __init__(self, children: Iterator[Child]) -> None:
         self._children = children
@@ -64,7 +64,7 @@ class Pool:
 
 
 def echo(kind: Kind, payload: bytes) -> list[Frame]:
-    """An honest child, whose script returns its input."""
+    """A correct child, whose script returns its input."""
     assert kind is Kind.BATCH
     records = payload.split(b"\n")[2:]
     return results(b"".join(record + b"\n" for record in records), b"%d 0 0  " % len(records))
@@ -75,14 +75,14 @@ def results(text: bytes, summary: bytes) -> list[Frame]:
 
 
 def sandbox(monkeypatch: pytest.MonkeyPatch, replies: Callable[[], Iterator[Reply]]) -> Sandbox:
-    made = Sandbox(spare=False)
-    made._starter.close()
-    monkeypatch.setattr(made, "_starter", Pool(Child(reply) for reply in replies()))
-    return made
+    sandbox = Sandbox(spare=False)
+    sandbox._starter.close()
+    monkeypatch.setattr(sandbox, "_starter", Pool(Child(reply) for reply in replies()))
+    return sandbox
 
 
 def breach(*frames: Frame) -> Callable[[], Iterator[Reply]]:
-    """The first child answers its first batch so, whatever comes later; those after it are honest."""
+    """The first child gives these replies to its first batch; later children are correct."""
 
     def replies() -> Iterator[Reply]:
         yield lambda *_: list(frames)
@@ -106,19 +106,19 @@ def breach(*frames: Frame) -> Callable[[], Iterator[Reply]]:
         [Frame(Kind.BROKEN, b"why")],
     ],
 )
-def test_no_record_of_any_batch_is_lost_to_a_broken_reply(monkeypatch: pytest.MonkeyPatch, frames: list[Frame]) -> None:
-    with sandbox(monkeypatch, breach(*frames)) as made:
-        number = made.add("", lambda question: [None for _ in question])
+def test_an_invalid_reply_loses_no_record(monkeypatch: pytest.MonkeyPatch, frames: list[Frame]) -> None:
+    with sandbox(monkeypatch, breach(*frames)) as broken_sandbox:
+        number = broken_sandbox.add("", lambda question: [None for _ in question])
         records = lines({"n": 1}, {"n": 2}, {"n": 3})
-        jobs = [made.submit(number, batch(records)) for _ in range(3)]
+        jobs = [broken_sandbox.submit(number, batch(records)) for _ in range(3)]
         for job in jobs:
-            made.wait(job)
+            broken_sandbox.wait(job)
             assert ([*job.outputs], job.errors) == (records, {})
-        assert made.crash_events == 1
+        assert broken_sandbox.crash_events == 1
         assert [job.crashed for job in jobs] == [True, False, False]
 
 
-def test_a_record_over_which_the_protocol_breaks_each_time_is_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_always_breaks_the_protocol_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     def reply(kind: Kind, payload: bytes) -> list[Frame]:
         return results(b"!bad\n", b"1 0 0  ") if b'{"n":2}' in payload else echo(kind, payload)
 
@@ -126,8 +126,10 @@ def test_a_record_over_which_the_protocol_breaks_each_time_is_blamed(monkeypatch
         while True:
             yield reply
 
-    with sandbox(monkeypatch, replies) as made:
-        job = made.submit(made.add("", lambda question: []), batch(lines({"n": 1}, {"n": 2}, {"n": 3})))
-        made.wait(job)
+    with sandbox(monkeypatch, replies) as broken_sandbox:
+        job = broken_sandbox.submit(
+            broken_sandbox.add("", lambda question: []), batch(lines({"n": 1}, {"n": 2}, {"n": 3}))
+        )
+        broken_sandbox.wait(job)
         assert [error.error for error in job.errors.values()] == ["SandboxCrash"]
         assert job.outputs == [b'{"n":1}', b"", b'{"n":3}']

@@ -62,7 +62,7 @@ def shape(job: ScriptBatch) -> list[tuple[list[int], Mode]]:
 
 
 def alone(job: ScriptBatch) -> Segment:
-    """The job's first segment, after its record 0 came under suspicion."""
+    """Return the first segment of a batch whose record 0 is suspected."""
     job.take_results(take(job), results([], interrupted=True), IDLE_S)
     return take(job)
 
@@ -76,7 +76,7 @@ class TestSegments:
         assert job.outputs == [b"{}", b"", b'{"n":2}']
         assert shape(job) == []
 
-    def test_an_empty_batch_has_none(self) -> None:
+    def test_an_empty_batch_has_no_segments(self) -> None:
         assert job_of(0).pending is None
 
     def test_a_large_batch_is_cut_by_bytes(self) -> None:
@@ -84,7 +84,7 @@ class TestSegments:
         job = ScriptBatch(batch([b"{}", big, big, big * 3, b"{}"]), 0)
         assert [rows for rows, _ in shape(job)] == [[0, 1], [2], [3], [4]]
 
-    def test_records_that_are_no_text_are_left_out(self) -> None:
+    def test_records_that_are_not_utf8_are_skipped(self) -> None:
         job = ScriptBatch(batch([b"{}", None, b"\xff", b'{"a":\n1}', b'{"a":"\n"}', b"[1]"]), 0)
         assert [rows for rows, _ in shape(job)] == [[0, 3, 5]]
         assert {row: error.error for row, error in job.errors.items()} == dict.fromkeys((1, 2, 4), "InvalidJSON")
@@ -98,18 +98,18 @@ class TestSegments:
         assert long == [2]
         assert records == [b'{"n":1}', b'{"n":3}']
 
-    def test_records_of_a_script_are_not_looked_at(self) -> None:
+    def test_records_of_a_script_are_not_validated(self) -> None:
         records = batch([b' {"a":12345678901234567890e0}', b'{"a":12345678901234567890}'])
-        made = ScriptBatch(replace(records, for_script=True), 0)
-        assert made.payload(Segment(range(2)))[0].splitlines()[1] == b"[2]"
-        assert made.payload(Segment([1]))[0].splitlines()[1] == b"[1]"
+        script_batch = ScriptBatch(replace(records, for_script=True), 0)
+        assert script_batch.payload(Segment(range(2)))[0].splitlines()[1] == b"[2]"
+        assert script_batch.payload(Segment([1]))[0].splitlines()[1] == b"[1]"
         assert ScriptBatch(records, 0).payload(Segment(range(2)))[0].splitlines()[1] == b"[2,0,[6],1,[5]]"
 
-    def test_flags_say_who_wrote_the_records_and_who_reads_the_outputs(self) -> None:
+    def test_flags_have_the_writer_of_records_and_the_reader_of_outputs(self) -> None:
         records = batch([b"{}"])
-        made = [ScriptBatch(replace(records, for_script=source), 0, output_to_script=output_to_script).flags
+        script_batch = [ScriptBatch(replace(records, for_script=source), 0, output_to_script=output_to_script).flags
                 for source in (False, True) for output_to_script in (False, True)]  # fmt: skip
-        assert made == [0, 8, 4, 12]
+        assert script_batch == [0, 8, 4, 12]
 
     @pytest.mark.parametrize(
         ("sizes", "message"),
@@ -126,7 +126,7 @@ class TestSegments:
         assert [error.error for error in job.errors.values()] == (["OutputTooLarge"] if message else [])
         assert message is None or message in job.errors[0].message
 
-    def test_marks_take_no_room(self) -> None:
+    def test_marks_do_not_count_to_the_size(self) -> None:
         records = batch([b"{}"])
         line = b' {"a":1e0,"b":"' + b"x" * 999_986 + b'"}'
         for output_to_script, is_error in ((True, False), (False, True)):
@@ -136,12 +136,12 @@ class TestSegments:
 
 
 class TestTime:
-    def test_an_interrupted_record_runs_alone_and_the_rest_goes_on(self) -> None:
+    def test_an_interrupted_record_runs_alone_and_others_continue(self) -> None:
         job = job_of(5)
         job.take_results(take(job), results([b"{}", b"{}"], interrupted=True), IDLE_S)
         assert shape(job) == [([2], Mode.ALONE), ([3, 4], Mode.WHOLE)]
 
-    def test_a_result_that_was_too_large_goes_on_without_blame(self) -> None:
+    def test_a_too_large_result_continues_without_rejection(self) -> None:
         job = job_of(5)
         job.take_results(take(job), results([b"{}", b"{}"]), IDLE_S)
         assert shape(job) == [([2, 3, 4], Mode.WHOLE)]
@@ -151,12 +151,12 @@ class TestTime:
         job.take_results(take(job), results([b"{}", b"{}", b"{}"], slow=[1]), IDLE_S)
         assert shape(job) == [([1], Mode.ALONE)]
 
-    def test_one_that_is_quick_alone_is_fine(self) -> None:
+    def test_a_record_that_is_fast_alone_is_accepted(self) -> None:
         job = job_of(1)
         assert not job.take_results(alone(job), results([b"{}"]), IDLE_S)
         assert ([*job.outputs], job.errors, shape(job)) == ([b"{}"], {}, [])
 
-    def test_two_lone_runs_above_the_limit_are_blamed(self) -> None:
+    def test_two_slow_runs_alone_reject_a_record(self) -> None:
         job = job_of(1)
         assert not job.take_results(alone(job), results([], interrupted=True), BUSY_S)
         again = take(job)
@@ -166,7 +166,7 @@ class TestTime:
         assert job.outputs == [b""]
         assert shape(job) == []
 
-    def test_a_slow_record_that_is_blamed_loses_its_output(self) -> None:
+    def test_a_rejected_slow_record_has_no_output(self) -> None:
         job = job_of(1)
         job.take_results(take(job), results([b"{}"], slow=[0]), IDLE_S)
         for _ in range(2):
@@ -195,7 +195,7 @@ class TestTime:
         assert job.outputs == [output]
         assert [*job.errors] == ([] if output else [0])
 
-    def test_a_busy_machine_blames_nobody(self) -> None:
+    def test_no_record_is_rejected_on_a_busy_machine(self) -> None:
         job = job_of(1)
         segment = alone(job)
         limits = []
@@ -206,7 +206,7 @@ class TestTime:
         assert limits == [75, 300, 1200, 2000, 10000, 10000]
         assert not job.errors
 
-    def test_what_a_slow_record_printed_is_kept_once(self) -> None:
+    def test_log_lines_of_a_slow_record_are_kept_once(self) -> None:
         job = job_of(1)
         job.take_results(take(job), results([b"{}"], slow=[0], logs=["hello"]), IDLE_S)
         job.take_results(take(job), results([b"{}"], logs=["hello"]), IDLE_S)
@@ -233,7 +233,7 @@ class TestDeath:
         assert shape(job) == [([4], Mode.ALONE)]
 
     @pytest.mark.parametrize("end", [CRASH, OVERDUE])
-    def test_one_death_in_a_child_that_others_may_have_filled_blames_nobody(self, end: ChildDeath) -> None:
+    def test_one_death_in_a_shared_child_rejects_no_record(self, end: ChildDeath) -> None:
         job = job_of(2)
         job.take_results(take(job), results([b"{}", b"{}"], slow=[1]), IDLE_S)
         job.take_death(take(job), end, None)
@@ -242,7 +242,7 @@ class TestDeath:
         assert ([*job.outputs], job.errors, shape(job)) == ([b"{}", b"[1]"], {}, [])
 
     @pytest.mark.parametrize(("end", "error"), [(CRASH, "SandboxCrash"), (OVERDUE, "Timeout")])
-    def test_dying_alone_after_a_traced_death_is_blamed(self, end: ChildDeath, error: str) -> None:
+    def test_a_death_alone_after_a_traced_death_rejects_the_record(self, end: ChildDeath, error: str) -> None:
         job = job_of(1)
         job.take_death(Segment(range(1), Mode.TRACED), end, 0)
         suspect = job.pending
@@ -257,7 +257,7 @@ class TestDeath:
         assert job.pending is not None
         assert job.pending.deaths == 0
 
-    def test_dying_alone_twice_is_blamed(self) -> None:
+    def test_two_deaths_alone_reject_the_record(self) -> None:
         job = job_of(1)
         job.take_death(alone(job), CRASH, None)
         job.take_death(take(job), CRASH, None)
@@ -275,12 +275,12 @@ class TestDeath:
         job.take_death(take(job), end, None)
         assert job.errors[0].error == error
 
-    def test_breaking_the_protocol_alone_is_blamed(self) -> None:
+    def test_breaking_the_protocol_alone_rejects_the_record(self) -> None:
         job = job_of(1)
         job.take_death(alone(job), BROKEN, None)
         assert job.errors[0].error == "SandboxCrash"
 
-    def test_a_kill_by_others_is_blamed_the_third_time(self) -> None:
+    def test_the_third_external_kill_rejects_the_record(self) -> None:
         job = job_of(1)
         segment = alone(job)
         for _ in range(2):
@@ -290,7 +290,7 @@ class TestDeath:
         job.take_death(segment, FOREIGN_KILL, None)
         assert job.errors[0].error == "OutOfMemory"
 
-    def test_an_end_that_others_asked_for_blames_nobody(self) -> None:
+    def test_a_requested_end_rejects_no_record(self) -> None:
         job = job_of(1)
         segment = alone(job)
         for _ in range(5):
@@ -298,13 +298,13 @@ class TestDeath:
             assert not job.errors
             segment = take(job)
 
-    def test_one_that_can_not_be_interrupted_is_a_timeout(self) -> None:
+    def test_an_uninterruptible_record_is_a_timeout(self) -> None:
         job = job_of(1)
         job.take_death(alone(job), OVERDUE, None)
         job.take_death(take(job), OVERDUE, None)
         assert job.errors[0].error == "Timeout"
 
-    def test_a_child_that_got_no_cpu_blames_nobody(self) -> None:
+    def test_a_child_without_cpu_rejects_no_record(self) -> None:
         job = job_of(1)
         segment = alone(job)
         for _ in range(5):

@@ -1,4 +1,4 @@
-"""The filter's rules, by running its program as the kernel would."""
+"""The rules of the seccomp filter, tested by running its program like the kernel."""
 
 import errno
 import struct
@@ -21,7 +21,7 @@ PTHREAD = 0x3D0F00
 def evaluate(
     program: list[Instruction], number: int, arguments: tuple[int, ...] = (), architecture: int = X86_64
 ) -> int:
-    """The action of a filter for a call."""
+    """Return the action of a filter for a system call."""
     padded = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
     data = struct.pack("<IIQ6Q", number, architecture, 0, *padded)
     taken_up, at = 0, 0
@@ -128,7 +128,7 @@ class TestMemory:
             assert call(jitless, name, 0, 4096, READ_WRITE, private) == ALLOW
 
 
-def test_the_packed_program_is_what_the_kernel_reads(jitless: list[Instruction]) -> None:
+def test_the_program_has_the_kernels_layout(jitless: list[Instruction]) -> None:
     packed = bpf.pack(jitless)
     assert len(packed) == 8 * len(jitless)
     assert len(jitless) < 4096

@@ -1,4 +1,4 @@
-"""Which scripts keep something from record to record."""
+"""The classification of scripts as stateless or stateful."""
 
 import time
 from pathlib import Path
@@ -10,18 +10,18 @@ from headwater.sandbox.analysis.tree import parse
 
 
 def scripts(name: str) -> list[str]:
-    """The scripts of a file, one a line; `ASK` stands for a question."""
+    """Return the scripts of a file, one per line; `ASK` is replaced by a lookup."""
     text = Path(__file__).with_name(name).read_text()
     return text.replace("ASK", "flow.contains('w', [r.a])").splitlines()
 
 
 @pytest.mark.parametrize("script", scripts("scripts_that_keep_nothing.txt"))
-def test_scripts_that_keep_nothing(script: str) -> None:
+def test_stateless_scripts(script: str) -> None:
     assert not keeps_state(parse(script))
 
 
 @pytest.mark.parametrize("script", scripts("scripts_that_keep.txt"))
-def test_ways_by_which_something_may_live_on(script: str) -> None:
+def test_stateful_scripts(script: str) -> None:
     assert keeps_state(parse(script))
 
 
@@ -54,7 +54,7 @@ def test_a_large_script_is_analysed_quickly() -> None:
     assert len(script) > 250_000
     began_s = time.process_time()
     assert not keeps_state(parse(script))
-    assert time.process_time() - began_s < 1.5  # 0.3 s on a free machine
+    assert time.process_time() - began_s < 1.5  # 0.3 s on an idle machine
 
 
 def test_deeply_nested_scripts_are_taken_to_keep_something() -> None:

@@ -1,4 +1,4 @@
-"""Where a form that TypeScript alone has stands in a text, by the engine's message."""
+"""The position of TypeScript syntax in a script, from the engine's error message."""
 
 import pytest
 
@@ -8,7 +8,7 @@ MESSAGE = "TypeScript {} is not supported in strip-only mode at file:///stripTyp
 
 
 @pytest.mark.parametrize(
-    ("text", "form", "told", "place"),
+    ("text", "form", "position", "place"),
     [
         ("enum A {}", "enum", (1, 1), (1, 1)),
         ("\tenum A {}", "enum", (1, 5), (1, 2)),
@@ -22,8 +22,8 @@ MESSAGE = "TypeScript {} is not supported in strip-only mode at file:///stripTyp
         ("x", "enum", (9, 9), (1, 2)),
     ],
 )
-def test_places_count_as_in_javascript(text: str, form: str, told: tuple[int, int], place: tuple[int, int]) -> None:
-    refused = unsupported(text, MESSAGE.format(form, *told))
+def test_places_count_as_in_javascript(text: str, form: str, position: tuple[int, int], place: tuple[int, int]) -> None:
+    refused = unsupported(text, MESSAGE.format(form, *position))
     assert refused is not None
     assert (refused.line, refused.column) == place
 
@@ -34,5 +34,5 @@ def test_forms_that_are_new_keep_the_engine_s_words() -> None:
     assert "TypeScript magic is not supported" in refused.detail
 
 
-def test_other_messages_are_none() -> None:
+def test_other_messages_have_no_position() -> None:
     assert unsupported("x", "[InvalidSyntax] Syntax error") is None

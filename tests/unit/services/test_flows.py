@@ -74,7 +74,7 @@ def flows(database: Database, sets: MemorySetStore, drafts: MemoryUnsavedSets, c
 
 
 class TestCreate:
-    def test_values_are_there_before_the_configuration(
+    def test_values_are_stored_before_the_configuration(
         self, flows: Flows, database: Database, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         seen: list[tuple[int, int]] = []
@@ -82,7 +82,7 @@ class TestCreate:
         flows.create("alice", SENT)
         assert [count for count, _ in seen] == [2, 1]
 
-    def test_the_set_store_away_leaves_no_configuration(
+    def test_no_configuration_is_saved_while_the_set_store_is_unavailable(
         self, flows: Flows, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
@@ -113,10 +113,10 @@ class Interrupted:
 
 
 class TestChange:
-    def test_values_are_there_before_the_revision(
+    def test_values_are_stored_before_the_revision(
         self, flows: Flows, database: Database, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        made = flows.create("alice", SENT).flow
+        created_flow = flows.create("alice", SENT).flow
         seen: list[tuple[int, int]] = []
         save = database.flows.save
 
@@ -125,11 +125,11 @@ class TestChange:
             save(flow)
 
         monkeypatch.setattr(database.flows, "save", look)
-        flows.replace_transforms("alice", made.id, SENT.pipeline_config.transforms)
+        flows.replace_transforms("alice", created_flow.id, SENT.pipeline_config.transforms)
         assert [count for count, _ in seen] == [2, 1]
 
     @pytest.mark.parametrize("is_saved", [True, False])
-    def test_a_save_without_an_answer_keeps_its_values_if_it_came(
+    def test_a_save_without_a_response_keeps_its_values_if_it_succeeded(
         self,
         flows: Flows,
         database: Database,
@@ -153,10 +153,10 @@ class TestChange:
         cleanup.remove_unsaved_sets(drafts, database.revisions, sets, NOW + timedelta(seconds=1))
         assert [sets.count(target)[0] for target in tried] == ([2, 1] if is_saved else [0, 0])
 
-    def test_a_save_that_is_refused_leaves_no_values(
+    def test_a_rejected_save_leaves_no_values(
         self, flows: Flows, database: Database, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        made = flows.create("alice", SENT).flow
+        created_flow = flows.create("alice", SENT).flow
         tried: list[SetId] = []
 
         def away(flow: Flow) -> None:
@@ -165,11 +165,11 @@ class TestChange:
 
         monkeypatch.setattr(database.flows, "save", away)
         with pytest.raises(NotFound):
-            flows.replace_transforms("alice", made.id, SENT.pipeline_config.transforms)
+            flows.replace_transforms("alice", created_flow.id, SENT.pipeline_config.transforms)
         assert [sets.count(target) for target in tried] == [(0, 0)] * 2
-        assert [sets.count(target)[0] for target in filter_sets(made)] == [2, 1]
+        assert [sets.count(target)[0] for target in filter_sets(created_flow)] == [2, 1]
 
-    def test_saves_that_come_between_are_not_lost(
+    def test_concurrent_saves_are_not_lost(
         self,
         flows: Flows,
         database: Database,
@@ -177,10 +177,10 @@ class TestChange:
         compiled: list[str],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        made = flows.create("alice", SENT).flow
+        flow = flows.create("alice", SENT).flow
         Interrupted(database, monkeypatch)
         sent = [*SCRIPTS, *SENT.pipeline_config.transforms]
-        saved = flows.replace_transforms("alice", made.id, sent).flow
+        saved = flows.replace_transforms("alice", flow.id, sent).flow
         assert (saved.revision, saved.name) == (5, "other 0")
         assert compiled == [script.script for script in SCRIPTS]
         assert [sets.count(target)[0] for target in filter_sets(saved)] == [2, 1]
@@ -189,24 +189,24 @@ class TestChange:
     def test_if_match_is_held_until_the_save(
         self, flows: Flows, database: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        made = flows.create("alice", SENT).flow
+        flow = flows.create("alice", SENT).flow
         Interrupted(database, monkeypatch, times=1)
         with pytest.raises(PreconditionFailed):
-            flows.replace_transforms("alice", made.id, SCRIPTS, if_match=frozenset({1}))
-        assert flows.get("alice", made.id).name == "other 0"
-        assert flows.replace_transforms("alice", made.id, SCRIPTS, if_match=frozenset({1, 2})).flow.revision == 3
+            flows.replace_transforms("alice", flow.id, SCRIPTS, if_match=frozenset({1}))
+        assert flows.get("alice", flow.id).name == "other 0"
+        assert flows.replace_transforms("alice", flow.id, SCRIPTS, if_match=frozenset({1, 2})).flow.revision == 3
 
     def test_if_match_is_held_until_the_delete(
         self, flows: Flows, database: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        made = flows.create("alice", SENT).flow
+        flow = flows.create("alice", SENT).flow
         delete = database.flows.delete
 
         def late(owner: str, flow_id: str, revision: int | None = None) -> bool:
-            database.flows.save(replace(made, revision=2))
+            database.flows.save(replace(flow, revision=2))
             return delete(owner, flow_id, revision)
 
         monkeypatch.setattr(database.flows, "delete", late)
         with pytest.raises(PreconditionFailed):
-            flows.delete("alice", made.id, if_match=frozenset({1}))
-        assert flows.get("alice", made.id).revision == 2
+            flows.delete("alice", flow.id, if_match=frozenset({1}))
+        assert flows.get("alice", flow.id).revision == 2

@@ -54,7 +54,7 @@ class TestCreate:
 
 
 class TestTypos:
-    def test_ten_thousand_ask_no_store(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_ten_thousand_invalid_keys_need_no_lookup(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         """One to three changed, lost, added or swapped characters each."""
         random, text = Random(1), world.keys.create("alice")
 
@@ -93,7 +93,7 @@ class TestAuthenticate:
 
 
 class TestRecall:
-    def test_only_what_was_found_good(self, world: World) -> None:
+    def test_only_valid_keys_are_cached(self, world: World) -> None:
         text = world.keys.create("alice")
         assert world.keys.authenticate_cached(text) is None
         world.keys.authenticate(text)
@@ -101,7 +101,7 @@ class TestRecall:
         world.forward(CACHE_S + 0.001)
         assert world.keys.authenticate_cached(text) is None
 
-    def test_sees_expiry_and_own_revocation_at_once(self, world: World) -> None:
+    def test_expiry_and_own_revocation_take_effect_immediately(self, world: World) -> None:
         expiring = world.keys.create("alice", expires_at=NOW + timedelta(seconds=1))
         revoked = world.keys.create("alice")
         for text in (expiring, revoked):
@@ -111,7 +111,7 @@ class TestRecall:
         assert world.keys.authenticate_cached(expiring) is None
         assert world.keys.authenticate_cached(revoked) is None
 
-    def test_never_a_key_that_was_refused_since(self, world: World) -> None:
+    def test_rejected_keys_are_not_cached(self, world: World) -> None:
         text = world.keys.create("alice")
         world.keys.authenticate(text)
         world.store.revoke(text[8:20], NOW)
@@ -148,12 +148,12 @@ class TestWriteLastUse:
         world.keys.write_last_use()
         assert world.keys.list()[0].last_used_at == NOW
 
-    def test_writes_nothing_when_nothing_was_used(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_nothing_is_written_without_use(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(world.store, "record_use", None)
         world.keys.write_last_use()
 
 
-def test_the_id_of_a_valid_key_with_another_secret_is_no_valid_key_and_harms_none(world: World) -> None:
+def test_a_valid_id_with_another_secret_is_rejected(world: World) -> None:
     text = world.keys.create("alice")
     world.keys.authenticate(text)
     body = text[:21] + generate_key()[0][21:64]

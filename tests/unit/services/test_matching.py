@@ -132,10 +132,10 @@ class TestPutOfAConfiguration:
             ("ANBC", ["a", None, "b", "c"]),
             ("BC", ["b", "c"]),
             ("CBA", ["c", "b", "a"]),
-            ("ANC", ["a", "b", "c"]),  # edited where it stands
-            ("NAC", [None, "a", "c"]),  # what stood in N's place moved
+            ("ANC", ["a", "b", "c"]),  # edited in place
+            ("NAC", [None, "a", "c"]),  # the transform at N's position was moved
             ("NB", [None, "b"]),  # the body is shorter, so N may be anything
-            ("BNC", ["b", None, "c"]),  # B is at N's place in the stored list, and has moved
+            ("BNC", ["b", None, "c"]),  # B is at N's position in the stored list, and was moved
             ("ABCC", ["a", "b", "c", None]),
             ("AAA", ["a", None, None]),
         ],
@@ -166,17 +166,17 @@ class TestPutOfAConfiguration:
     def test_a_renamed_transform_with_the_same_content_is_the_same(self) -> None:
         assert uids([Sent("A", name="new")], [known("a", "A", "old")]) == ["a"]
 
-    def test_a_name_of_another_type_is_another_one(self) -> None:
+    def test_a_name_with_another_type_does_not_match(self) -> None:
         assert uids([Sent("X", name="n", type="v8")], [known("a", "A", "n")]) == [None]
 
-    def test_what_a_uid_names_is_not_taken_over(self) -> None:
+    def test_a_transform_with_a_uid_is_not_matched_otherwise(self) -> None:
         assert uids([Sent("A"), Sent("X", uid="a")], [A, B]) == [None, "a"]
         assert uids([Sent("X"), Sent("Y", uid="a")], [A, B]) == [None, "a"]
         assert uids([Sent("X", name="n"), Sent("Y", uid="a")], [known("a", "A", "n")]) == [None, "a"]
 
 
 class TestPutOfTransforms:
-    def test_one_without_uid_and_name_is_new(self) -> None:
+    def test_a_transform_without_uid_and_name_is_new(self) -> None:
         assert uids([Sent("A"), Sent("B", name="n")], [A, B], by_content=False) == [None, None]
 
     def test_by_name(self) -> None:

@@ -65,7 +65,7 @@ def test_many_things_wait_in_a_few_threads(make: Make) -> None:
     assert [each.result(WITHIN_S) for each in asked] == [1] * len(asked)
 
 
-def test_nothing_is_asked_while_the_store_is_away(make: Make) -> None:
+def test_no_read_starts_while_the_store_is_unavailable(make: Make) -> None:
     clock = Clock()
     reads = make(clock)
     assert reads.submit("a", away).result(WITHIN_S) is None
@@ -74,7 +74,7 @@ def test_nothing_is_asked_while_the_store_is_away(make: Make) -> None:
     assert reads.submit("b", lambda: 7).result(WITHIN_S) == 7
 
 
-def test_its_threads_end_when_it_is_closed(make: Make) -> None:
+def test_close_ends_the_threads(make: Make) -> None:
     before = set(threading.enumerate())
     reads = make()
     assert reads.submit("group", lambda: 7).result(WITHIN_S) == 7

@@ -50,7 +50,7 @@ def crash(minutes: int) -> list[Tick]:
     return [(NOW - at * MINUTE, 0, 100.0 if at > minutes else 10.0) for at in range(480)]
 
 
-def test_a_crash_is_held_until_it_is_accepted() -> None:
+def test_a_price_crash_is_held_until_it_is_accepted() -> None:
     answer = ask(stored({TOKEN: crash(2)}), TOKEN)
     [stats] = answer.stats
     assert stats is not None
@@ -75,7 +75,7 @@ def test_the_key_of_quoted_ticks_is_no_token() -> None:
     assert (answer.statuses, answer.is_readable) == (["unknown_token"], [True])
 
 
-def test_an_old_print_that_does_not_count_holds_nothing() -> None:
+def test_an_old_outlier_holds_nothing() -> None:
     ticks = [tick for tick in crash(0) if tick[2] == 100.0]
     answer = ask(stored({TOKEN: [*ticks, (NOW - 30 * MINUTE, 1, 9e6)]}), TOKEN)
     assert answer.statuses == ["ok"]

@@ -60,12 +60,12 @@ class TestAdd:
         assert scene.used() == 10
         assert scene.reservations.all() == []
 
-    def test_values_that_are_there_already_need_no_room(self, scene: Scene) -> None:
+    def test_existing_values_need_no_room(self, scene: Scene) -> None:
         scene.bounded.add(MINE, numbers(10))
         assert scene.bounded.add(MINE, numbers(10)).changed == 0
         assert scene.bounded.add(MINE, [*numbers(5), *numbers(5)]).changed == 0
 
-    def test_of_another_owner_is_of_no_account(self, scene: Scene) -> None:
+    def test_other_owners_do_not_count(self, scene: Scene) -> None:
         scene.sets.add(OTHERS, numbers(100))
         assert scene.bounded.add(MINE, numbers(10)).changed == 10
 
@@ -91,7 +91,7 @@ class TestAdd:
 
 
 class TestReplace:
-    def test_counts_what_there_is_afterwards(self, scene: Scene) -> None:
+    def test_usage_is_counted_after_the_write(self, scene: Scene) -> None:
         scene.bounded.add(MINE, numbers(8))
         scene.bounded.add(ALSO_MINE, numbers(2))
         assert scene.bounded.replace(MINE, iter(numbers(100, 108))).count == 8
@@ -133,7 +133,7 @@ class TestReservations:
         scene.bounded.drop(filter_set("f9", "t1"))
         assert scene.bounded.add(MINE, numbers(10)).changed == 10
 
-    def test_that_of_a_writer_that_was_killed_ends(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_reservation_of_a_killed_writer_expires(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as killed:
             killed.setattr(scene.reservations, "remove", lambda _: None)
             killed.setattr(scene.sets, "add", _interrupt)
@@ -150,7 +150,7 @@ def _interrupt(*_: Any) -> None:
 
 
 class TestAtOnce:
-    def test_many_writers_never_end_above_it(self) -> None:
+    def test_concurrent_writers_never_exceed_the_quota(self) -> None:
         scene = Scene(QuotaDefaults({"set_values": 1_000}))
         most = 0
         stop = threading.Event()

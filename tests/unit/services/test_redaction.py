@@ -1,4 +1,4 @@
-"""Names of the operator's systems are not in sentences that users read."""
+"""Names of internal systems are redacted from messages to users."""
 
 import pytest
 
@@ -26,9 +26,9 @@ REDACT = redactor(["kafka.example:9093", "kafka.example", "evm-logs", "", "hw", 
         ("", ""),
     ],
 )
-def test_names_are_hidden_where_they_are_words(sentence: str, shown: str) -> None:
+def test_names_are_redacted_as_whole_words(sentence: str, shown: str) -> None:
     assert REDACT(sentence) == shown
 
 
-def test_without_names_all_stays() -> None:
+def test_without_names_nothing_is_redacted() -> None:
     assert redactor([])("Kafka at kafka.example:9093") == "Kafka at kafka.example:9093"

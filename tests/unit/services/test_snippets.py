@@ -48,25 +48,25 @@ class TestSecurity:
         [("PLAIN", "plain.Plain"), ("SCRAM-SHA-256", "scram.Scram"), ("SCRAM-SHA-512", "scram.Scram")],
     )
     def test_the_mechanism_of_the_readers(self, mechanism: str, module: str) -> None:
-        made = snippets(
+        programs = snippets(
             TopicConnection(**asdict(ACCESS) | {"security_protocol": "SASL_SSL", "sasl_mechanism": mechanism})
         )
-        assert f'"sasl.mechanism": "{mechanism}",' in made["python"]
-        assert f'mechanism: "{mechanism.lower()}",' in made["node"]
-        assert f'"sasl.mechanism", "{mechanism}"' in made["java"]
-        assert f"org.apache.kafka.common.security.{module}LoginModule required" in made["java"]
-        assert f"-X sasl.mechanism={mechanism} " in made["kcat"]
+        assert f'"sasl.mechanism": "{mechanism}",' in programs["python"]
+        assert f'mechanism: "{mechanism.lower()}",' in programs["node"]
+        assert f'"sasl.mechanism", "{mechanism}"' in programs["java"]
+        assert f"org.apache.kafka.common.security.{module}LoginModule required" in programs["java"]
+        assert f"-X sasl.mechanism={mechanism} " in programs["kcat"]
 
     @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
     def test_a_listener_without_a_login(self, protocol: str) -> None:
         nobody = {"sasl_mechanism": None, "username": None, "password": None}
-        made = snippets(TopicConnection(**asdict(ACCESS) | nobody | {"security_protocol": protocol}))
-        ast.parse(made["python"])
-        for program in made.values():
+        programs = snippets(TopicConnection(**asdict(ACCESS) | nobody | {"security_protocol": protocol}))
+        ast.parse(programs["python"])
+        for program in programs.values():
             assert "sasl" not in program
             assert "@" not in program.replace("@Override", "")
-        assert f"ssl: {json.dumps(protocol == 'SSL')}," in made["node"]
-        assert f'"security.protocol": "{protocol}",' in made["python"]
+        assert f"ssl: {json.dumps(protocol == 'SSL')}," in programs["node"]
+        assert f'"security.protocol": "{protocol}",' in programs["python"]
 
 
 class TestLanguages:
@@ -93,7 +93,7 @@ class TestLanguages:
         login = f'username="{ACCESS.username}" password="{ACCESS.password}";'
         assert json.dumps(login)[1:-1] in snippets(ACCESS)["java"]
 
-    def test_the_shell_takes_every_password_as_it_is(self) -> None:
+    def test_passwords_are_quoted_for_the_shell(self) -> None:
         password = 'it\'s $HOME `id` "quoted"'
         program = snippets(replace(ACCESS, password=password))["kcat"].replace("kcat -q", "printf '%s\\n' -q")
         shown = subprocess.run(["sh"], input=program.partition("|\n")[0].encode(), capture_output=True, check=True)

@@ -24,8 +24,8 @@ SENT = NewPipelineConfig.model_validate(
 )
 
 
-def test_what_is_not_tried_in_time_says_so() -> None:
-    seconds = itertools.count(0, 3)  # each look at the clock is 3 s later
+def test_records_after_the_time_limit_are_reported() -> None:
+    seconds = itertools.count(0, 3)  # each read of the clock is 3 s later
     context = TransformContext("", "alice", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print)
     checker = PipelineChecker(
         bindings=Bindings(),

@@ -1,4 +1,4 @@
-"""Faults in the uids and names of a list of transforms."""
+"""Errors in the uids and names of a list of transforms."""
 
 from typing import Any
 
@@ -34,13 +34,13 @@ def test_unknown_repeated_and_of_another_type() -> None:
     assert refused(new("v8", uid="a"), new("redis_set_filter", uid="b")) == []
 
 
-def test_a_name_that_is_left_out_stays_and_null_removes_it() -> None:
+def test_an_omitted_name_is_kept_and_null_removes_it() -> None:
     assert effective_name(new("v8"), STORED[0]) == "first"
     assert effective_name(new("v8", name=None), STORED[0]) is None
     assert effective_name(new("v8", name="other"), STORED[0]) == "other"
     assert effective_name(new("v8"), None) is None
 
 
-def test_names_that_stand_twice() -> None:
+def test_duplicate_names() -> None:
     assert pointers(name_faults(["a", None, "a", None], (), "/{}".format)) == ["/2/name"]
     assert pointers(name_faults(["a"], ["b", "a"], lambda _: "")) == ["/name"]

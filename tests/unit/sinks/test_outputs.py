@@ -56,14 +56,14 @@ class TestOutputs:
     def outputs(self, kind: str, *rows: int) -> OutputBatch:
         names = [b"source %d" % row for row in rows] if kind == "sources" else []
         values, keys = [b"%d" % row if row % 3 else None for row in rows], [b"k%d" % row for row in rows]
-        made = OutputBatch.of("t", values, keys, [row % 2 for row in rows], [*rows], names, [("h", b"1")])
+        output_batch = OutputBatch.of("t", values, keys, [row % 2 for row in rows], [*rows], names, [("h", b"1")])
         if kind != "origin":
-            return made
-        positions = OutputIdColumn("s", made.partitions, numbers(row << 40 for row in rows), numbers(rows))
-        return replace(made, headers=[*made.headers, HeaderColumn("headwater-src", positions)])
+            return output_batch
+        positions = OutputIdColumn("s", output_batch.partitions, numbers(row << 40 for row in rows), numbers(rows))
+        return replace(output_batch, headers=[*output_batch.headers, HeaderColumn("headwater-src", positions)])
 
     def test_some_partitions(self, kind: str) -> None:
-        """OutputBatch that do not say which record they are made of stay: their repeats change nothing."""
+        """Outputs without a source record are kept: their repeats change nothing."""
         outputs = self.outputs(kind, *range(5))
         assert outputs.without([0]) == (self.outputs(kind, 1, 3) if kind else outputs)
         assert outputs.without([1, 7]) == (self.outputs(kind, 0, 2, 4) if kind else outputs)

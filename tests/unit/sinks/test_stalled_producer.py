@@ -59,14 +59,14 @@ def test_the_patience_doubles_from_producer_to_producer_up_to_the_most(world: Wo
     ]
 
 
-def test_acknowledgements_set_the_patience_to_twice_what_they_took(world: World) -> None:
+def test_the_timeout_is_twice_the_last_acknowledgement_time(world: World) -> None:
     assert given_up(world, 11) == MIN_TIMEOUT_S
     assert world.wait(15) == []
     assert world.wait(STEP_S, acknowledged=1) == []
     assert [patience_s for _, patience_s in world.wait(40, acknowledged=1)] == [2 * (15 + STEP_S)]
 
 
-def test_an_acknowledgement_that_comes_soon_ends_a_long_patience(world: World) -> None:
+def test_a_fast_acknowledgement_shortens_the_timeout(world: World) -> None:
     assert [given_up(world, patience_s + 1) for patience_s in (10, 20)] == [10, 20]
     assert world.wait(STEP_S, acknowledged=1) == []
     assert [patience_s for _, patience_s in world.wait(12, acknowledged=1)] == [MIN_TIMEOUT_S]
@@ -78,7 +78,7 @@ def test_a_cluster_without_leaders_or_without_an_answer_is_waited_for(world: Wor
     assert world.wait(300) == []
 
 
-def test_the_patience_begins_when_the_cluster_answers_again(world: World) -> None:
+def test_the_timeout_starts_when_the_cluster_responds_again(world: World) -> None:
     world.leads = False
     assert world.wait(60) == []
     world.leads = True
@@ -87,12 +87,12 @@ def test_the_patience_begins_when_the_cluster_answers_again(world: World) -> Non
     assert after_s >= MIN_TIMEOUT_S
 
 
-def test_who_has_nothing_outstanding_asks_nobody(world: World) -> None:
+def test_an_idle_producer_sends_no_requests(world: World) -> None:
     assert world.wait(60, outstanding=0) == []
     assert not world.is_open
 
 
-def test_the_client_that_asks_is_freed_with_the_first_acknowledgement(world: World) -> None:
+def test_the_checking_client_is_closed_at_the_first_acknowledgement(world: World) -> None:
     world.wait(5)
     assert world.is_open
     world.wait(STEP_S, acknowledged=1)

@@ -36,7 +36,7 @@ def test_every_partition_has_one_owner_and_shares_are_even(partitions: int, move
         assert max(counts) <= -(-partitions // len(members))
 
 
-def test_a_partition_stays_where_it_is_when_it_can() -> None:
+def test_partitions_keep_their_owner_if_possible() -> None:
     group = MemoryGroup(MemoryTopic("t", [[], [], [], []]), dict.fromkeys(range(4), 0))
     first, second = MemorySource(group), MemorySource(group)
     first.join(Quiet())

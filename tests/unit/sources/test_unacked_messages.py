@@ -1,4 +1,4 @@
-"""Messages of a queue as records: their order, repeats, and what is remembered until a commit."""
+"""Records of queue messages: their order, repeats, and the unacknowledged messages."""
 
 from itertools import count
 
@@ -28,7 +28,7 @@ class TestRecent:
 
 
 class TestRepeats:
-    def test_one_that_is_kept_gets_its_new_ack_id(self) -> None:
+    def test_a_redelivered_message_gets_its_new_ack_id(self) -> None:
         messages = UnackedMessages("t", lambda: 0)
         again = message(1)
         again.ack_id = "1:2"
@@ -36,7 +36,7 @@ class TestRepeats:
         assert messages.add(again)
         assert (messages.count, messages.ack_ids()) == (1, ["1:2"])
 
-    def test_one_that_is_committed_is_acknowledged_again(self) -> None:
+    def test_a_redelivered_committed_message_is_acknowledged(self) -> None:
         messages = UnackedMessages("t", lambda: 0)
         messages.add(message(1))
         partition = messages.read(1, MUCH).partitions[0]
@@ -52,9 +52,9 @@ class TestRepeats:
         messages = UnackedMessages("t", lambda: 0, deduplicate=True)
         taken = [messages.add(message(n, key=b"k", value=v)) for n, v in enumerate([b"x", b"x", b"y", b"x"])]
         assert taken == [True, False, True, True]
-        assert messages.add(message(9, value=b"x"))  # without a natural key nothing is known
+        assert messages.add(message(9, value=b"x"))  # without a natural key repeats are not detected
 
-    def test_what_is_committed_can_not_be_sought(self) -> None:
+    def test_seeking_to_committed_messages_is_an_error(self) -> None:
         messages = UnackedMessages("t", lambda: 0)
         messages.add(message(1))
         partition = messages.read(1, MUCH).partitions[0]
@@ -89,7 +89,7 @@ class TestRead:
 
 
 class Demo(RuleBasedStateMachine):
-    """Against a model: the messages of each ordering key, read so far and committed so far."""
+    """Compare with a model of the read and committed messages of each ordering key."""
 
     def __init__(self) -> None:
         super().__init__()

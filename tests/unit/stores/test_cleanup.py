@@ -51,13 +51,13 @@ class TestSuperseded:
         world.sweep()
         assert world.left == ({3}, "abc")
 
-    def test_what_was_replaced_a_moment_ago_is_left(self) -> None:
+    def test_recently_replaced_revisions_are_kept(self) -> None:
         world = World("ab", "bc", "c")
         world.sweep(before_s=1.5)
         assert world.left == ({2, 3}, "abc")
         assert [removed.uid for removed in world.database.revisions.removed_filters()] == ["a"]
 
-    def test_what_a_deployment_may_run_is_left(self) -> None:
+    def test_revisions_of_deployments_are_kept(self) -> None:
         world = World("a")
         world.database.deployments.request_deploy(OWNER, "f1", a_deployment())
         world.save("b")
@@ -76,10 +76,10 @@ class TestSuperseded:
 
 
 class TestExpired:
-    def test_values_go_when_they_were_kept_for_long_enough(self) -> None:
+    def test_values_are_removed_after_their_retention(self) -> None:
         world = World("ab", "b", "c")
-        world.sweep(before_s=1.5)  # a is removed then
-        world.sweep(before_s=100)  # and b
+        world.sweep(before_s=1.5)  # a is removed
+        world.sweep(before_s=100)  # b is removed
         world.expire(before_s=1.5)
         assert world.left == ({3}, "abc")
         world.expire(before_s=100)
@@ -88,7 +88,7 @@ class TestExpired:
         assert world.left == ({3}, "c")
         assert world.database.revisions.removed_filters() == []
 
-    def test_a_filter_that_came_back_keeps_its_values(self) -> None:
+    def test_a_restored_filter_keeps_its_values(self) -> None:
         world = World("a", "b")
         world.sweep()
         world.save("ab")
@@ -96,7 +96,7 @@ class TestExpired:
         world.expire(before_s=1e6)
         assert world.left == ({2, 3}, "ab")
 
-    def test_values_stay_when_a_revision_has_them_whatever_is_noted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_values_of_stored_revisions_are_always_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A revision may be saved after the expired filters were read, and before their values are dropped."""
         world = World("a", "b")
         world.sweep()
@@ -123,7 +123,7 @@ class TestExpired:
 
 
 class TestDrafts:
-    def test_values_of_a_removed_filter_are_no_draft(self) -> None:
+    def test_values_of_a_removed_filter_are_not_unsaved(self) -> None:
         """The revision was saved, but its sets could not be removed from the list of unsaved sets."""
         world, drafts = World("a", "b"), MemoryUnsavedSets()
         drafts.begin([filter_set("f1", "a"), filter_set("f1", "d")], at(0))

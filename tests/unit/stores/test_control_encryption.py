@@ -17,7 +17,7 @@ KEY = bytes(range(32))
 
 class TestSealer:
     @given(st.text(), st.text(), st.text())
-    def test_opens_what_it_sealed(self, text: str, deployment_id: str, field: str) -> None:
+    def test_decrypts_what_it_encrypted(self, text: str, deployment_id: str, field: str) -> None:
         sealer = Sealer(KEY)
         assert sealer.open(sealer.seal(text, deployment_id, field), deployment_id, field) == text
 
@@ -55,18 +55,18 @@ class TestSealer:
         assert KEY[:2] not in sealed[:NUMBER_BYTES]
 
     @given(st.binary(max_size=64))
-    def test_refuses_any_other_bytes(self, sealed: bytes) -> None:
+    def test_other_bytes_are_rejected(self, sealed: bytes) -> None:
         with pytest.raises(SetupError):
             Sealer(KEY).open(sealed, "d1", "reader")
 
     @pytest.mark.parametrize("length", [0, 16, 31, 33])
-    def test_refuses_a_key_of_another_length(self, length: int) -> None:
+    def test_a_key_of_another_length_is_rejected(self, length: int) -> None:
         with pytest.raises(SetupError, match="32 bytes"):
             Sealer(bytes(length))
 
 
 class TestSecretKey:
-    def test_is_made_once_for_its_owner_only(self, tmp_path: Path) -> None:
+    def test_the_key_file_is_created_once_and_private(self, tmp_path: Path) -> None:
         path = tmp_path / "secret-key"
         key = load_or_create_secret_key(path)
         assert len(key) == 32
@@ -74,20 +74,20 @@ class TestSecretKey:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert load_or_create_secret_key(path) == key
 
-    def test_many_at_once_get_one_key_and_leave_one_file(self, tmp_path: Path) -> None:
+    def test_concurrent_starts_create_one_key_file(self, tmp_path: Path) -> None:
         with ThreadPoolExecutor(16) as pool:
             keys = set(pool.map(lambda _: load_or_create_secret_key(tmp_path / "secret-key"), range(64)))
         assert len(keys) == 1
         assert [file.name for file in tmp_path.iterdir()] == ["secret-key"]
 
     @pytest.mark.parametrize("content", [b"", b"hello", b"\xff\xfe", base64.b64encode(bytes(31))])
-    def test_refuses_what_is_no_key(self, tmp_path: Path, content: bytes) -> None:
+    def test_an_invalid_key_file_is_rejected(self, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "secret-key"
         path.write_bytes(content)
         with pytest.raises(SetupError, match="secret-key"):
             load_or_create_secret_key(path)
         assert path.read_bytes() == content
 
-    def test_a_directory_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_a_missing_directory(self, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match="Check its directory"):
             load_or_create_secret_key(tmp_path / "missing" / "secret-key")

@@ -46,7 +46,7 @@ def test_serves_a_private_socket_only_and_keeps_its_values(tmp_path: Path) -> No
     until(lambda: "Ready to accept connections" in (tmp_path / "data" / "logs" / "valkey.log").read_text())
 
 
-def test_a_kill_loses_nothing_that_was_answered(tmp_path: Path) -> None:
+def test_a_kill_loses_no_acknowledged_write(tmp_path: Path) -> None:
     valkey = EmbeddedValkey(tmp_path / "data")
     written = 0
     for writes in (0, 1_500, 1_500, 1_500):
@@ -61,7 +61,7 @@ def test_a_kill_loses_nothing_that_was_answered(tmp_path: Path) -> None:
         child.wait(READY_WITHIN_S)
 
 
-def test_what_is_written_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded_valkey, "FSYNC_INTERVAL_S", 0.01)
     synced: queue.SimpleQueue[str] = queue.SimpleQueue()
 
@@ -100,8 +100,8 @@ def test_odd_characters_in_the_data_dir(tmp_path: Path) -> None:
     child.stop(grace_s=10.0)
 
 
-def test_a_socket_directory_that_somebody_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with tempfile.TemporaryDirectory(prefix="hw") as short:  # pytest's own may be too long for a socket
+def test_an_existing_socket_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(prefix="hw") as short:  # pytest's path may be too long for a socket
         monkeypatch.setattr(tempfile, "tempdir", short)
         valkey = EmbeddedValkey(tmp_path / ("long" * 25))
         socket = Path(valkey.url.removeprefix("unix://"))
@@ -111,7 +111,7 @@ def test_a_socket_directory_that_somebody_prepared(tmp_path: Path, monkeypatch: 
             valkey.start()
 
 
-def test_no_place_for_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_directory_for_the_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("long" * 25)))
     with pytest.raises(SetupError, match="shorter --data-dir"):
         EmbeddedValkey(tmp_path / ("long" * 25))

@@ -26,7 +26,7 @@ def test_denies_nearly_all_others() -> None:
 def test_grows_by_layers(in_order: bool) -> None:
     rng = np.random.default_rng(2)
     bloom, added = Bloom(100), rng.integers(0, 2**64, 200_000, dtype=np.uint64)
-    if in_order:  # as writes come
+    if in_order:  # like writes
         added.sort()
     for part in np.array_split(added, 40):
         bloom.add(part)
@@ -36,14 +36,14 @@ def test_grows_by_layers(in_order: bool) -> None:
     assert bloom.size_bytes < 4.5 * size_bytes(200_000)
 
 
-def test_what_is_added_again_takes_no_room() -> None:
+def test_adding_again_needs_no_room() -> None:
     bloom, added = Bloom(1_000), np.arange(900, dtype=np.uint64) << np.uint64(40)
     for _ in range(10):
         bloom.add(added)
     assert bloom.layers == 1
 
 
-def test_without_room_it_says_that_it_is_overfull() -> None:
+def test_a_full_filter_reports_it() -> None:
     rng = np.random.default_rng(3)
     bloom, added = Bloom(1_000, lambda _: False), rng.integers(0, 2**64, 3_000, dtype=np.uint64)
     bloom.add(added[:1_000])

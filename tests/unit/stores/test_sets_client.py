@@ -35,7 +35,7 @@ class Broken(redis.Redis):
         (redis.exceptions.TryAgainError("Multiple keys request during rehashing of slot"), "does not answer"),
     ],
 )
-def test_away(error: redis.RedisError, words: str) -> None:
+def test_an_unavailable_server(error: redis.RedisError, words: str) -> None:
     with pytest.raises(SetStoreUnavailable) as caught:
         Client(Broken(error)).call("PING")
     assert words in caught.value.detail
@@ -56,7 +56,7 @@ def test_no_url(url: str) -> None:
         connect(url)
 
 
-def test_nobody_listens(tmp_path: object) -> None:
+def test_no_server_listens(tmp_path: object) -> None:
     with pytest.raises(SetStoreUnavailable):
         connect(f"unix://{tmp_path}/none.sock").call("PING")
 

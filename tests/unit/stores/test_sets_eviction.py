@@ -56,7 +56,7 @@ def test_risks(policy: str | None, risk: EvictionRisk) -> None:
         {"maxmemory_policy": "volatile-lru"},
     ],
 )
-def test_one_that_does_not_tell_is_used(answer: Any) -> None:
+def test_a_server_with_unknown_policy_is_used(answer: Any) -> None:
     server = Server(answer)
     guard = EvictionGuard(Clock())
     guard.check(server)
@@ -64,7 +64,7 @@ def test_one_that_does_not_tell_is_used(answer: Any) -> None:
     assert server.asked == 1
 
 
-def test_a_policy_that_changes_is_seen_and_asked_for_until_it_is_mended() -> None:
+def test_a_changed_policy_is_checked_until_it_is_fixed() -> None:
     clock, server = Clock(), Server({"maxmemory_policy": "noeviction"})
     guard = EvictionGuard(clock)
     guard.check(server)
@@ -80,7 +80,7 @@ def test_a_policy_that_changes_is_seen_and_asked_for_until_it_is_mended() -> Non
     guard.check(server)
 
 
-def test_one_that_is_away_has_not_been_looked_at() -> None:
+def test_an_unavailable_server_is_not_checked() -> None:
     server = Server(redis.ConnectionError("away"))
     guard = EvictionGuard(Clock())
     with pytest.raises(redis.ConnectionError):

@@ -39,10 +39,10 @@ def proxy() -> Iterator[Proxy]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = threading.Thread(target=echo, args=(listener,))
         server.start()
-        made = Proxy(("127.0.0.1", free_port()), listener.getsockname(), run_number=1)
-        made.start()
-        yield made
-        made.stop()
+        proxy = Proxy(("127.0.0.1", free_port()), listener.getsockname(), run_number=1)
+        proxy.start()
+        yield proxy
+        proxy.stop()
         listener.shutdown(socket.SHUT_RDWR)
         server.join()
 
@@ -54,7 +54,7 @@ def connected(proxy: Proxy) -> Iterator[socket.socket]:
 
 
 def exchange(connection: socket.socket, data: bytes = DATA) -> bytes:
-    """What comes back."""
+    """Return the bytes that the server sends back."""
     sender = threading.Thread(target=connection.sendall, args=(data,))
     sender.start()
     back = b""
@@ -77,7 +77,7 @@ def test_what_is_sent_arrives(proxy: Proxy, conditions: Conditions) -> None:
 
 
 @pytest.mark.parametrize("way", ["to_server", "to_client"])
-def test_a_held_direction_passes_nothing_and_then_everything(proxy: Proxy, way: str) -> None:
+def test_a_held_direction_passes_nothing_until_it_is_released(proxy: Proxy, way: str) -> None:
     with connected(proxy) as connection:
         assert exchange(connection, b"before") == b"before"
         proxy.set(Conditions(held=frozenset([way])))  # type: ignore[list-item]  # from parametrize
@@ -113,7 +113,7 @@ def test_refused_connections_are_reset_until_they_are_not(proxy: Proxy) -> None:
         assert exchange(connection) == DATA
 
 
-def test_a_half_open_connection_says_nothing_until_it_is_reset(proxy: Proxy) -> None:
+def test_a_half_open_connection_is_silent_until_it_is_reset(proxy: Proxy) -> None:
     with connected(proxy) as connection:
         assert exchange(connection, b"before") == b"before"
         proxy.half_open()

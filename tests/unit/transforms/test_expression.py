@@ -192,11 +192,11 @@ class TestGrammar:
         assert (caught.value.column, words in caught.value.detail) == (column, True), caught.value.detail
 
     @pytest.mark.parametrize("text", ["root = this.a" + ".a" * 2000, "root = this.a" + "|this.a" * 580])
-    def test_long_ones_run(self, text: str) -> None:
+    def test_long_expressions_run(self, text: str) -> None:
         assert select(text, '{"a": null}') == []
 
     @given(st.text(alphabet=string.ascii_letters + string.digits + ' \n\t".|[](),=\\_ü->#*', max_size=40))
-    def test_any_text_is_read_or_refused_with_a_column(self, text: str) -> None:
+    def test_any_text_is_parsed_or_rejected_with_a_column(self, text: str) -> None:
         assert 1 <= refused_column("root = " + text) <= len(text) + 8
 
 
@@ -299,12 +299,12 @@ class TestRecords:
         ],
     )
     @pytest.mark.parametrize("text", ["root = this.a", r'root = this."\"" | this.a.b', "root = []"])
-    def test_no_json(self, text: str, record: bytes | None) -> None:
+    def test_invalid_json(self, text: str, record: bytes | None) -> None:
         assert refusal(text, record).error == "InvalidJSON"
 
     @pytest.mark.parametrize("record", ["[]", '["a"]', "1", '"a"', "null", "true", r'"\ud800"'])
     @pytest.mark.parametrize("text", ["root = this.a", r'root = this."\"" | this.a.b'])
-    def test_no_object(self, text: str, record: str) -> None:
+    def test_records_that_are_not_objects(self, text: str, record: str) -> None:
         assert refusal(text, record).error == "NotAnObject"
 
     def test_a_message_never_shows_the_record(self) -> None:

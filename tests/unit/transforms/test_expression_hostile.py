@@ -60,7 +60,7 @@ EXPRESSIONS = [
 
 @pytest.mark.parametrize("text", EXPRESSIONS, ids=lambda text: text[:30])
 @pytest.mark.parametrize("record", [b"{}", b'{"a": "x"}', b'{"a": {"a": ["x"]}}', b'{"a": [[["x"]]]}'])
-def test_long_ones_are_read_and_run(text: str, record: bytes) -> None:
+def test_long_expressions_are_parsed_and_run(text: str, record: bytes) -> None:
     assert cpu_s(lambda: parse(text)) < PARSE_S
     parse(text).select(record)
 
@@ -69,7 +69,7 @@ def test_long_ones_are_read_and_run(text: str, record: bytes) -> None:
     "unit", ["(", "[", "this.(", "this.a.or(", '"', '"""', "#", ".", "|", "-> ", "a -> ", "\\", "this.a "]
 )
 @pytest.mark.parametrize("head", ["", "root = ", "root = this.a.map_each("])
-def test_what_is_no_expression_is_refused_soon(unit: str, head: str) -> None:
+def test_invalid_expressions_are_rejected_fast(unit: str, head: str) -> None:
     def refused() -> None:
         with pytest.raises(ExpressionRefused):
             parse(filled(head, unit))
@@ -137,12 +137,12 @@ def test_large_records_pass() -> None:
 @pytest.mark.parametrize(
     "text", ["root = this.a", 'root = this.a."*"', "root = [this.a, this.a.0]", "root = this.a | this.b"]
 )
-def test_long_arrays_pass_whatever_was_read_before(count: int, text: str) -> None:
+def test_long_arrays_are_read_after_any_other_record(count: int, text: str) -> None:
     expensive = filled("root = this.a.map_each([", "this.a,", "])")
     assert parse(expensive).select(ARRAY) == []
     assert {*select(text, json.dumps({"a": ["x"] * count}))} == {"x"}
 
 
-def test_a_deep_text_is_no_json() -> None:
+def test_deeply_nested_json_is_rejected() -> None:
     record = json.dumps({"a": "[" * MEGABYTE + "]" * MEGABYTE, "b": "x"})
     assert select("root = this.a.parse_json() | this.b", record) == ["x"]

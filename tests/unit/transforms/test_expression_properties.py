@@ -64,7 +64,7 @@ def test_as_an_independent_reading(query: Query, documents: list[str]) -> None:
 
 
 @given(simple_queries(), st.sampled_from(["", " ", "\n"]), documents())
-def test_what_was_an_expression_is_one(query: str, space: str, document: str) -> None:
+def test_earlier_expressions_are_still_valid(query: str, space: str, document: str) -> None:
     assert select(f"{space}root{space.strip()}={space}{query}{space}", document) == select(query, document)
 
 
@@ -104,7 +104,7 @@ def padded(draw: st.DrawFn) -> bytes | None:
 @example("this.a", [b'{"a":"x","b":"\xff"}', b'{"a":"x"}', '{"a":"x","b":"é"}'.encode()])
 @example("this.a", ['{"a": "%s"}'.replace("%s", "é" * MAX_VALUE_CHARS).encode()])
 @example('this.a.""', [b'{"a": "X"}', b'{"a": {"": "X"}}'])
-def test_all_at_once_is_as_one_by_one(query: str, records: list[bytes | None]) -> None:
+def test_batches_equal_single_records(query: str, records: list[bytes | None]) -> None:
     expression = parse(f"root = {query}")
     texts, unread_rows = expression.select_fast(BytesColumn.of(records))
     for row, record in enumerate(records):
@@ -114,7 +114,7 @@ def test_all_at_once_is_as_one_by_one(query: str, records: list[bytes | None]) -
             assert expression.select(record) == ([texts[row]] if texts[row] else [])
 
 
-def test_all_at_once_is_the_usual_way() -> None:
+def test_batches_use_the_fast_path() -> None:
     values = BytesColumn.of([b'{"a": "X"}', '{"b": ["\\u00e9\\"", -1.5E3, {"a": "é"}], "a": "Y"}'.encode()])
     for query in ("this.a", "this.a.lowercase()"):
         assert parse(f"root = {query}").select_fast(values) == (["x", "y"], [])

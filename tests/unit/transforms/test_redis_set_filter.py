@@ -38,7 +38,7 @@ def sets() -> CountingStore:
     return store
 
 
-def made(sets: MemorySetStore, expression: str = "root = this.a") -> Transform:
+def build_filter(sets: MemorySetStore, expression: str = "root = this.a") -> Transform:
     config = RedisSetFilterTransform(uid="t1", type="redis_set_filter", filter_expr=expression)
     return build(config, TransformContext("c1", "ann", sets, MemoryDatasetNames(), jit=False, log=print))
 
@@ -50,20 +50,20 @@ def batch(*values: bytes | None) -> RecordBatch:
 
 def test_keeps_members_as_they_are(sets: CountingStore) -> None:
     given_ = batch(b'{"a": "0xA" , "n": 1.00}', b'{"a": "0xc"}', b'{"a": 5}', b"{}", b'{"a": ["x", "0xb"]}')
-    outcome = made(sets).start(given_).result()
+    outcome = build_filter(sets).start(given_).result()
     assert outcome.failures == []
     assert plain(outcome.output) == [plain(given_)[row] for row in (0, 2, 4)]
     assert len(given_) == 5
 
 
 def test_one_lookup_for_a_batch(sets: CountingStore) -> None:
-    made(sets).start(batch(*[b'{"a": "0xA"}', b'{"a": "0xc"}'] * 50)).result()
+    build_filter(sets).start(batch(*[b'{"a": "0xA"}', b'{"a": "0xc"}'] * 50)).result()
     assert sets.asked == [["0xa"] * 50 + ["0xc"] * 50]
 
 
-def test_a_value_of_lists_is_asked_once(sets: CountingStore) -> None:
+def test_repeated_values_are_looked_up_once(sets: CountingStore) -> None:
     kept = (
-        made(sets, "root = [this.a, this.b]")
+        build_filter(sets, "root = [this.a, this.b]")
         .start(batch(*[b'{"a": "0xA", "b": "0xa"}', b'{"a": 1}'] * 50))
         .result()
         .output
@@ -73,12 +73,12 @@ def test_a_value_of_lists_is_asked_once(sets: CountingStore) -> None:
 
 
 def test_nothing_to_look_up(sets: CountingStore) -> None:
-    assert len(made(sets).start(batch(b"{}", b'{"a": {}}')).result().output) == 0
+    assert len(build_filter(sets).start(batch(b"{}", b'{"a": {}}')).result().output) == 0
     assert sets.asked == []
 
 
 def test_failures_name_row_and_transform(sets: CountingStore) -> None:
-    pending = made(sets, "root = this.a.lowercase()").start(batch(b'{"a": "0xa"}', None, b"[]", b'{"a": 1}'))
+    pending = build_filter(sets, "root = this.a.lowercase()").start(batch(b'{"a": "0xa"}', None, b"[]", b'{"a": 1}'))
     outcome = pending.result()
     assert len(outcome.output) == 1
     assert [(f.row, f.error, f.transform) for f in outcome.failures] == [
@@ -87,9 +87,9 @@ def test_failures_name_row_and_transform(sets: CountingStore) -> None:
     ]
 
 
-def test_store_away_then_back(sets: CountingStore) -> None:
+def test_the_filter_waits_for_the_store(sets: CountingStore) -> None:
     sets.away = True
-    pending = made(sets).start(batch(b'{"a": "0xa"}'))
+    pending = build_filter(sets).start(batch(b'{"a": "0xa"}'))
     for _ in range(2):
         with pytest.raises(SetStoreUnavailable):
             pending.result()
@@ -98,17 +98,17 @@ def test_store_away_then_back(sets: CountingStore) -> None:
     assert len(pending.result().output) == 1
 
 
-def test_the_set_as_it_is_when_the_batch_ends(sets: CountingStore) -> None:
-    pending = made(sets).start(batch(b'{"a": "new"}'))
+def test_the_set_at_the_end_of_the_batch_counts(sets: CountingStore) -> None:
+    pending = build_filter(sets).start(batch(b'{"a": "new"}'))
     sets.add(TARGET, ["new"])
     assert len(pending.result().output) == 1
 
 
 def test_an_empty_filter_passes_nothing(sets: CountingStore) -> None:
     sets.replace(TARGET, [])
-    assert len(made(sets).start(batch(b'{"a": "0xa"}')).result().output) == 0
+    assert len(build_filter(sets).start(batch(b'{"a": "0xa"}')).result().output) == 0
 
 
 def test_a_bad_expression() -> None:
     with pytest.raises(ExpressionRefused):
-        made(MemorySetStore(), "root = ")
+        build_filter(MemorySetStore(), "root = ")

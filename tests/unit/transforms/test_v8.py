@@ -23,15 +23,15 @@ class TestDatasetLookup:
         assert lookup([("wallets", ["0xAA", "0xbb", "STRAßE", " 0xaa"])]) == [[True, False, True, False]]
 
     @pytest.mark.parametrize("value", ["0xAA", "0xAA\n", "0xAA\n0xAA", "\n", "", "\r0xAA", "0xΑΑ", "0XAA"])
-    def test_a_value_is_found_by_itself_whatever_stands_beside_it(self, lookup: DatasetLookup, value: str) -> None:
+    def test_each_value_is_looked_up_independently(self, lookup: DatasetLookup, value: str) -> None:
         found = value in ("0xAA", "0XAA")
         assert lookup([("wallets", ["0xbb", value, "0xAA"])]) == [[False, found, True]]
         assert lookup([("wallets", ["0xbb", value, "STRAßE"])]) == [[False, found, True]]
 
-    def test_names_of_others_and_of_nobody_are_unknown(self, lookup: DatasetLookup) -> None:
+    def test_foreign_and_missing_datasets_are_unknown(self, lookup: DatasetLookup) -> None:
         assert lookup([("secret", ["0xaa"]), ("none", []), ("wallets", []), ("", ["0xaa"])]) == [None, None, [], None]
 
-    def test_values_that_can_not_be_stored_are_not_asked_for(self, lookup: DatasetLookup) -> None:
+    def test_values_that_cannot_be_stored_are_not_looked_up(self, lookup: DatasetLookup) -> None:
         values = ["", "x" * 1024, "x" * 1025, "0xAA", ""]
         assert lookup([("wallets", values)]) == [[False, True, False, True, False]]
 

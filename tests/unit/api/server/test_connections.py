@@ -43,87 +43,87 @@ def in_loop(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(test)
 
 
-def test_an_address_has_so_many_connections_and_no_more() -> None:
+def test_the_connections_per_address_are_limited() -> None:
     async def test() -> None:
-        made = registry(connections=10)
+        connections = registry(connections=10)
         first, second = Peer(), Peer()
-        assert made.admit(first, "127.0.0.2") is None
-        assert made.admit(second, "127.0.0.2") is None
-        assert made.admit(Peer(), "127.0.0.2") is TOO_MANY_CONNECTIONS
-        assert made.admit(Peer(), "127.0.0.3") is None
-        made.discard(first)
-        made.discard(first)
-        assert made.admit(Peer(), "127.0.0.2") is None
-        assert made.admit(Peer(), "127.0.0.2") is TOO_MANY_CONNECTIONS
+        assert connections.admit(first, "127.0.0.2") is None
+        assert connections.admit(second, "127.0.0.2") is None
+        assert connections.admit(Peer(), "127.0.0.2") is TOO_MANY_CONNECTIONS
+        assert connections.admit(Peer(), "127.0.0.3") is None
+        connections.discard(first)
+        connections.discard(first)
+        assert connections.admit(Peer(), "127.0.0.2") is None
+        assert connections.admit(Peer(), "127.0.0.2") is TOO_MANY_CONNECTIONS
 
     in_loop(test())
 
 
-def test_a_trusted_proxy_has_more_than_an_address_and_its_clients_have_not() -> None:
+def test_a_trusted_proxy_has_a_higher_limit_than_its_clients() -> None:
     async def test() -> None:
-        made = registry(connections=10)
-        assert [made.admit(Peer(), PROXY) for _ in range(5)] == [None] * 5
-        groups = [made.begin_request("203.0.113.7") for _ in range(3)]
+        connections = registry(connections=10)
+        assert [connections.admit(Peer(), PROXY) for _ in range(5)] == [None] * 5
+        groups = [connections.begin_request("203.0.113.7") for _ in range(3)]
         assert groups == ["203.0.113.7", "203.0.113.7", None]
-        made.end_request("203.0.113.7")
-        assert made.begin_request("203.0.113.7") is not None
+        connections.end_request("203.0.113.7")
+        assert connections.begin_request("203.0.113.7") is not None
 
     in_loop(test())
 
 
-def test_the_oldest_connection_without_a_request_makes_room() -> None:
+def test_the_oldest_idle_connection_is_closed_at_the_limit() -> None:
     async def test() -> None:
-        made = registry(connections=3, per_address=9)
+        connections = registry(connections=3, per_address=9)
         working, idle, newer = Peer(waiting=False), Peer(), Peer()
         for peer in (working, idle, newer):
-            made.admit(peer, "127.0.0.2")
-        assert made.admit(Peer(), "127.0.0.3") is None
+            connections.admit(peer, "127.0.0.2")
+        assert connections.admit(Peer(), "127.0.0.3") is None
         assert (working.dropped, idle.dropped, newer.dropped) == (False, True, False)
-        assert len(made) == 3
+        assert len(connections) == 3
 
     in_loop(test())
 
 
-def test_where_all_carry_requests_a_new_one_is_refused() -> None:
+def test_a_new_connection_is_rejected_if_all_are_in_use() -> None:
     async def test() -> None:
-        made = registry(connections=2, per_address=9)
+        connections = registry(connections=2, per_address=9)
         for _ in range(2):
-            made.admit(Peer(waiting=False), "127.0.0.2")
-        assert made.admit(Peer(), "127.0.0.3") is BUSY
+            connections.admit(Peer(waiting=False), "127.0.0.2")
+        assert connections.admit(Peer(), "127.0.0.3") is BUSY
 
     in_loop(test())
 
 
-def test_all_are_looked_after_as_long_as_there_are_some() -> None:
+def test_the_check_runs_while_there_are_connections() -> None:
     async def test() -> None:
-        made = registry()
+        connections = registry()
         peer = Peer()
-        made.admit(peer, "127.0.0.2")
+        connections.admit(peer, "127.0.0.2")
         await peer.is_looked_at.wait()
-        made.discard(peer)
+        connections.discard(peer)
         await asyncio.sleep(10 * TICK_S)
         looked_at = peer.looked_at
         later = Peer()
-        made.admit(later, "127.0.0.2")
+        connections.admit(later, "127.0.0.2")
         await later.is_looked_at.wait()
         assert peer.looked_at == looked_at
 
     in_loop(test())
 
 
-def test_one_connection_that_fails_does_not_end_the_limits_of_the_others() -> None:
+def test_an_error_of_one_connection_does_not_affect_others() -> None:
     class Failing(Peer):
-        def check_time(self, elapsed_s: float) -> None:  # as the others have it
+        def check_time(self, elapsed_s: float) -> None:  # like the others
             raise RuntimeError
 
     async def test() -> None:
-        made = registry()
+        connections = registry()
         failing, peer = Failing(), Peer()
-        made.admit(failing, "127.0.0.2")
-        made.admit(peer, "127.0.0.3")
+        connections.admit(failing, "127.0.0.2")
+        connections.admit(peer, "127.0.0.3")
         for _ in range(2):
             await peer.is_looked_at.wait()
             peer.is_looked_at.clear()
-        assert (failing.dropped, len(made)) == (True, 1)
+        assert (failing.dropped, len(connections)) == (True, 1)
 
     in_loop(test())

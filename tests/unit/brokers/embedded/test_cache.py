@@ -8,22 +8,22 @@ from headwater.brokers.embedded import cache
 from headwater.errors import SetupError
 
 
-def test_made_once(tmp_path: Path) -> None:
+def test_a_cached_directory_is_created_once(tmp_path: Path) -> None:
     entry = tmp_path / "new" / "entry"
-    made: list[Path] = []
+    created: list[Path] = []
 
     def make(path: Path) -> None:
         path.write_text("content")
-        made.append(path)
+        created.append(path)
 
     for _ in range(2):
         assert cache.ensure(entry, make).read_text() == "content"
-    assert len(made) == 1
+    assert len(created) == 1
     assert list(entry.parent.iterdir()) == [entry]
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_two_at_once(tmp_path: Path, kind: str) -> None:
+def test_two_concurrent_calls(tmp_path: Path, kind: str) -> None:
     entry, both = tmp_path / "entry", threading.Barrier(2)
 
     def make(path: Path) -> None:
@@ -38,7 +38,7 @@ def test_two_at_once(tmp_path: Path, kind: str) -> None:
     assert list(tmp_path.iterdir()) == [entry]
 
 
-def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failure_leaves_no_directory(tmp_path: Path) -> None:
     def make(path: Path) -> None:
         path.mkdir()
         raise SetupError("no")

@@ -9,7 +9,7 @@ from headwater.errors import SetupError
 
 @pytest.fixture
 def fake(tmp_path: Path) -> Path:
-    """An executable that the test writes."""
+    """Write an executable."""
     path = tmp_path / "java"
     path.touch(0o755)
     return path
@@ -47,7 +47,7 @@ def test_too_old(fake: Path, line: str, version: int) -> None:
         find_java(announce(fake, line))
 
 
-def test_not_there() -> None:
+def test_no_java() -> None:
     with pytest.raises(SetupError, match="There is no Java at /no/such/java: correct --kafka-java"):
         find_java("/no/such/java")
 

@@ -14,19 +14,19 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ports.json"
 
 
-def test_chosen_once_and_kept(path: Path) -> None:
+def test_ports_are_chosen_once(path: Path) -> None:
     first = load_or_choose_ports(path, "127.0.0.1")
     assert load_or_choose_ports(path, "127.0.0.1") == read_ports(path) == first
     assert len(set(first)) == 3
     assert all(FIRST_PORT <= port < FIRST_PORT + PORT_COUNT for port in first)
 
 
-def test_chosen_ports_leave_out_connections_of_other_programs(path: Path) -> None:
+def test_chosen_ports_are_below_the_ephemeral_range(path: Path) -> None:
     low, _high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     assert max(load_or_choose_ports(path, "127.0.0.1")) < low
 
 
-def test_what_others_keep_in_the_file_stays(path: Path) -> None:
+def test_other_entries_of_the_file_are_kept(path: Path) -> None:
     path.write_text('{"api": 8080}')
     chosen = load_or_choose_ports(path, "127.0.0.1")
     assert json.loads(path.read_text()) == {"api": 8080, **chosen._asdict()}

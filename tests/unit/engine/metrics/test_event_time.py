@@ -1,4 +1,4 @@
-"""When a record happened, by its own account."""
+"""The event time of records."""
 
 import json
 
@@ -11,7 +11,7 @@ AT_MS = 1767323045678.0
 
 
 @pytest.mark.parametrize(
-    ("told", "ms"),
+    ("time", "ms"),
     [
         (1767323045678, AT_MS),
         (1767323045, 1767323045000.0),
@@ -24,8 +24,8 @@ AT_MS = 1767323045678.0
         ("2026-01-02 03:04:05 UTC", 1767323045000.0),
     ],
 )
-def test_times(told: object, ms: float) -> None:
-    value = json.dumps({"a": [{"time": 1}], "time": told, "b": None}).encode()
+def test_times(time: object, ms: float) -> None:
+    value = json.dumps({"a": [{"time": 1}], "time": time, "b": None}).encode()
     assert EventTime("time").read(value) == pytest.approx(ms, abs=0.01)
 
 
@@ -44,7 +44,7 @@ def test_times(told: object, ms: float) -> None:
         b'{"time":1e999}',
     ],
 )
-def test_records_that_do_not_tell(value: bytes | None) -> None:
+def test_records_without_an_event_time(value: bytes | None) -> None:
     assert EventTime("time").read(value) is None
 
 
@@ -52,6 +52,6 @@ def test_a_stream_without_such_a_field() -> None:
     assert EventTime(None).read(b'{"time":1}') is None
 
 
-def test_every_stream_of_the_catalog_tells() -> None:
+def test_every_stream_of_the_catalog_has_an_event_time() -> None:
     for entity in (entity for chain in CATALOG for entity in chain.entities):
         assert EventTime(entity.event_time).read(json.dumps(entity.example).encode()) is not None

@@ -1,4 +1,4 @@
-"""What is measured reaches the store once, whatever happens between it and the worker."""
+"""Metrics are written to the store exactly once, despite failures."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ GROUP = "group"
 
 
 class Store(FaultyMetrics):
-    """Notes the writes that were tried."""
+    """A store that records attempted writes."""
 
     def __init__(self, faults: Faults) -> None:
         super().__init__(faults)
@@ -28,7 +28,7 @@ class Store(FaultyMetrics):
 
 
 class Scene:
-    """A store, and workers that count."""
+    """A store, and workers that write metrics."""
 
     def __init__(self) -> None:
         self.faults = Faults()
@@ -50,7 +50,7 @@ def batch(first: int, end: int, partition: int = 0) -> DeliveredBatch:
 
 
 def commit(metrics_writer: MetricsWriter, *batches: DeliveredBatch, minute: int = 960, at_once: bool = False) -> None:
-    """What the metrics does with delivered batches."""
+    """The counts of delivered batches."""
     tally = PendingMetrics()
     for counted in batches:
         if metrics_writer.are_all_new(counted.end_offsets()):
@@ -67,7 +67,7 @@ def scene() -> Scene:
     return Scene()
 
 
-def test_what_an_earlier_owner_counted_stays_counted_when_it_is_read_twice(scene: Scene) -> None:
+def test_records_counted_by_an_earlier_owner_are_not_counted_again(scene: Scene) -> None:
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.assigned([0])
     commit(first, batch(0, 4))
@@ -90,7 +90,7 @@ def test_records_below_the_mark_are_not_counted_again(scene: Scene) -> None:
     assert scene.received() == 20
 
 
-def test_partitions_that_stand_still_slow_nothing(scene: Scene) -> None:
+def test_idle_partitions_do_not_delay_writes(scene: Scene) -> None:
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.assigned([0, 1])
     commit(first, batch(0, 10, partition=0), batch(0, 10, partition=1))
@@ -99,7 +99,7 @@ def test_partitions_that_stand_still_slow_nothing(scene: Scene) -> None:
     assert second.are_all_new([0])
 
 
-def test_without_the_store_counts_are_kept_and_the_store_is_left_alone(scene: Scene) -> None:
+def test_counts_are_kept_in_memory_while_the_store_is_unavailable(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
     metrics_writer.assigned([0])
     scene.faults.metrics_up = False
@@ -115,7 +115,7 @@ def test_without_the_store_counts_are_kept_and_the_store_is_left_alone(scene: Sc
     assert [written.minute for written in scene.store.tried[1:]] == [960, 960, 1020]
 
 
-def test_a_store_that_stays_away_is_asked_less_and_less_often(scene: Scene) -> None:
+def test_writes_to_an_unavailable_store_back_off(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
     metrics_writer.assigned([0])
     scene.faults.metrics_up = False
@@ -129,7 +129,7 @@ def test_a_store_that_stays_away_is_asked_less_and_less_often(scene: Scene) -> N
     assert tried_at == [0, 1, 3, 7, 15, 25, 35]
 
 
-def test_a_worker_that_ends_does_not_wait_for_its_next_try(scene: Scene) -> None:
+def test_a_stopping_worker_writes_without_waiting(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
     metrics_writer.assigned([0])
     scene.faults.metrics_up = False
@@ -139,7 +139,7 @@ def test_a_worker_that_ends_does_not_wait_for_its_next_try(scene: Scene) -> None
     assert scene.received() == 5
 
 
-def test_a_write_whose_answer_was_lost_is_repeated_as_it_was(scene: Scene) -> None:
+def test_a_write_without_a_response_is_repeated_unchanged(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
     metrics_writer.assigned([0])
     scene.faults.metrics_up = None
@@ -153,7 +153,7 @@ def test_a_write_whose_answer_was_lost_is_repeated_as_it_was(scene: Scene) -> No
 
 
 @pytest.mark.parametrize("limit", [MAX_UNDECIDED, 3])
-def test_a_start_without_the_store_counts_exactly_once_it_is_there(
+def test_counts_are_exact_after_a_start_without_the_store(
     scene: Scene, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_UNDECIDED", limit)
@@ -170,9 +170,7 @@ def test_a_start_without_the_store_counts_exactly_once_it_is_there(
     assert scene.received() == 15
 
 
-def test_the_first_records_of_each_partition_wait_for_its_mark_and_no_more_than_those(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_first_records_of_a_partition_wait_for_its_mark(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_UNDECIDED", 5)
     first, second = scene.metrics_writer("a"), scene.metrics_writer("b")
     first.assigned([0, 1])
@@ -195,7 +193,7 @@ def test_the_first_records_of_each_partition_wait_for_its_mark_and_no_more_than_
 
 @pytest.mark.parametrize("up_after", range(4))
 @pytest.mark.parametrize("ends", [(2, 6, 6), (2, 6, 9), (6, 8, 9)])
-def test_what_is_read_again_of_a_partition_with_many_undecided_records(
+def test_repeats_in_a_partition_with_many_undecided_records(
     scene: Scene, ends: tuple[int, int, int], up_after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_UNDECIDED", 5)
@@ -237,8 +235,8 @@ def test_a_known_mark_holds_while_another_partition_waits_for_its_own(
     assert scene.received() == 12 + 6
 
 
-def test_a_partition_that_comes_back_is_not_counted_again(scene: Scene) -> None:
-    """Its positions were committed, but its counts are not written yet."""
+def test_a_reassigned_partition_is_not_counted_again(scene: Scene) -> None:
+    """The partition's offsets are committed, but its counts are not written yet."""
     metrics_writer = scene.metrics_writer("a")
     metrics_writer.assigned([0])
     scene.faults.metrics_up = False
@@ -252,7 +250,7 @@ def test_a_partition_that_comes_back_is_not_counted_again(scene: Scene) -> None:
     assert scene.received() == 12
 
 
-def test_a_partition_that_comes_back_is_counted_from_its_mark_on_however_it_is_read(scene: Scene) -> None:
+def test_a_reassigned_partition_is_counted_from_its_mark(scene: Scene) -> None:
     """A batch may end below the counted offset. Then some records of the next batch are not new."""
     metrics_writer = scene.metrics_writer("a")
     metrics_writer.assigned([0])
@@ -270,7 +268,7 @@ def test_a_partition_that_comes_back_is_counted_from_its_mark_on_however_it_is_r
     assert scene.received() == 14
 
 
-def test_what_is_read_again_while_another_partition_waits_for_its_mark(scene: Scene) -> None:
+def test_repeats_while_another_partition_waits_for_its_mark(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
     metrics_writer.assigned([1])
     scene.faults.metrics_up = False
@@ -299,7 +297,7 @@ def test_a_transaction_that_failed_after_its_records_were_counted(scene: Scene, 
     assert scene.received() == 15
 
 
-def test_a_worker_that_was_replaced_without_knowing_it_is_refused(scene: Scene) -> None:
+def test_writes_of_a_replaced_worker_are_rejected(scene: Scene) -> None:
     zombie, successor = scene.metrics_writer("a"), scene.metrics_writer("b")
     zombie.assigned([0, 1])
     commit(zombie, batch(0, 10))
@@ -322,7 +320,7 @@ def test_batches_before_and_after_the_marks_are_known(scene: Scene) -> None:
     assert scene.received() == 8
 
 
-def test_nothing_is_written_without_news(scene: Scene) -> None:
+def test_nothing_is_written_without_changes(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
     metrics_writer.assigned([0])
     commit(metrics_writer, batch(0, 1))
@@ -331,7 +329,7 @@ def test_nothing_is_written_without_news(scene: Scene) -> None:
     assert len(scene.store.tried) == 1
 
 
-def test_an_outage_of_a_day_is_written_in_pieces(scene: Scene) -> None:
+def test_counts_of_a_long_outage_are_written_in_chunks(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
     metrics_writer.assigned([0])
     scene.faults.metrics_up = False

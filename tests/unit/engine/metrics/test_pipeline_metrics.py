@@ -1,4 +1,4 @@
-"""Times of batches: from where to where they are measured."""
+"""Where the times of batches start and end."""
 
 import json
 from collections import deque
@@ -30,7 +30,7 @@ class Clock:
 
 
 def batch(count: int, *, age_ms: float = 0, first: int = 0, told_ms: float | None = None) -> RecordBatch:
-    """Records of two partitions in turn, with equal offsets in both, that the broker stamped `age_ms` ago."""
+    """Return records of two partitions alternately, with equal offsets, and timestamps `age_ms` ago."""
     value = b"" if told_ms is None else json.dumps({"time": told_ms}).encode()
     return RecordBatch.of(
         "stream",
@@ -44,7 +44,7 @@ def batch(count: int, *, age_ms: float = 0, first: int = 0, told_ms: float | Non
 
 
 class Scene:
-    """An metrics and its store."""
+    """Metrics and their store."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -93,8 +93,8 @@ def test_total_latency_ends_with_the_acknowledgement(scene: Scene) -> None:
     assert times.percentile(99) == pytest.approx(1040, rel=ERROR)
 
 
-def test_what_the_commit_alone_acknowledges_is_timed_after_it(scene: Scene) -> None:
-    """As in a transaction. Nothing else may follow, so it is written by the next turn of the loop."""
+def test_outputs_acknowledged_by_the_commit_are_timed_after_it(scene: Scene) -> None:
+    """The next iteration of the loop writes the metrics of a transaction, since no other event may follow."""
     scene.deliver(batch(2, age_ms=10))
     scene.metrics.acknowledged(2)
     scene.metrics.before_commit(at_once=False)
@@ -138,14 +138,14 @@ def test_data_age_is_by_the_brokers_time_where_a_record_does_not_tell(scene: Sce
     assert scene.median("data_age") == pytest.approx(10, rel=ERROR)
 
 
-def test_errors_by_who_could_not_take_the_record(scene: Scene) -> None:
+def test_errors_are_counted_by_transform_or_sink(scene: Scene) -> None:
     scene.deliver(batch(4), refused=1)
     scene.commit()
     assert dict(scene.written().counts) == {"messages_received": 4, "messages_sent": 3, "output_error": 1}
     assert scene.metrics.totals == scene.written().counts
 
 
-def test_what_is_read_again_counts_once(scene: Scene) -> None:
+def test_repeats_are_counted_once(scene: Scene) -> None:
     scene.deliver(batch(4))
     scene.metrics.rewound({0: 0, 1: 0})
     scene.deliver(batch(4))
@@ -154,7 +154,7 @@ def test_what_is_read_again_counts_once(scene: Scene) -> None:
     assert scene.metrics.totals["messages_received"] == 4
 
 
-def test_partitions_that_go_before_the_commit_are_not_counted(scene: Scene) -> None:
+def test_partitions_lost_before_the_commit_are_not_counted(scene: Scene) -> None:
     scene.deliver(batch(4))
     scene.metrics.dropped([1])
     scene.commit()

@@ -1,6 +1,6 @@
-"""Recorded blocks of EVM chains, from the folder that HEADWATER_TEST_DATA names, as the ingest has them.
+"""Reads recorded blocks of EVM chains from the directory that HEADWATER_TEST_DATA names.
 
-Recorded receipts of single transactions stand for blocks of one transaction. Some blocks have no recorded time: 0.
+Recorded receipts of single transactions become blocks of one transaction. A block without a recorded time has time 0.
 """
 
 import ast
@@ -29,7 +29,7 @@ def text(path: Path) -> str:
 
 
 def rotki(chain: str) -> list[Block]:
-    """Receipts of single transactions."""
+    """Read receipts of single transactions."""
     answers = [json.loads(line)["result"] for line in text(EVM / chain / "rotki_blocks.jsonl.gz").splitlines()]
     times = {block["number"]: int(block["timestamp"], 16) for block in answers if block}
     blocks = []
@@ -45,7 +45,7 @@ def rotki(chain: str) -> list[Block]:
 
 
 def squid(chain: str, number: int) -> Block:
-    """A whole block, as eth_getBlockByNumber and eth_getBlockReceipts gave it."""
+    """Read a block with the responses of eth_getBlockByNumber and eth_getBlockReceipts."""
     header = msgspec.json.decode(text(EVM / chain / f"squid_{number}_block.json.gz"), type=Header)
     receipts = msgspec.json.decode(text(EVM / chain / f"squid_{number}_receipts.json.gz"), type=list[Receipt])
     block = from_receipts(header, receipts)
@@ -54,7 +54,7 @@ def squid(chain: str, number: int) -> Block:
 
 
 def native(path: Path) -> tuple[Block, list[dict[str, Any]]]:
-    """A block of protobuf JSON, and the token transfers that another implementation found in it."""
+    """Read a block of protobuf JSON, with the token transfers of another implementation."""
     found = json.loads(text(path))["ethereum"]
     logs: list[Log] = []
     parties: dict[str, SenderAndReceiver] = {}
@@ -78,7 +78,7 @@ def _native_log(log: dict[str, Any]) -> Log:
 
 
 def of_day(path: Path) -> list[Block]:
-    """Logs of one contract over a day, a block each. Its address is in the file's name; there is no block hash."""
+    """Read a day's logs of one contract, each as a block without a hash. The address is in the file's name."""
     address = "0x" + path.name.rsplit("-0x", 1)[-1].split("-")[0]
     blocks = []
     for row in csv.DictReader(text(path).splitlines()):
@@ -95,7 +95,7 @@ def native_files(chain: str) -> list[Path]:
 
 
 def blocks_of(chain: str) -> Iterator[Block]:
-    """All that is recorded of a chain."""
+    """Return all recorded blocks of a chain."""
     if (EVM / chain / "rotki_receipts.jsonl.gz").exists():
         yield from rotki(chain)
     for path in sorted((EVM / chain).glob("squid_*_receipts.json.gz")):

@@ -42,7 +42,7 @@ def test_an_anonymous_event_has_no_topic() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "event", "function Told(uint8 a)", "Told(uint8 a", "Told uint8"])
-def test_other_entries_are_refused(text: str) -> None:
+def test_other_entries_are_rejected(text: str) -> None:
     with pytest.raises(SetupError, match="is not an event"):
         parse_event(text)
 
@@ -50,6 +50,6 @@ def test_other_entries_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["Told(uint8 a b)", "Told(,)", "Told(uint8 a,)", "Told((uint8 a))) b)", "Told(uint8 a)(b)"]
 )
-def test_bad_parameters_are_refused(text: str) -> None:
+def test_invalid_parameters_are_rejected(text: str) -> None:
     with pytest.raises(SetupError, match=r"is (not an event|not a parameter|not an ABI type)"):
         parse_event(text)

@@ -1,4 +1,4 @@
-"""Sizes that follow what a node takes."""
+"""Request sizes that adapt to a node's limits."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from headwater.ingest.evm.adaptive import PROBE_AFTER, AdaptiveSize
 
 
 def ask(size: AdaptiveSize, cap: int, times: int) -> int:
-    """Ask a node that takes at most `cap`; how many requests it refused."""
+    """Send requests to a node with the limit `cap`. Return how many it rejected."""
     refused = 0
     for _ in range(times):
         value = size.value
@@ -21,7 +21,7 @@ def ask(size: AdaptiveSize, cap: int, times: int) -> int:
 
 
 @given(start=st.integers(1, 300), most=st.integers(1, 300), cap=st.integers(1, 300), step=st.integers(1, 5))
-def test_the_size_settles_at_what_the_node_takes(start: int, most: int, cap: int, step: int) -> None:
+def test_the_size_converges_to_the_nodes_limit(start: int, most: int, cap: int, step: int) -> None:
     size = AdaptiveSize(start, most, step)
     ask(size, cap, 800)
     assert ask(size, cap, 100) <= 5
@@ -29,7 +29,7 @@ def test_the_size_settles_at_what_the_node_takes(start: int, most: int, cap: int
 
 
 @pytest.mark.parametrize("failures", [5, 50])
-def test_failures_degrade_nothing_for_good(failures: int) -> None:
+def test_failures_reduce_the_size_only_temporarily(failures: int) -> None:
     size = AdaptiveSize(20, 20)
     for _ in range(failures):
         size.suspected(size.value)
@@ -38,7 +38,7 @@ def test_failures_degrade_nothing_for_good(failures: int) -> None:
     assert size.value == 20
 
 
-def test_a_lasting_limit_is_tried_again_and_seldom() -> None:
+def test_a_permanent_limit_is_rarely_retried() -> None:
     size = AdaptiveSize(20, 20)
     size.refused(20, limit=1)
     assert size.value == 1

@@ -1,4 +1,4 @@
-"""Blocks that are fetched from an HTTP server that answers as bad nodes do."""
+"""Blocks from an HTTP server that behaves like faulty nodes."""
 
 import itertools
 import random
@@ -25,13 +25,13 @@ METHODS: tuple[Method, Method] = ("receipts", "logs")
 
 
 def chain(blocks: int = 60, seed: int = 1, **options: Any) -> FakeChain:
-    made = FakeChain(random.Random(seed), **options)
-    made.mine(blocks)
-    return made
+    chain = FakeChain(random.Random(seed), **options)
+    chain.mine(blocks)
+    return chain
 
 
 def width(call: dict[str, Any]) -> int:
-    """How many blocks an eth_getLogs asks for; 0 for other methods."""
+    """Return the number of blocks of an eth_getLogs request, or 0 for other methods."""
     if call["method"] != "eth_getLogs":
         return 0
     asked = call["params"][0]
@@ -52,7 +52,7 @@ def fetched(
 
 
 def assert_whole(blocks: Sequence[Block], expected: Sequence[ChainBlock]) -> None:
-    """The blocks have all logs, each once and in order, and the parties of their transactions."""
+    """Assert that the blocks have all logs once and in order, and the parties of their transactions."""
     assert [block.hash for block in blocks] == [block.hash for block in expected]
     for block, true in zip(blocks, expected, strict=True):
         assert [(log.transaction_hash, log.log_index, log.data) for log in block.logs] == [
@@ -71,7 +71,7 @@ def test_both_methods_give_the_same_blocks(method: Method, sprint: int | None) -
     assert fetcher.incomplete == 0
 
 
-def test_a_node_without_receipts_gives_logs_and_is_asked_again_later() -> None:
+def test_logs_are_used_while_a_node_lacks_receipts() -> None:
     true, now = chain(), [0.0]
 
     def no_receipts(request: Any) -> Reply:
@@ -147,7 +147,7 @@ def test_a_range_that_takes_too_long_is_narrowed() -> None:
     assert fetcher.range_size < 10
 
 
-def test_a_range_grows_again_when_the_node_takes_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_range_grows_when_the_node_accepts_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.ingest.evm.adaptive.PROBE_AFTER", 5)
     true = chain(12)
     most = [3]
@@ -167,7 +167,7 @@ def test_a_range_grows_again_when_the_node_takes_more(monkeypatch: pytest.Monkey
         assert fetcher.range_size > 5
 
 
-def test_a_node_that_is_away_does_not_narrow_the_range() -> None:
+def test_an_unavailable_node_does_not_narrow_the_range() -> None:
     with client(lambda request: Reply(503)) as (rpc, node, _):
         fetcher = BlockFetcher(rpc, "logs", sleep=lambda _: None)
         with pytest.raises(NodeUnavailable, match="HTTP 503"):
@@ -176,7 +176,7 @@ def test_a_node_that_is_away_does_not_narrow_the_range() -> None:
         assert len(node.requests) < 25
 
 
-def test_logs_of_blocks_that_are_not_there_yet_do_not_narrow_the_range() -> None:
+def test_missing_new_blocks_do_not_narrow_the_range() -> None:
     true = chain(10)
 
     def behind(request: Any) -> Reply:
@@ -190,7 +190,7 @@ def test_logs_of_blocks_that_are_not_there_yet_do_not_narrow_the_range() -> None
         assert fetcher.range_size == 10
 
 
-def test_a_busy_node_is_waited_for_and_nothing_is_narrowed() -> None:
+def test_a_busy_node_does_not_narrow_the_range() -> None:
     true, turns = chain(), itertools.count()
 
     def busy(request: Any) -> Reply:
@@ -203,7 +203,7 @@ def test_a_busy_node_is_waited_for_and_nothing_is_narrowed() -> None:
 
 
 @pytest.mark.parametrize("words", ["response size exceeded", "eth_getLogs is not supported without an address filter"])
-def test_logs_that_are_refused_for_a_block_alone_come_by_receipts(words: str) -> None:
+def test_receipts_are_used_if_logs_of_a_single_block_fail(words: str) -> None:
     true = chain()
 
     def answer(method: str, params: list[Any]) -> Any:
@@ -213,11 +213,11 @@ def test_logs_that_are_refused_for_a_block_alone_come_by_receipts(words: str) ->
     assert_whole(blocks, true.blocks[:10])
 
 
-# Blocks that are not whole.
+# Incomplete blocks.
 
 
 def lossy(true: FakeChain, methods: Sequence[str], left_out: int = 1, times: float = float("inf")) -> BlockResponse:
-    """A node whose answers lack the last logs of each block, the first times that it is asked by these methods."""
+    """A node whose first responses to these methods lack the last logs of each block."""
     asked = itertools.count()
 
     def answer(method: str, params: list[Any]) -> Any:
@@ -234,7 +234,7 @@ def lossy(true: FakeChain, methods: Sequence[str], left_out: int = 1, times: flo
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("lost", ["eth_getLogs", "eth_getBlockReceipts"])
-def test_logs_that_one_method_leaves_out_come_by_the_other(method: Method, lost: str) -> None:
+def test_logs_missing_from_one_method_come_from_the_other(method: Method, lost: str) -> None:
     true = chain()
     answer = lossy(true, [lost])
     blocks, fetcher, _ = fetched(lambda request: results(request, answer), method)
@@ -243,7 +243,7 @@ def test_logs_that_one_method_leaves_out_come_by_the_other(method: Method, lost:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_logs_that_come_late_are_asked_for_again(method: Method) -> None:
+def test_late_logs_are_requested_again(method: Method) -> None:
     true = chain()
     answer = lossy(true, ["eth_getLogs", "eth_getBlockReceipts"], times=8)
     with client(lambda request: results(request, answer)) as (rpc, _, _):
@@ -254,7 +254,7 @@ def test_logs_that_come_late_are_asked_for_again(method: Method) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_block_that_is_never_whole_is_named_and_not_given(method: Method) -> None:
+def test_an_always_incomplete_block_is_an_error(method: Method) -> None:
     true = chain()
     bad = next(block for block in true.blocks if len(block.logs) > 2)
     answer = lossy(true, ["eth_getLogs", "eth_getBlockReceipts"])
@@ -267,14 +267,14 @@ def test_a_block_that_is_never_whole_is_named_and_not_given(method: Method) -> N
         fetched(lambda request: results(request, one_bad), method, bad.number, bad.number)
 
 
-def test_logs_that_come_twice_and_in_disorder_are_one_each_in_order() -> None:
-    true, dice = chain(), random.Random(2)
+def test_duplicate_unordered_logs_are_deduplicated_and_sorted() -> None:
+    true, rng = chain(), random.Random(2)
 
     def answer(method: str, params: list[Any]) -> Any:
         found = true.answer(method, params)
         if method == "eth_getLogs":
             found = found * 2
-            dice.shuffle(found)
+            rng.shuffle(found)
         if method == "eth_getBlockReceipts":
             found = [{**receipt, "logs": receipt["logs"][::-1] * 2} for receipt in found[::-1]]
         return found
@@ -285,7 +285,7 @@ def test_logs_that_come_twice_and_in_disorder_are_one_each_in_order() -> None:
 
 
 @pytest.mark.parametrize("whole_batch", [False, True])
-def test_a_block_whose_receipts_fail_for_ever_comes_by_logs(whole_batch: bool) -> None:
+def test_logs_are_used_if_receipts_of_a_block_always_fail(whole_batch: bool) -> None:
     true, refused = chain(), CallError(-32000, "receipts length mismatch: 1 vs 0")
 
     def answer(method: str, params: list[Any]) -> Any:
@@ -299,7 +299,7 @@ def test_a_block_whose_receipts_fail_for_ever_comes_by_logs(whole_batch: bool) -
     assert whole_batch or asked == [{"fromBlock": hex(5), "toBlock": hex(5)}]
 
 
-def test_a_block_that_both_methods_refuse_is_named() -> None:
+def test_a_block_that_both_methods_reject_is_named() -> None:
     true = chain()
 
     def answer(method: str, params: list[Any]) -> Any:
@@ -314,7 +314,7 @@ def test_a_block_that_both_methods_refuse_is_named() -> None:
 
 
 def without_state_syncs(true: FakeChain, methods: Sequence[str]) -> BlockResponse:
-    """A node that leaves the logs of state syncs out of these methods."""
+    """A node that omits the logs of state syncs from these methods."""
 
     def answer(method: str, params: list[Any]) -> Any:
         found = true.answer(method, params)
@@ -338,8 +338,8 @@ def without_state_syncs(true: FakeChain, methods: Sequence[str]) -> BlockRespons
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("listed", [True, False])
 @pytest.mark.parametrize("lacks", [["eth_getLogs"], ["eth_getBlockReceipts"], []])
-def test_state_syncs_come_by_every_method(method: Method, listed: bool, lacks: list[str]) -> None:
-    """Polygon: whatever is left out of one method, and of the list of transactions, both methods give the same."""
+def test_state_syncs_are_complete_by_every_method(method: Method, listed: bool, lacks: list[str]) -> None:
+    """On Polygon both methods give the same, whatever one method and the list of transactions omit."""
     true = chain(130, sprint=SPRINT, chain_id=137, restarted=listed)
     assert sum(block.synced for block in true.blocks) >= 4
     methods = [*lacks, *([] if listed else ["eth_getBlockByNumber", "eth_getTransactionReceipt"])]
@@ -348,7 +348,7 @@ def test_state_syncs_come_by_every_method(method: Method, listed: bool, lacks: l
     assert_whole(blocks, true.blocks)
 
 
-def test_a_state_sync_whose_logs_no_method_gives_is_named() -> None:
+def test_a_state_sync_without_logs_is_named() -> None:
     true = chain(130, sprint=SPRINT)
     block = next(block for block in true.blocks if block.synced)
     answer = without_state_syncs(true, ["eth_getLogs", "eth_getBlockReceipts", "eth_getTransactionReceipt"])
@@ -358,7 +358,7 @@ def test_a_state_sync_whose_logs_no_method_gives_is_named() -> None:
 
 
 @pytest.mark.parametrize("index", ["0xzz", "", "-0x1"])
-def test_rubbish_in_the_receipt_of_a_state_sync_is_an_error_of_the_node(index: str) -> None:
+def test_garbage_in_the_receipt_of_a_state_sync_is_a_node_error(index: str) -> None:
     true = chain(130, seed=3, sprint=SPRINT)
     lossy_answer = without_state_syncs(true, ["eth_getLogs", "eth_getBlockByNumber"])
 
@@ -375,7 +375,7 @@ def test_rubbish_in_the_receipt_of_a_state_sync_is_an_error_of_the_node(index: s
 
 
 def test_a_state_sync_is_found_without_the_method_of_receipts() -> None:
-    """Neither listed nor in eth_getLogs: the receipt of the transaction that Bor derives tells."""
+    """The state sync is neither listed nor in eth_getLogs, but its derived transaction has a receipt."""
     true = chain(130, sprint=SPRINT)
     lossy_answer = without_state_syncs(true, ["eth_getLogs", "eth_getBlockByNumber"])
 
@@ -404,7 +404,7 @@ def test_a_state_sync_is_found_without_the_method_of_receipts() -> None:
         ("blockNumber", "zero"),
     ],
 )
-def test_rubbish_in_the_answers_of_one_method_is_left_to_the_other(method: Method, member: str, rubbish: Any) -> None:
+def test_the_other_method_is_used_if_one_returns_garbage(method: Method, member: str, rubbish: Any) -> None:
     true = chain()
     name = {"receipts": "eth_getBlockReceipts", "logs": "eth_getLogs"}[method]
 
@@ -421,7 +421,7 @@ def test_rubbish_in_the_answers_of_one_method_is_left_to_the_other(method: Metho
 
 
 def in_capitals(answer: Any) -> Any:
-    """The same answer with its bytes in upper case; shorter texts are quantities."""
+    """Convert the bytes of a response to upper case, but not quantities, which are shorter."""
     if isinstance(answer, dict):
         return {name: in_capitals(value) for name, value in answer.items()}
     if isinstance(answer, list):
@@ -430,7 +430,7 @@ def in_capitals(answer: Any) -> Any:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_hashes_are_in_lower_case_whatever_the_node_writes(method: Method) -> None:
+def test_hashes_are_converted_to_lower_case(method: Method) -> None:
     true = chain(sprint=SPRINT)
 
     behave = partial(results, result_of=lambda called, params: in_capitals(true.answer(called, params)))
@@ -451,7 +451,7 @@ def test_hashes_are_in_lower_case_whatever_the_node_writes(method: Method) -> No
         ("number", "0x5"),
     ],
 )
-def test_rubbish_in_a_header_is_an_error_of_the_node(member: str, rubbish: str) -> None:
+def test_garbage_in_a_header_is_a_node_error(member: str, rubbish: str) -> None:
     true = chain()
 
     def answer(called: str, params: list[Any]) -> Any:
@@ -463,7 +463,7 @@ def test_rubbish_in_a_header_is_an_error_of_the_node(member: str, rubbish: str) 
 
 
 @pytest.mark.parametrize("quantity", ["", "0x", "seven", "-0x1"])
-def test_rubbish_in_place_of_a_number_is_an_error_of_the_node(quantity: str) -> None:
+def test_garbage_in_place_of_a_number_is_a_node_error(quantity: str) -> None:
     def answer(called: str, params: list[Any]) -> Any:
         header = {"number": quantity, "hash": WORD, "parentHash": WORD, "timestamp": "0x1"}
         return quantity if called == "eth_chainId" else header
@@ -489,16 +489,16 @@ def test_a_node_without_filters_is_believed() -> None:
         assert_whole(fetched(lambda request: results(request, answer), method)[0], true.blocks[:10])
 
 
-# Blocks that do not fit.
+# Mismatching blocks.
 
 
 def torn(true: FakeChain, other: FakeChain) -> BlockResponse:
-    """Blocks of one fork, logs and receipts of another."""
+    """A node that returns the block of one fork, and logs and receipts of another."""
     return lambda method, params: (true if method == "eth_getBlockByNumber" else other).answer(method, params)
 
 
 def late(true: FakeChain) -> BlockResponse:
-    """The blocks are there, their logs are not yet."""
+    """A node that has the blocks, but not yet their logs."""
     return lambda method, params: [] if method != "eth_getBlockByNumber" else true.answer(method, params)
 
 
@@ -508,7 +508,7 @@ def absent(method: str, params: list[Any]) -> Any:
 
 @pytest.mark.parametrize("bad", ["torn", "late", "absent"])
 @pytest.mark.parametrize("method", METHODS)
-def test_halves_of_a_block_that_do_not_fit_are_fetched_again(bad: str, method: Method) -> None:
+def test_mismatching_halves_of_a_block_are_fetched_again(bad: str, method: Method) -> None:
     true, other = chain(), chain(seed=2)
     number = next(block.number for block in true.blocks if block.logs and other.blocks[block.number].logs)
     answer = {"torn": torn(true, other), "late": late(true), "absent": absent}[bad]
@@ -519,7 +519,7 @@ def test_halves_of_a_block_that_do_not_fit_are_fetched_again(bad: str, method: M
     assert_whole(blocks, [true.blocks[number]])
 
 
-def test_halves_that_never_fit_are_an_error() -> None:
+def test_permanently_mismatching_halves_are_an_error() -> None:
     true, other = chain(), chain(seed=2)
     number = next(block.number for block in true.blocks if block.logs and other.blocks[block.number].logs)
     with pytest.raises(NodeBehind, match=f"does not have the blocks {number} to {number} yet, or is reorganising them"):

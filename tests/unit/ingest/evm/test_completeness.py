@@ -1,4 +1,4 @@
-"""Whether a block is whole: by its filter, by the numbers of its logs, and by its state sync."""
+"""The completeness of a block, checked by its Bloom filter, its log indexes, and its state sync."""
 
 import json
 import random
@@ -37,24 +37,24 @@ def mined(seed: int, count: int = 40, **options: Any) -> list[ChainBlock]:
 def by_receipts(block: ChainBlock, receipts: list[dict[str, Any]] | None = None) -> BlockResponse:
     header = msgspec.convert(block.header(full=False), HashesBlock)
     found = msgspec.convert(block.receipts() if receipts is None else receipts, list[Receipt])
-    made = from_receipts(header, found)
-    assert made is not None
+    converted = from_receipts(header, found)
+    assert converted is not None
     blooms = {each.transaction_hash: each.logs_bloom for each in found}
     return BlockResponse(
-        made, header.logs_bloom, frozenset(header.transactions), frozenset({"receipts"}), receipt_blooms=blooms
+        converted, header.logs_bloom, frozenset(header.transactions), frozenset({"receipts"}), receipt_blooms=blooms
     )
 
 
 def by_logs(block: ChainBlock, logs: list[dict[str, Any]] | None = None) -> BlockResponse:
     full = msgspec.convert(block.header(full=True), FullBlock)
-    made = from_logs(full, msgspec.convert(block.logs if logs is None else logs, list[Log]))
-    assert made is not None
+    converted = from_logs(full, msgspec.convert(block.logs if logs is None else logs, list[Log]))
+    assert converted is not None
     hashes = frozenset(each.hash for each in full.transactions)
-    return BlockResponse(made, full.logs_bloom, hashes, frozenset({"logs"}))
+    return BlockResponse(converted, full.logs_bloom, hashes, frozenset({"logs"}))
 
 
 @given(st.integers(0, 2**32), st.data())
-def test_every_log_that_is_left_out_is_noticed(seed: int, data: st.DataObject) -> None:
+def test_every_missing_log_is_detected(seed: int, data: st.DataObject) -> None:
     for block in mined(seed, 6):
         assert find_incompleteness(by_receipts(block), None) is None
         assert find_incompleteness(by_logs(block), None) is None
@@ -66,7 +66,7 @@ def test_every_log_that_is_left_out_is_noticed(seed: int, data: st.DataObject) -
 
 
 @given(st.integers(0, 2**32))
-def test_the_filter_is_the_one_of_the_yellow_paper(seed: int) -> None:
+def test_the_bloom_filter_is_that_of_the_yellow_paper(seed: int) -> None:
     for block in mined(seed, 5):
         logs = msgspec.convert(block.logs, list[Log])
         assert bloom_of(logs) == int(evm_chain.bloom_of(block.logs), 16)
@@ -74,7 +74,7 @@ def test_the_filter_is_the_one_of_the_yellow_paper(seed: int) -> None:
 
 
 @pytest.mark.parametrize("bloom", ["", "0x", "0x0"])
-def test_a_filter_without_bits_asks_for_nothing(bloom: str) -> None:
+def test_an_empty_bloom_filter_means_no_logs(bloom: str) -> None:
     assert not missing_bits(bloom, 0)
 
 
@@ -110,7 +110,7 @@ def test_logs_come_once_and_in_order() -> None:
 
 
 def synced(restarted: bool = False) -> ChainBlock:
-    """The first block of a sprint, with other transactions and a state sync."""
+    """Return the first block of a sprint, with transactions and a state sync."""
     blocks = mined(3, 200, sprint=SPRINT, restarted=restarted)
     return next(block for block in blocks if block.synced and len(block.transactions) > 1 and len(block.logs) > 2)
 
@@ -121,7 +121,7 @@ def without_state_sync(block: ChainBlock) -> ChainBlock:
     return replace(block, transactions=block.transactions[:-1], logs=logs, synced=False)
 
 
-def test_the_filter_alone_does_not_tell_of_a_state_sync() -> None:
+def test_the_bloom_filter_does_not_show_a_state_sync() -> None:
     block = synced()
     assert find_incompleteness(by_receipts(block), SPRINT) is None
     for lacking in (by_receipts(without_state_sync(block)), by_logs(without_state_sync(block))):
@@ -144,7 +144,7 @@ def test_either_method_may_lack_the_state_sync(restarted: bool) -> None:
         assert (both.block.logs, both.block.parties) == (expected.logs, expected.parties)
 
 
-def test_two_ways_to_number_the_logs_of_a_state_sync_are_no_two_logs() -> None:
+def test_state_sync_logs_with_two_numberings_are_deduplicated() -> None:
     block, system = synced(), synced().transactions[-1]["hash"]
     count, renumbered = 0, json.loads(json.dumps(block.logs))
     for log in renumbered:
@@ -169,7 +169,7 @@ def test_a_listed_state_sync_needs_its_logs_or_its_receipt() -> None:
     assert fault.is_certain
 
 
-def test_both_methods_together_tell_that_there_is_no_state_sync() -> None:
+def test_both_methods_together_prove_that_there_is_no_state_sync() -> None:
     block = next(each for each in mined(5, 200, sprint=SPRINT) if each.number % SPRINT == 0 and not each.synced)
     assert find_incompleteness(by_receipts(block), SPRINT) is not None
     assert find_incompleteness(merged(by_receipts(block), by_logs(block)), SPRINT) is None
@@ -181,7 +181,7 @@ def test_an_answer_about_another_block_replaces_the_known_one() -> None:
     assert merged(one, other) == other
 
 
-def test_a_missing_receipt_asks_for_the_other_method() -> None:
+def test_a_missing_receipt_requests_the_other_method() -> None:
     block = next(each for each in mined(9) if len(each.transactions) > 1 and not each.logs)
     fault = find_incompleteness(by_receipts(block, block.receipts()[1:]), None)
     assert fault is not None
@@ -190,7 +190,7 @@ def test_a_missing_receipt_asks_for_the_other_method() -> None:
 
 
 @needs_recorded
-def test_recorded_blocks_are_whole() -> None:
+def test_recorded_blocks_are_complete() -> None:
     for chain, number in (("ethereum", 18_000_000), ("polygon", 50_000_000)):
         block = squid(chain, number)
         header = json.loads(text(EVM / chain / f"squid_{number}_block.json.gz"))

@@ -1,4 +1,4 @@
-"""Decoding of logs by event ABIs: which ABI fits, topics and data, names of parameters."""
+"""Decoding of logs by event ABIs: the choice of the ABI, topics and data, names of parameters."""
 
 from typing import Any
 
@@ -41,13 +41,13 @@ def test_indexed_values_longer_than_a_word_are_their_hash() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 31])
-def test_data_that_does_not_fit_is_not_decoded(data: bytes) -> None:
+def test_mismatching_data_is_not_decoded(data: bytes) -> None:
     event = parse_event("Told(uint128 a)")
     assert decoded(event, log(event, data)) is None
 
 
 @pytest.mark.parametrize("kind", ["uint256[0]", "string[0]", "bytes0[]", "uint0[]"])
-def test_a_type_that_is_none_is_not_decoded(kind: str) -> None:
+def test_an_invalid_type_is_not_decoded(kind: str) -> None:
     event = event_of({"name": "a", "type": kind})
     assert decoded(event, log(event, b"\0" * 64)) is None
 
@@ -63,7 +63,7 @@ def test_a_log_without_topics_is_not_decoded() -> None:
     assert Decoder(Abis(well_known(), {})).decode(empty) is None
 
 
-def test_the_number_of_topics_chooses() -> None:
+def test_the_number_of_topics_selects_the_abi() -> None:
     decoder = Decoder(Abis(well_known(), {}))
     erc20, erc721 = well_known()[0], well_known()[2]
     assert erc20.topic0 == erc721.topic0
@@ -125,22 +125,22 @@ def test_names_inside_a_tuple_are_unique() -> None:
 
 
 @given(st.lists(st.sampled_from(["", "a", "arg0", "arg1", "arg2", "arg1_1", "arg2_1"]), max_size=6))
-def test_names_are_unique_whatever_is_given(names: list[str]) -> None:
-    made = unique_names(event_of(*inputs(*names)).params)
-    assert len(set(made)) == len(names)
+def test_names_are_unique_for_any_input(names: list[str]) -> None:
+    unique = unique_names(event_of(*inputs(*names)).params)
+    assert len(set(unique)) == len(names)
     assert [name for place, name in enumerate(names) if name and name not in names[:place]] == [
-        name for name, own in zip(made, names, strict=True) if name == own
+        name for name, own in zip(unique, names, strict=True) if name == own
     ]
 
 
-def test_of_a_dirty_topic_the_low_bits_count() -> None:
+def test_only_the_low_bits_of_a_dirty_topic_are_used() -> None:
     event = parse_event("Transfer(address indexed from, address indexed to, uint256 value)")
     dirty = "0x0000000000000000000000010000000000000000000000000000000000000006"
     params = decoded(event, log(event, words(5), ["0x" + "0" * 64, dirty]))
     assert params == {"from": "0x" + "0" * 40, "to": "0x" + "0" * 39 + "6", "value": "5"}
 
 
-def test_of_abis_that_index_other_parameters_the_one_without_dirty_words_is_taken() -> None:
+def test_the_abi_without_dirty_words_is_preferred() -> None:
     first, second = (
         parse_event("Told(address indexed who, uint256 much)"),
         parse_event("Told(address who, uint256 indexed much)"),
@@ -154,7 +154,7 @@ def test_of_abis_that_index_other_parameters_the_one_without_dirty_words_is_take
         assert found.params == {"who": ADDRESS, "much": str(2**200 + 7)}, names
 
 
-def test_data_that_unfolds_into_too_much_is_not_decoded() -> None:
+def test_data_that_expands_too_much_is_not_decoded() -> None:
     event = event_of({"name": "calldatas", "type": "bytes[]"})
     data = words(32, 6_000, *[32 * 6_000] * 6_000, 192_000) + b"\xab" * 192_000
     assert decoded(event, log(event, data)) is None

@@ -1,4 +1,4 @@
-"""Answers of public nodes and providers, and what each of them means."""
+"""The classification of error responses of public nodes and providers."""
 
 import pytest
 
@@ -45,7 +45,7 @@ ANSWERS = [
     (200, -32003, "response too large", ErrorKind.RANGE_TOO_LARGE),
     (200, -32012, "backend response too large", ErrorKind.RANGE_TOO_LARGE),
     (413, 0, "", ErrorKind.RANGE_TOO_LARGE),
-    # A block that is not there yet is no matter of the range's size.
+    # A missing new block is not a matter of the range's size.
     (200, -32602, "block range extends beyond current head block", ErrorKind.BEHIND),
     (200, -32000, "invalid block range params", ErrorKind.BEHIND),
     (200, -32000, "One of the blocks specified in filter (fromBlock, toBlock or blockHash) cannot be found.",
@@ -67,7 +67,7 @@ ANSWERS = [
     # Keys.
     (401, 0, "", ErrorKind.UNAUTHORIZED),
     (200, -32000, "Unauthorized: you must authenticate your request", ErrorKind.UNAUTHORIZED),
-    # What no rule knows.
+    # Unknown errors.
     (200, -32001, "Unable to complete request at this time.", ErrorKind.UNKNOWN),
     (200, -32000, "receipts length mismatch: 1 vs 0", ErrorKind.UNKNOWN),
     (200, -32005, "limit exceeded", ErrorKind.UNKNOWN),

@@ -1,4 +1,4 @@
-"""The feed over runs: what it knows of its nodes, and which of them it starts with."""
+"""What the feed remembers of its nodes, and with which node a run starts."""
 
 import itertools
 import random
@@ -25,7 +25,7 @@ LAST = 30
 
 
 class Store:
-    """Keeps the keys of records, and the position."""
+    """A writer that stores the keys of records, and the position."""
 
     def __init__(self) -> None:
         self.keys: list[bytes] = []
@@ -42,9 +42,9 @@ class Store:
 
 
 def chain(**options: Any) -> FakeChain:
-    made = FakeChain(random.Random(4), **options)
-    made.mine(LAST + FINAL_BLOCKS + 1)
-    return made
+    chain = FakeChain(random.Random(4), **options)
+    chain.mine(LAST + FINAL_BLOCKS + 1)
+    return chain
 
 
 def opened_keys(true: FakeChain) -> list[bytes]:
@@ -53,7 +53,7 @@ def opened_keys(true: FakeChain) -> list[bytes]:
 
 
 def ingest(addresses: list[str]) -> tuple[Store, IngestMetrics]:
-    """Run a range to its end."""
+    """Ingest a range to its end."""
     options = EvmOptions.model_validate(
         {"name": "n", "chain": "base", "rpc": addresses, "from_block": 0, "to_block": LAST, "parallel": 1}
     )
@@ -70,8 +70,8 @@ def ingest(addresses: list[str]) -> tuple[Store, IngestMetrics]:
     return store, metrics
 
 
-def test_what_is_learnt_of_a_node_is_kept_while_it_is_waited_for() -> None:
-    """It takes no batches, which is found out once, although the node is away for some requests."""
+def test_node_capabilities_are_kept_during_an_outage() -> None:
+    """The node rejects batches, which is detected once, although the node is unavailable for some requests."""
     true, turns = chain(), itertools.count(1)
 
     def behave(request: Any) -> Reply:
@@ -87,7 +87,7 @@ def test_what_is_learnt_of_a_node_is_kept_while_it_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("fault", [lambda _: CUT, lambda request: results(request, chain(chain_id=137).answer)])
-def test_an_ingest_starts_with_the_nodes_that_serve(fault: Behave) -> None:
+def test_an_ingest_starts_with_available_nodes(fault: Behave) -> None:
     true = chain()
     with Node(fault) as bad, Node(lambda request: results(request, true.answer)) as good:
         store, metrics = ingest([bad.address, good.address])
@@ -99,7 +99,7 @@ def test_subscriptions_that_fail_are_counted() -> None:
     true, lock, stop, metrics = chain(), threading.Lock(), Event(), IngestMetrics()
 
     def behave(request: Any) -> Reply:
-        """The chain grows until a failure is counted."""
+        """Grow the chain until a failure is counted."""
         with lock:
             true.mine(1)
             if metrics.counts["subscription_failures"]:
@@ -123,7 +123,7 @@ def test_subscriptions_that_fail_are_counted() -> None:
     assert metrics.counts["subscription_failures"] >= 1
 
 
-def test_nodes_of_other_chains_alone_stop_the_ingest() -> None:
+def test_the_ingest_stops_if_all_nodes_are_of_other_chains() -> None:
     other = chain(chain_id=137)
     with (
         Node(lambda request: results(request, other.answer)) as node,
@@ -132,7 +132,7 @@ def test_nodes_of_other_chains_alone_stop_the_ingest() -> None:
         ingest([node.address])
 
 
-def test_two_nodes_that_each_lack_blocks_give_all_of_them_together() -> None:
+def test_two_incomplete_nodes_together_give_all_blocks() -> None:
     true, lock = chain(), threading.Lock()
 
     def lacking(numbers: set[int]) -> Behave:

@@ -1,4 +1,4 @@
-"""New heads by a WebSocket server that comes, refuses and goes."""
+"""New heads from a WebSocket server that starts, rejects and stops."""
 
 import itertools
 import json
@@ -23,14 +23,14 @@ KEY = "abcdef0123456789"
 
 @contextmanager
 def server(talk: Callable[[ServerConnection], None], port: int = 0) -> Iterator[str]:
-    """A WebSocket server; its address."""
-    with serve(talk, "127.0.0.1", port) as made:
-        thread = threading.Thread(target=made.serve_forever)
+    """Run a WebSocket server for the block. Yield its address."""
+    with serve(talk, "127.0.0.1", port) as server:
+        thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield f"ws://127.0.0.1:{made.socket.getsockname()[1]}/{KEY}"
+            yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/{KEY}"
         finally:
-            made.shutdown()
+            server.shutdown()
             thread.join()
 
 
@@ -60,7 +60,7 @@ def test_without_a_url_the_clock_tells() -> None:
         assert time.monotonic() - begun >= POLL_S / 2
 
 
-def test_each_head_is_told() -> None:
+def test_each_head_is_reported() -> None:
     heads = threading.Semaphore(0)
 
     def talk(connection: ServerConnection) -> None:
@@ -79,7 +79,7 @@ def test_each_head_is_told() -> None:
             assert told_by(notifier, 5)
 
 
-def test_a_refused_subscription_falls_back_to_the_clock() -> None:
+def test_a_rejected_subscription_falls_back_to_polling() -> None:
     def talk(connection: ServerConnection) -> None:
         connection.recv()
         connection.send(json.dumps({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": KEY}}))
@@ -92,7 +92,7 @@ def test_a_refused_subscription_falls_back_to_the_clock() -> None:
     assert KEY not in str(logs)
 
 
-def test_a_server_that_comes_later_is_found() -> None:
+def test_a_server_that_starts_later_is_used() -> None:
     port = free_port()
 
     def talk(connection: ServerConnection) -> None:
@@ -102,7 +102,7 @@ def test_a_server_that_comes_later_is_found() -> None:
 
     with structlog.testing.capture_logs() as logs, waking(f"ws://127.0.0.1:{port}/{KEY}") as notifier:
         assert told_by(notifier)
-        until(lambda: bool(logs))  # it was refused once
+        until(lambda: bool(logs))  # the first connection was rejected
         assert KEY not in str(logs)
         with server(talk, port):
             until(lambda: notifier.subscribed)

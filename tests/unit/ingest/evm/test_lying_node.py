@@ -1,4 +1,4 @@
-"""The whole ingest before nodes that lie: its streams are those that an honest node gives, and it never stops for good.
+"""The ingest on nodes with wrong data: its streams equal those of a correct node, and it never stops for good.
 
 A run prints its seed; HEADWATER_TEST_SEED=<seed> repeats the run of ten thousand blocks.
 """
@@ -31,9 +31,9 @@ from tests.support.lying_node import LyingNode
 from tests.support.node import Node
 
 ONE_METHOD_ALONE = {"receipt_status", "receipt_gas_used", "receipt_effective_gas_price", "transaction_value"}
-"""Members that only one of the two methods gives."""
+"""Members that only one of the two methods returns."""
 AHEAD = 40
-"""How many blocks the chain may be before the ingest."""
+"""How many blocks the chain may be ahead of the ingest."""
 CHAINS: dict[str, dict[str, Any]] = {
     "base": {"chain_id": 8453},
     "polygon": {"chain_id": 137, "sprint": 16},
@@ -42,7 +42,7 @@ CHAINS: dict[str, dict[str, Any]] = {
 
 
 class Store:
-    """What Kafka holds: the records of each stream, and the position."""
+    """A fake Kafka with the records of each stream, and the position."""
 
     def __init__(self) -> None:
         self.records: dict[str, list[StreamRecord]] = {}
@@ -74,15 +74,15 @@ class Store:
 
 
 class World:
-    """A chain that grows and forks, nodes that lie about it, and an ingest that reads it."""
+    """A chain that grows and forks, nodes that return wrong data, and an ingest."""
 
     def __init__(self, seed: int, chain: str, nodes: int) -> None:
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.chain = FakeChain(random.Random(seed + 1), **CHAINS[chain])
         self.chain.mine(FINAL_BLOCKS + 5)
         self.lock = threading.Lock()
         self.liars = [LyingNode(self.chain, random.Random(seed + 2 + n), self.lock) for n in range(nodes)]
-        self.name, self.fetch = chain.split()[0], self.dice.choice(["receipts", "logs"])
+        self.name, self.fetch = chain.split()[0], self.rng.choice(["receipts", "logs"])
         self.store, self.stop, self.metrics = Store(), threading.Event(), IngestMetrics()
         self.failure: BaseException | None = None
         self.reorganisations = 0
@@ -106,7 +106,7 @@ class World:
             self.failure = error
 
     def grow(self, blocks: int, within_s: float) -> None:
-        """Mine so many blocks, with forks, no faster than the ingest reads them."""
+        """Mine this number of blocks, with forks, no faster than the ingest reads them."""
         deadline = time.monotonic() + within_s
         while self.chain.head < blocks or not self.is_read():
             assert self.failure is None, self.failure
@@ -117,12 +117,12 @@ class World:
             time.sleep(0.002)
 
     def _happen(self) -> None:
-        self.chain.mine(self.dice.choice([1, 1, 2, 5]))
-        if self.dice.random() < 0.05 or (not self.reorganisations and self.chain.head > 60):
+        self.chain.mine(self.rng.choice([1, 1, 2, 5]))
+        if self.rng.random() < 0.05 or (not self.reorganisations and self.chain.head > 60):
             self.reorganisations += 1
-            self.chain.reorganise(self.dice.randint(1, FINAL_BLOCKS - 3))
-        if len(self.liars) > 1 and self.dice.random() < 0.2:
-            away = self.dice.choice(self.liars)
+            self.chain.reorganise(self.rng.randint(1, FINAL_BLOCKS - 3))
+        if len(self.liars) > 1 and self.rng.random() < 0.2:
+            away = self.rng.choice(self.liars)
             for liar in self.liars:
                 liar.is_away = liar is away
 
@@ -133,14 +133,14 @@ class World:
         return newest is not None and newest.hash == self.chain.blocks[-1].hash and final == head - FINAL_BLOCKS
 
     def honest(self, blocks: Sequence[ChainBlock]) -> dict[str, list[tuple[bytes, dict[str, Any]]]]:
-        """The records of these blocks."""
+        """Return the records that a correct node gives for these blocks."""
         converter = Converter(self.name, Decoder(Abis(well_known(), {})), {})
         found: dict[str, list[tuple[bytes, dict[str, Any]]]] = {entity: [] for entity in ENTITIES}
         for block in blocks:
             header = msgspec.convert(block.header(full=False), Header)
-            made = from_receipts(header, msgspec.convert(block.receipts(), list[Receipt]))
-            assert made is not None
-            for record in converter.convert(made, self.metrics.counts):
+            converted = from_receipts(header, msgspec.convert(block.receipts(), list[Receipt]))
+            assert converted is not None
+            for record in converter.convert(converted, self.metrics.counts):
                 found[record.entity].append((record.key, comparable(record.value)))
         return found
 
@@ -150,7 +150,7 @@ def comparable(value: bytes) -> dict[str, Any]:
 
 
 def standing(records: Sequence[StreamRecord]) -> dict[bytes, dict[str, Any]]:
-    """What a consumer of a zerolag stream has in the end. Nothing is written twice, or taken back that is not there."""
+    """Return the records of a zerolag stream after all retractions. Assert that no record is repeated."""
     found: dict[bytes, dict[str, Any]] = {}
     for record in records:
         value = comparable(record.value)
@@ -177,8 +177,8 @@ def streams_equal_those_of_an_honest_node(seed: int, chain: str, nodes: int, blo
             server.__exit__()
     assert world.failure is None, world.failure
     assert world.reorganisations
-    told = sum((liar.told for liar in world.liars), start=type(world.liars[0].told)())
-    print(f"{world.fetch} first, reorganisations {world.reorganisations}, waits {world.metrics.errors}, {dict(told)}")
+    faults = sum((liar.faults for liar in world.liars), start=type(world.liars[0].faults)())
+    print(f"{world.fetch} first, reorganisations {world.reorganisations}, waits {world.metrics.errors}, {dict(faults)}")
     final = world.honest(world.chain.blocks[: world.chain.head - FINAL_BLOCKS + 1])
     assert world.store.first is not None
     fast = world.honest(world.chain.blocks[world.store.first :])
@@ -206,7 +206,7 @@ def test_a_lying_node(chain: str) -> None:
 @pytest.mark.parametrize("nodes", [1, 3])
 @pytest.mark.parametrize("chain", CHAINS)
 def test_lying_nodes(chain: str, nodes: int) -> None:
-    """Of several nodes one is away most of the time, now this one and now that one."""
+    """Make one of several nodes at a time unavailable."""
     streams_equal_those_of_an_honest_node(random.randrange(2**32), chain, nodes, 400, 200)
 
 

@@ -1,4 +1,4 @@
-"""Several nodes of one chain: which of them is asked, and what happens when they fail, lag or disagree."""
+"""Several nodes of one chain: the choice of a node, and failing, lagging and disagreeing nodes."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -20,13 +20,13 @@ KEY = "abcdef0123456789"
 
 
 def chain(blocks: int = 40, seed: int = 1, **options: Any) -> FakeChain:
-    made = FakeChain(random.Random(seed), **options)
-    made.mine(blocks)
-    return made
+    chain = FakeChain(random.Random(seed), **options)
+    chain.mine(blocks)
+    return chain
 
 
 def copy_of(true: FakeChain, blocks: int) -> FakeChain:
-    """A node that has only the first blocks yet."""
+    """A node that has only the first blocks."""
     return FakeChain(random.Random(9), blocks=true.blocks[:blocks], _hashes=1000)
 
 
@@ -35,7 +35,7 @@ def node_of(true: FakeChain) -> Behave:
 
 
 class Pool:
-    """A pool before servers. now: its clock."""
+    """A pool of nodes, with a test clock."""
 
     def __init__(self, stack: ExitStack, behaviours: Sequence[Behave]) -> None:
         self.now = 0.0
@@ -48,14 +48,14 @@ class Pool:
         stack.callback(self.pool.close)
 
     def asked(self) -> list[int]:
-        """How many requests each node got since the last call."""
+        """Return how many requests each node got since the last call."""
         counts = [len(server.requests) for server in self.servers]
         for server in self.servers:
             server.requests.clear()
         return counts
 
     def check(self) -> None:
-        """Let the pool look at all nodes."""
+        """Let the pool check all nodes."""
         self.now += CHECK_S + 1
         self.pool.header("finalized")
         assert self.pool._checking is not None
@@ -98,7 +98,7 @@ def test_another_node_is_used_when_one_fails(open_pool: Callable[..., Pool], fau
     assert KEY not in str(logs)
 
 
-def test_a_block_that_one_node_gives_in_part_comes_from_another(open_pool: Callable[..., Pool]) -> None:
+def test_a_block_that_one_node_has_partially_comes_from_another(open_pool: Callable[..., Pool]) -> None:
     true = chain()
     number = next(block.number for block in true.blocks if len(block.logs) > 2)
 
@@ -144,7 +144,7 @@ def test_a_head_never_goes_back(open_pool: Callable[..., Pool]) -> None:
     assert int(behind.number, 16) == 37
 
 
-def test_a_node_that_falls_behind_is_left(open_pool: Callable[..., Pool]) -> None:
+def test_a_lagging_node_is_not_used(open_pool: Callable[..., Pool]) -> None:
     true = chain()
     pool = open_pool(node_of(copy_of(true, 39 - LAG_BLOCKS)), node_of(true))
     pool.pool.blocks(0, 9)
@@ -169,7 +169,7 @@ def test_a_preferred_node_is_used_again_when_it_is_healthy_for_some_time(open_po
     assert pool.pool._current is pool.pool._nodes[0]
 
 
-def test_a_node_that_asked_for_a_pause_gets_it(open_pool: Callable[..., Pool]) -> None:
+def test_a_requested_pause_is_respected(open_pool: Callable[..., Pool]) -> None:
     true = chain()
     pool = open_pool(lambda _: Reply(429, headers=(("Retry-After", "90"),)), node_of(true))
     pool.pool.blocks(0, 9)
@@ -180,7 +180,7 @@ def test_a_node_that_asked_for_a_pause_gets_it(open_pool: Callable[..., Pool]) -
     assert pool.asked()[0] == 0
 
 
-def test_a_node_that_disagrees_about_a_block_is_named_and_asked_last(open_pool: Callable[..., Pool]) -> None:
+def test_a_node_that_disagrees_about_a_block_is_used_last(open_pool: Callable[..., Pool]) -> None:
     true, other = chain(), chain(seed=2)
     pool = open_pool(node_of(true), node_of(other), node_of(true))
     pool.pool.blocks(20, 29)
@@ -244,7 +244,7 @@ def test_a_node_of_another_chain_is_not_used(open_pool: Callable[..., Pool]) -> 
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_the_chain_is_the_expected_one_where_a_node_has_it(open_pool: Callable[..., Pool], order: int) -> None:
+def test_the_expected_chain_is_selected_if_a_node_has_it(open_pool: Callable[..., Pool], order: int) -> None:
     pool = open_pool(*[node_of(chain(chain_id=chain_id)) for chain_id in (8453, 137)[::order]])
     assert pool.pool.chain_id(1) in (8453, 137)
     assert pool.pool.chain_id(137) == 137

@@ -1,4 +1,4 @@
-"""What an EVM ingest may be told, by flags and by an entry of a file; and positions."""
+"""The options of an EVM ingest, from flags and from a file; and its positions."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ def options(**more: Any) -> dict[str, Any]:
         ({"fetch": "guess"}, "--fetch"),
     ],
 )
-def test_what_makes_no_sense_is_refused_without_its_value(more: dict[str, Any], fault: str) -> None:
+def test_invalid_options_are_rejected_without_showing_values(more: dict[str, Any], fault: str) -> None:
     with pytest.raises(SetupError, match=fault) as caught:
         read_options(EvmOptions, options(**more))
     assert KEY not in f"{caught.value!r} {caught.value.__cause__!r}"
@@ -66,7 +66,7 @@ def test_a_url_may_come_from_a_variable_and_is_not_shown(monkeypatch: pytest.Mon
         [URL, URL, f"{URL}2"],
     ],
 )
-def test_there_may_be_several_nodes(monkeypatch: pytest.MonkeyPatch, given: Any) -> None:
+def test_several_nodes(monkeypatch: pytest.MonkeyPatch, given: Any) -> None:
     monkeypatch.setenv("SOME_NODES", f"{URL} {URL}2")
     monkeypatch.setenv("ONE_NODE", URL)
     read = read_options(EvmOptions, options(rpc=given))
@@ -96,7 +96,7 @@ def test_zerolag_streams_are_those_that_are_bound_or_all() -> None:
     assert zerolag_entities(read_options(EvmOptions, options(from_block=1, to_block=2)), bound) == []
 
 
-def test_positions_come_back_and_are_small() -> None:
+def test_positions_round_trip_and_are_small() -> None:
     recent = tuple(ZerolagBlock(n, "0x" + "ab" * 32, 5000, 1_767_323_045_000) for n in range(61_000_000, 61_000_257))
     position = Position(8453, BlockRef(61_000_000, "0x" + "cd" * 32), recent)
     assert decode(position.encode(), "live", 8453) == position

@@ -1,4 +1,4 @@
-"""Recorded blocks as records, against what independent implementations made of the same blocks."""
+"""Records of recorded blocks, compared with those of independent implementations."""
 
 import csv
 import json
@@ -24,29 +24,31 @@ Records = dict[str, list[dict[str, Any]]]
 
 
 def records_of(blocks: list[Block], decoder: Decoder | None = None, chain: str = "base") -> Records:
-    """By entity, in order."""
-    made: Records = defaultdict(list)
+    """Record by entity, in order."""
+    records: Records = defaultdict(list)
     converter, counts = Converter(chain, decoder, {}), Counter[str]()
     for block in blocks:
         for each in converter.convert(block, counts):
-            made[each.entity].append(json.loads(each.value))
-    made["counts"] = [dict(counts)]
-    return made
+            records[each.entity].append(json.loads(each.value))
+    records["counts"] = [dict(counts)]
+    return records
 
 
 @pytest.mark.parametrize("chain", ["base", "polygon"])
 def test_logs_equal_those_of_another_reader(chain: str) -> None:
-    """Its records lack what the files lack: times, senders and receivers are looked at in other tests."""
+    """The other reader's records lack times, senders and receivers, which other tests check."""
     expected = [record for name, path in log_files(FOLDER) if name == chain for record in read_logs(path)]
-    made = {(each["transaction_hash"], each["log_index"]): each for each in records_of(list(blocks_of(chain)))["log"]}
-    assert len(expected) == len(made) > 1600
+    logs_by_key = {
+        (each["transaction_hash"], each["log_index"]): each for each in records_of(list(blocks_of(chain)))["log"]
+    }
+    assert len(expected) == len(logs_by_key) > 1600
     for record in expected:
-        ours = made[record["transaction_hash"], record["log_index"]]
+        ours = logs_by_key[record["transaction_hash"], record["log_index"]]
         assert {name: ours[name] for name in record} == record
 
 
 def test_logs_equal_those_of_ethereum_etl() -> None:
-    """Its recorded output is taken back to JSON-RPC's form, converted, and compared with itself. The differences:
+    """The recorded output of ethereum-etl is converted to JSON-RPC, and then to records. The known differences are:
 
     it writes the time in Unix seconds as block_timestamp and in our form as item_timestamp; type and item_id are its
     own; senders and receivers it has in another stream, from which they are taken here.
@@ -90,14 +92,14 @@ def as_rpc(record: dict[str, Any]) -> Log:
 
 @pytest.mark.parametrize("number", [10_000_000, 20_000_000, 43_200_000])
 def test_transfers_equal_those_of_chainstorage(number: int) -> None:
-    """All its ERC-20 and ERC-721 transfers and no others; ERC-1155 it does not know."""
+    """The records are exactly its ERC-20 and ERC-721 transfers; it does not support ERC-1155."""
     (path,) = [path for path in native_files("polygon") if path.name.endswith(f"_{number}.json.gz")]
     block, theirs = native(path)
-    made = records_of([block])
+    converted = records_of([block])
     ours = [
         (each["token_address"], each["from_address"], each["to_address"], kind, identity(each), place(each))
         for kind in ("erc20", "erc721")
-        for each in made[f"{kind}_token_transfer"]
+        for each in converted[f"{kind}_token_transfer"]
     ]
     assert sorted(ours) == sorted(map(of_chainstorage, theirs))
     assert len(ours) == {10_000_000: 6, 20_000_000: 164, 43_200_000: 52}[number]
@@ -119,27 +121,29 @@ def of_chainstorage(found: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def test_erc1155_transfers_of_recorded_blocks() -> None:
-    made = records_of(list(blocks_of("polygon")))
-    kinds = Counter(record["event_type"] for record in made["erc1155_token_transfer"])
-    batches = {place(record) for record in made["erc1155_token_transfer"] if record["event_type"] == "batch_transfer"}
+    converted = records_of(list(blocks_of("polygon")))
+    kinds = Counter(record["event_type"] for record in converted["erc1155_token_transfer"])
+    batches = {
+        place(record) for record in converted["erc1155_token_transfer"] if record["event_type"] == "batch_transfer"
+    }
     assert (kinds["single_transfer"], len(batches)) == (71, 4)
-    assert made["counts"][0].get("malformed", 0) == 0
+    assert converted["counts"][0].get("malformed", 0) == 0
 
 
 @pytest.mark.parametrize("chain", ["base", "polygon", "optimism", "ethereum"])
 def test_keys_of_recorded_logs_are_unique(all_abis: Decoder, chain: str) -> None:
-    """A receipt may be recorded twice, alone and in its block."""
+    """A receipt may be recorded twice: alone and in its block."""
     values: dict[tuple[str, bytes], set[str]] = defaultdict(set)
     for block in blocks_of(chain):
-        for made in Converter(chain, all_abis, {}).convert(block, Counter()):
-            values[made.entity, made.key].add(json.loads(made.value).get("data") or made.value.decode())
+        for record in Converter(chain, all_abis, {}).convert(block, Counter()):
+            values[record.entity, record.key].add(json.loads(record.value).get("data") or record.value.decode())
     assert len(values) > 3_000
     assert {len(each) for each in values.values()} == {1}
 
 
 @pytest.fixture(scope="module")
 def all_abis(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
-    """The shipped ABIs and all recorded ones, imported as a user does."""
+    """Return the shipped ABIs and all recorded ones, imported like by a user."""
     settings = Settings(data_dir=tmp_path_factory.mktemp("abis"))
     folder = FOLDER / "abi"
     names = ["event_abis.jsonl.gz", "polygon_system_events.json"]
@@ -149,10 +153,10 @@ def all_abis(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
 
 @pytest.mark.parametrize(("chain", "least"), [("base", 0.87), ("polygon", 0.92)])
 def test_share_of_decoded_logs(all_abis: Decoder, chain: str, least: float) -> None:
-    made = records_of(list(blocks_of(chain)), all_abis)
-    undecoded = made["counts"][0]["undecoded"]
-    assert len(made["decoded_log"]) + undecoded == len(made["log"])
-    assert len(made["decoded_log"]) / len(made["log"]) >= least
+    converted = records_of(list(blocks_of(chain)), all_abis)
+    undecoded = converted["counts"][0]["undecoded"]
+    assert len(converted["decoded_log"]) + undecoded == len(converted["log"])
+    assert len(converted["decoded_log"]) / len(converted["log"]) >= least
 
 
 NAMES = {
@@ -168,15 +172,15 @@ NAMES = {
 
 
 def test_a_day_of_a_pool_equals_another_decoding(tmp_path: Path) -> None:
-    """6,234 events of a Uniswap v3 pool, decoded by the ABIs that ship. Ticks are written as floats there."""
+    """Compare 6,234 events of a Uniswap v3 pool with another decoding, which has ticks as floats."""
     blocks = of_day(EVM / "ethereum" / f"demeter_ethereum-{DAY}.raw.csv.gz")
-    made = records_of(blocks, Decoder(load_abis(Settings(data_dir=tmp_path))))["decoded_log"]
+    converted = records_of(blocks, Decoder(load_abis(Settings(data_dir=tmp_path))))["decoded_log"]
     rows = list(
         csv.DictReader(text(FOLDER / "prices" / "ethereum_univ3_usdc_weth_2024-01-05.tick.csv.gz").splitlines())
     )
     theirs = {(row["transaction_hash"], int(row["pool_log_index"])): row for row in rows}
-    assert len(made) == len(theirs) == 6234
-    for record in made:
+    assert len(converted) == len(theirs) == 6234
+    for record in converted:
         row = theirs[place(record)]
         names = NAMES[row["tx_type"]]
         assert record["name"].upper() == row["tx_type"]

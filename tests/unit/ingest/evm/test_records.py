@@ -1,4 +1,4 @@
-"""Records of logs: fields, keys, amounts, and transfers whose data is none."""
+"""Records of logs: fields, keys, amounts, and transfers without valid data."""
 
 import json
 from collections import Counter
@@ -29,7 +29,7 @@ from headwater.model.natural_key import natural_key
 from headwater.model.stream import find_chain
 
 HASH, PARENT, TX = "0x" + "d0" * 32, "0x" + "e1" * 32, "0x" + "3f" * 32
-TOKEN = "0x9F47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"  # as some nodes write it
+TOKEN = "0x9F47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"  # like some nodes
 FROM, TO = "0x" + "5c" * 20, "0x" + "b2" * 20
 WHEN = 1_767_323_045
 BIG = 2**256 - 1
@@ -51,8 +51,8 @@ def made_of(
     tokens = {TOKEN.lower(): token} if token else {}
     converter = Converter("base", Decoder(Abis(well_known(), {})), tokens)
     by_entity: dict[str, list[EncodedRecord]] = {}
-    for made in converter.convert(seen, Counter() if counts is None else counts):
-        by_entity.setdefault(made.entity, []).append(made)
+    for record in converter.convert(seen, Counter() if counts is None else counts):
+        by_entity.setdefault(record.entity, []).append(record)
     return by_entity
 
 
@@ -71,16 +71,16 @@ def test_fields_and_their_order_are_those_of_the_example(entity: str) -> None:
     assert known is not None
     seen = {"erc721_token_transfer": block(TRANSFER, word(FROM), word(TO), "0x" + "0" * 63 + "7"),
             "erc1155_token_transfer": SINGLE}.get(entity, erc20(1_250_000_000))  # fmt: skip
-    (made,) = made_of(seen)[entity]
-    record = json.loads(made.value)
+    (log_record,) = made_of(seen)[entity]
+    record = json.loads(log_record.value)
     assert list(record) == list(known.example)
     assert record["block_timestamp"] == known.example["block_timestamp"] == "2026-01-02T03:04:05Z"
-    assert made.key == natural_key("base", entity)(made.value)
+    assert log_record.key == natural_key("base", entity)(log_record.value)
 
 
 def test_an_amount_is_a_number_and_exact_as_text() -> None:
-    (made,) = made_of(erc20(BIG))["erc20_token_transfer"]
-    record = json.loads(made.value)
+    (log_record,) = made_of(erc20(BIG))["erc20_token_transfer"]
+    record = json.loads(log_record.value)
     assert (record["raw_amount"], record["raw_amount_str"]) == (float(BIG), str(BIG))
     assert isinstance(record["raw_amount"], float)
     assert (record["amount"], record["token_symbol"]) == (None, None)
@@ -89,22 +89,24 @@ def test_an_amount_is_a_number_and_exact_as_text() -> None:
 
 
 def test_a_listed_token_has_a_symbol_and_amounts() -> None:
-    (made,) = made_of(erc20(BIG), token=Token("USDC", 6))["erc20_token_transfer"]
-    record = json.loads(made.value)
+    (log_record,) = made_of(erc20(BIG), token=Token("USDC", 6))["erc20_token_transfer"]
+    record = json.loads(log_record.value)
     assert (record["token_symbol"], record["amount_str"]) == ("usdc", f"{str(BIG)[:-6]}.{str(BIG)[-6:]}")
     assert record["amount"] == float(record["amount_str"])
 
 
 def test_a_batch_is_a_record_for_each_token() -> None:
     data = encode(["uint256[]", "uint256[]"], [[1, BIG, 3], [10, 20, 30]])
-    made = made_of(block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=data))["erc1155_token_transfer"]
-    records = [json.loads(each.value) for each in made]
+    batch_records = made_of(block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=data))[
+        "erc1155_token_transfer"
+    ]
+    records = [json.loads(each.value) for each in batch_records]
     assert [(r["array_index"], r["token_id"], r["amount_str"]) for r in records] == [
         (0, "1", "10"),
         (1, str(BIG), "20"),
         (2, "3", "30"),
     ]
-    assert [each.key for each in made] == [f"base:{TX}:42:{place}".encode() for place in range(3)]
+    assert [each.key for each in batch_records] == [f"base:{TX}:42:{place}".encode() for place in range(3)]
     assert {r["event_type"] for r in records} == {"batch_transfer"}
     assert records[2]["unique_id"] == f"{TX}-42-2"
 
@@ -127,9 +129,9 @@ def words(*values: int) -> bytes:
 )
 def test_a_transfer_without_its_data_is_counted_and_kept_as_a_log(seen: Block) -> None:
     counts = Counter[str]()
-    made = made_of(seen, counts)
-    assert not [entity for entity in made if entity.endswith("_token_transfer")]
-    assert len(made["log"]) == 1
+    records = made_of(seen, counts)
+    assert not [entity for entity in records if entity.endswith("_token_transfer")]
+    assert len(records["log"]) == 1
     assert counts["malformed"] == 1
 
 
@@ -138,24 +140,26 @@ OFFSETS = st.one_of(st.integers(0, 12).map(lambda n: 32 * n), st.integers(0, 400
 
 @given(st.lists(OFFSETS, max_size=12), st.binary(max_size=31))
 def test_transfers_of_a_batch_are_what_its_decoded_log_says(numbers: list[int], rest: bytes) -> None:
-    """Offsets need not be multiples of 32, and arrays may lie upon each other."""
+    """Offsets need not be multiples of 32, and arrays may overlap."""
     seen = block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=words(*numbers) + rest)
-    made = made_of(seen)
-    transfers = [json.loads(each.value) for each in made.get("erc1155_token_transfer", [])]
-    params = json.loads(made["decoded_log"][0].value)["params"] if "decoded_log" in made else {"ids": [], "values": []}
+    records = made_of(seen)
+    transfers = [json.loads(each.value) for each in records.get("erc1155_token_transfer", [])]
+    params = (
+        json.loads(records["decoded_log"][0].value)["params"] if "decoded_log" in records else {"ids": [], "values": []}
+    )
     pairs = zip(params["ids"], params["values"], strict=True) if len(params["ids"]) == len(params["values"]) else []
     assert [(each["token_id"], each["raw_amount_str"]) for each in transfers] == list(pairs)
 
 
 def test_a_batch_whose_arrays_lie_at_odd_places_is_read() -> None:
     data = words(65, 129) + b"\xff" + words(1, 7, 1, 9)
-    made = made_of(block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=data))
-    (transfer,) = (json.loads(each.value) for each in made["erc1155_token_transfer"])
+    records = made_of(block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=data))
+    (transfer,) = (json.loads(each.value) for each in records["erc1155_token_transfer"])
     assert (transfer["token_id"], transfer["amount_str"]) == ("7", "9")
-    assert json.loads(made["decoded_log"][0].value)["params"]["ids"] == ["7"]
+    assert json.loads(records["decoded_log"][0].value)["params"]["ids"] == ["7"]
 
 
-def test_of_dirty_addresses_all_streams_have_the_low_bits() -> None:
+def test_all_streams_use_the_low_bits_of_dirty_addresses() -> None:
     dirty = "0x" + "f" * 24 + TO[2:]
     for seen in (
         block(TRANSFER, dirty, dirty, data=words(5)),
@@ -163,43 +167,43 @@ def test_of_dirty_addresses_all_streams_have_the_low_bits() -> None:
         block(TRANSFER_SINGLE, dirty, dirty, dirty, data=words(1, 2)),
         block(TRANSFER_BATCH, dirty, dirty, dirty, data=words(64, 128, 1, 7, 1, 9)),
     ):
-        made = made_of(seen)
-        (entity,) = (each for each in made if each.endswith("_token_transfer"))
-        transfer, params = json.loads(made[entity][0].value), json.loads(made["decoded_log"][0].value)["params"]
+        records = made_of(seen)
+        (entity,) = (each for each in records if each.endswith("_token_transfer"))
+        transfer, params = json.loads(records[entity][0].value), json.loads(records["decoded_log"][0].value)["params"]
         assert (transfer["from_address"], transfer["to_address"]) == (TO, TO)
         assert (params["from"], params["to"]) == (TO, TO)
 
 
 @pytest.mark.parametrize("size", [100, 300_000])
-def test_a_decoded_record_that_no_topic_takes_counts_as_undecoded(size: int) -> None:
+def test_a_too_large_decoded_record_counts_as_undecoded(size: int) -> None:
     event = parse_event("Told(bytes what)")
     data = words(32, size) + b"\xab" * size
     converter, counts = Converter("base", Decoder(Abis([event], {})), {}), Counter[str]()
-    entities = [made.entity for made in converter.convert(block(event.topic0, data=data), counts)]
+    entities = [record.entity for record in converter.convert(block(event.topic0, data=data), counts)]
     assert entities == ["log", "decoded_log"] if size == 100 else ["log"]
     assert counts["undecoded"] == (size != 100)
 
 
-def test_a_log_that_unfolds_into_gigabytes_is_a_log_and_the_next_one_follows() -> None:
+def test_a_log_that_expands_to_gigabytes_is_not_decoded() -> None:
     event = parse_event("ProposalCreated(bytes[] calldatas)")
     data = words(32, 6_000, *[32 * 6_000] * 6_000, 192_000) + b"\xab" * 192_000
     seen = block(event.topic0, data=data)
     seen = seen._replace(logs=[*seen.logs, *erc20(3).logs])
     converter, counts = Converter("base", Decoder(Abis([event, *well_known()], {})), {}), Counter[str]()
-    entities = [made.entity for made in converter.convert(seen, counts)]
+    entities = [record.entity for record in converter.convert(seen, counts)]
     assert entities == ["log", "log", "decoded_log", "erc20_token_transfer"]
     assert counts == {"undecoded": 1}
 
 
-def test_a_transfer_with_other_topics_is_none() -> None:
-    """ERC-20 has its parties indexed; the old tokens that don't are logs alone."""
+def test_a_log_with_other_topics_is_not_a_transfer() -> None:
+    """ERC-20 indexes the parties. Transfers of old tokens that do not are only logs."""
     counts = Counter[str]()
-    made = made_of(block(TRANSFER, data=words(1, 2, 3)), counts)
-    assert list(made) == ["log"]
+    records = made_of(block(TRANSFER, data=words(1, 2, 3)), counts)
+    assert list(records) == ["log"]
     assert counts == {"undecoded": 1}
 
 
-def test_hex_is_lower_case_whatever_the_node_writes() -> None:
+def test_hex_is_converted_to_lower_case() -> None:
     """Checksummed addresses (EIP-55) and upper-case hashes give the records and keys of lower-case ones."""
     (low,) = erc20(3).logs
     written = {
@@ -215,39 +219,39 @@ def test_hex_is_lower_case_whatever_the_node_writes() -> None:
 
 
 def shouted(hex_: str | list[str]) -> Any:
-    """Hex in upper case."""
+    """Convert hex to upper case."""
     return [shouted(each) for each in hex_] if isinstance(hex_, list) else "0x" + hex_[2:].upper()
 
 
-def test_all_records_have_what_the_receipt_says() -> None:
+def test_all_records_have_the_members_of_the_receipt() -> None:
     receipt: dict[str, Any] = {"transactionHash": TX, "blockHash": HASH, "from": FROM, "to": None, "logs": []}
     receipt |= {"status": "0x0", "gasUsed": "0x5208", "effectiveGasPrice": hex(BIG)}
-    made = made_of(read(receipt))
-    assert set(made) == {"log", "decoded_log", "erc20_token_transfer"}
-    for (record,) in made.values():
+    records = made_of(read(receipt))
+    assert set(records) == {"log", "decoded_log", "erc20_token_transfer"}
+    for (record,) in records.values():
         found = json.loads(record.value)
         assert [found[name] for name in DETAILS] == [0, 21_000, str(BIG), None]
 
 
 @pytest.mark.parametrize("quantity", [None, "", "0x", "21000", 21_000, "0x-1", "rubbish", hex(2**256)])
-def test_what_a_node_does_not_say_is_null(quantity: Any) -> None:
+def test_missing_members_are_null(quantity: Any) -> None:
     receipt = {"transactionHash": TX, "blockHash": HASH, "from": FROM, "logs": []}
     receipt |= dict.fromkeys(("status", "gasUsed", "effectiveGasPrice"), quantity)
-    (made,) = made_of(read(receipt))["log"]
-    assert [json.loads(made.value)[name] for name in DETAILS] == [None] * 4
+    (record,) = made_of(read(receipt))["log"]
+    assert [json.loads(record.value)[name] for name in DETAILS] == [None] * 4
 
 
-def test_blocks_read_without_receipts_have_the_value_alone() -> None:
+def test_blocks_without_receipts_have_only_the_value() -> None:
     transactions = [Transaction(TX, FROM, TO, hex(10**19))]
     full = FullBlock(hex(61_234_567), HASH, PARENT, hex(WHEN), transactions=transactions)
     block_read = from_logs(full, erc20(3).logs)
     assert block_read is not None
-    (made,) = made_of(block_read)["log"]
-    assert [json.loads(made.value)[name] for name in DETAILS] == [None, None, None, str(10**19)]
+    (record,) = made_of(block_read)["log"]
+    assert [json.loads(record.value)[name] for name in DETAILS] == [None, None, None, str(10**19)]
 
 
 def read(receipt: dict[str, Any]) -> Block:
-    """The block of one receipt as a node gives it, with a transfer of ERC-20 in it."""
+    """Return a node's block of one receipt with an ERC-20 transfer."""
     found = msgspec.convert(receipt, Receipt)
     found.logs = list(erc20(3).logs)
     block_read = from_receipts(Header(hex(61_234_567), HASH, PARENT, hex(WHEN)), [found])
@@ -256,18 +260,18 @@ def read(receipt: dict[str, Any]) -> Block:
 
 
 def test_equal_indexes_of_two_transactions_are_two_records() -> None:
-    """Some nodes of Polygon number the logs of the system transaction at the end of a block from 0 again."""
+    """Some Polygon nodes restart the log index at 0 for the system transaction at the end of a block."""
     first, second = erc20(3).logs[0], erc20(4).logs[0]
     second.transaction_hash = "0x" + "4a" * 32
     seen = erc20(3)._replace(logs=[first, second])
-    for made in made_of(seen).values():
-        assert len({each.key for each in made}) == 2
-        assert len({json.loads(each.value).get("unique_id", each.key) for each in made}) == 2
+    for record in made_of(seen).values():
+        assert len({each.key for each in record}) == 2
+        assert len({json.loads(each.value).get("unique_id", each.key) for each in record}) == 2
 
 
 def test_a_log_without_topics_is_a_log() -> None:
-    (made,) = made_of(block())["log"]
-    record = json.loads(made.value)
+    (log_record,) = made_of(block())["log"]
+    record = json.loads(log_record.value)
     assert (record["topics"], record["topic0"]) == ([], None)
 
 

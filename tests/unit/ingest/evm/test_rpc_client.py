@@ -1,4 +1,4 @@
-"""The JSON-RPC client against an HTTP server that does what providers do."""
+"""The JSON-RPC client with an HTTP server that behaves like providers."""
 
 import itertools
 import time
@@ -23,7 +23,7 @@ KEY = "abcdef0123456789"
 
 @contextmanager
 def client(behave: Behave, **options: Any) -> Iterator[tuple[RpcClient, Node, list[float]]]:
-    """A client that writes its waits down in place of waiting."""
+    """A client that records its waits instead of waiting."""
     waits: list[float] = []
     with Node(behave) as node:
         rpc = RpcClient(f"{node.address}/v2/{KEY}?token={KEY[::-1]}", Event(), sleep=waits.append, **options)
@@ -38,7 +38,7 @@ def echo(request: Any) -> Reply:
 
 
 def first(replies: list[Reply | str], then: Behave = echo) -> Behave:
-    """These answers, then those."""
+    """Return a behaviour that gives these replies, and then the others."""
     left = iter(replies)
     return lambda request: next(left, None) or then(request)
 
@@ -52,7 +52,7 @@ def test_results_come_in_the_order_of_the_calls() -> None:
         assert [bytes(raw) for raw in rpc.batch([("a", [1]), ("b", [])])] == [b'["a", 1]', b'["b"]']
 
 
-def test_ids_may_come_back_as_text() -> None:
+def test_ids_may_be_returned_as_strings() -> None:
     def texts(request: Any) -> Reply:
         reply = echo(request)
         return reply._replace(body=[{**each, "id": str(each["id"])} for each in reply.body])
@@ -71,14 +71,14 @@ def test_ids_may_come_back_as_text() -> None:
         Reply(200, {"jsonrpc": "2.0", "id": 0, "error": {"code": -32000, "message": "header not found"}}),
     ],
 )  # fmt: skip
-def test_what_may_go_better_is_sent_again(fault: Reply | str) -> None:
+def test_retriable_errors_are_retried(fault: Reply | str) -> None:
     with client(first([fault, fault])) as (rpc, node, waits):
         assert bytes(rpc.call("a")) == b'["a"]'
     assert len(node.requests) == 3
     assert rpc.retries == len(waits) == 2
 
 
-def test_only_what_has_no_answer_is_asked_again() -> None:
+def test_only_calls_without_a_result_are_retried() -> None:
     def half(request: Any) -> Reply:
         reply = echo(request)
         return reply._replace(body=reply.body[:1]) if isinstance(request, list) else reply
@@ -88,7 +88,7 @@ def test_only_what_has_no_answer_is_asked_again() -> None:
     assert [[call["method"] for call in calls_of(request)] for request in node.requests] == [["a", "b"], ["b"]]
 
 
-def test_the_node_says_how_long_to_wait() -> None:
+def test_retry_after_in_seconds() -> None:
     with client(first([Reply(429, headers=(("Retry-After", "7"),))])) as (rpc, _, waits):
         rpc.call("a")
     assert waits[0] >= 7
@@ -104,7 +104,7 @@ def test_a_long_wait_is_left_to_the_loop() -> None:
 
 
 @pytest.mark.parametrize("text", ["9" * 400, "99999999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
-def test_a_node_that_asks_to_be_left_alone_for_ever_is_asked_again_within_the_hour(text: str) -> None:
+def test_retry_after_is_limited_to_an_hour(text: str) -> None:
     with (
         client(first([Reply(429, headers=(("Retry-After", text),))])) as (rpc, _, _),
         pytest.raises(NodeUnavailable) as caught,
@@ -120,7 +120,7 @@ def test_a_response_that_is_nested_too_deeply_is_a_failure_of_the_node(member: b
         rpc.call("a")
 
 
-def test_a_date_says_how_long_to_wait() -> None:
+def test_retry_after_as_a_date() -> None:
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + RETRY_DEADLINE_S - 2))
     with client(first([Reply(503, headers=(("Retry-After", date),))])) as (rpc, _, waits):
         rpc.call("a")
@@ -128,7 +128,7 @@ def test_a_date_says_how_long_to_wait() -> None:
 
 
 def sizes(node: Node) -> list[int]:
-    """The number of calls of each request."""
+    """Return the number of calls of each request."""
     return [len(calls_of(request)) for request in node.requests]
 
 
@@ -144,7 +144,7 @@ BATCH_REFUSALS: list[Behave] = [
 
 
 @pytest.mark.parametrize("refusal", BATCH_REFUSALS)
-def test_a_batch_that_is_refused_is_parted(refusal: Behave) -> None:
+def test_a_rejected_batch_is_split(refusal: Behave) -> None:
     with client(lambda request: refusal(request) if len(calls_of(request)) > 3 else echo(request)) as (rpc, node, _):
         assert len(rpc.batch([("a", [number]) for number in range(40)])) == 40
         assert rpc.batch_size <= 4
@@ -187,7 +187,7 @@ def test_a_node_without_batches_gets_single_calls(words: str) -> None:
     assert sizes(node) == [2, 1, 1, 1, 1]
 
 
-def test_an_error_in_place_of_all_is_of_the_calls_that_have_it_alone() -> None:
+def test_an_error_for_a_whole_batch_is_assigned_to_single_calls() -> None:
     def no_b(request: Any) -> Reply:
         if any(call["method"] == "b" for call in calls_of(request)):
             return error(request, -32601, "the method b does not exist")
@@ -200,7 +200,7 @@ def test_an_error_in_place_of_all_is_of_the_calls_that_have_it_alone() -> None:
         assert rpc.batch_size == CALLS_AT_ONCE
 
 
-def test_a_call_that_is_refused_in_unknown_words_is_the_only_one_without_a_result() -> None:
+def test_only_the_call_with_an_unknown_error_has_no_result() -> None:
     def answer(method: str, params: list[Any]) -> Any:
         return CallError(-32000, "receipts length mismatch: 1 vs 0") if params == [2] else params
 
@@ -210,7 +210,7 @@ def test_a_call_that_is_refused_in_unknown_words_is_the_only_one_without_a_resul
     assert (sizes(node), len(waits)) == ([4, 1], 1)
 
 
-def test_calls_go_on_while_some_of_them_succeed() -> None:
+def test_retries_continue_while_some_calls_succeed() -> None:
     turns = itertools.count()
 
     def limited(request: Any) -> Reply:
@@ -239,7 +239,7 @@ def test_calls_go_on_while_some_of_them_succeed() -> None:
         (lambda request: Reply(404), NodeUnavailable),
     ],
 )
-def test_what_is_refused_for_good_is_not_sent_again(reply: Behave, raised: type[NodeUnavailable]) -> None:
+def test_permanent_errors_are_not_retried(reply: Behave, raised: type[NodeUnavailable]) -> None:
     with client(reply) as (rpc, node, _), pytest.raises(raised):
         rpc.call("a")
     assert len(node.requests) == 1
@@ -257,9 +257,9 @@ def test_what_is_refused_for_good_is_not_sent_again(reply: Behave, raised: type[
 def test_no_error_names_the_key(behave: Behave) -> None:
     with client(behave) as (rpc, _, _), pytest.raises(NodeUnavailable) as caught:
         rpc.call("a")
-    told = f"{caught.value!r} {caught.value.detail} {caught.value.__cause__!r}"
-    assert KEY not in told
-    assert KEY[::-1] not in told
+    text = f"{caught.value!r} {caught.value.detail} {caught.value.__cause__!r}"
+    assert KEY not in text
+    assert KEY[::-1] not in text
 
 
 @given(st.floats(0.5, 1000), st.lists(st.integers(1, 40), min_size=1, max_size=30))
@@ -281,7 +281,7 @@ def test_a_limited_rate_makes_small_batches() -> None:
     assert [len(calls_of(request)) for request in node.requests] == [5, 5, 2]
 
 
-def test_closing_ends_the_waits_of_other_threads() -> None:
+def test_close_ends_the_waits_of_other_threads() -> None:
     with Node(echo) as node, ThreadPoolExecutor(1) as pool:
         rpc = RpcClient(node.address, Event(), rate=0.01)
         rpc.call("a")

@@ -1,7 +1,7 @@
-"""The two halves of an ingest over a chain in memory that grows, forks and is read by processes that die.
+"""Both streams of an ingest on a chain in memory that grows and forks, while the ingest process dies.
 
-After each calm moment: the normal streams hold the final blocks, once and in order; and who takes away from the
-zerolag streams what is removed has the blocks of the present chain.
+Whenever the chain is stable, the normal streams have the final blocks, once and in order. After all retractions, the
+zerolag streams have the blocks of the current chain.
 """
 
 import itertools
@@ -32,7 +32,7 @@ WORD, TOKEN = "0x" + "0" * 64, "0x" + "aa" * 20
 
 
 class Chain:
-    """A node with a chain in memory. behind: how many of its newest blocks it does not show, like a slow one."""
+    """A node with a chain in memory. It hides its newest `behind` blocks, like a lagging node."""
 
     range_size = 4
     retries = failovers = incomplete = 0
@@ -46,7 +46,7 @@ class Chain:
     def mine(self, logs: int) -> None:
         parent = self.blocks_now[-1].hash if self.blocks_now else WORD
         number, hash_ = len(self.blocks_now), f"0x{next(self._hashes):064x}"
-        # Transactions come back in the blocks of another fork: their keys are the same, as on a real chain.
+        # Transactions reappear in blocks of another fork with the same keys, as on a real chain.
         made = [
             Log(TOKEN, [TRANSFER, WORD, WORD], WORD, hash_, hex(number), f"0x{number:x}", "0x0", hex(index))
             for index in range(logs)
@@ -76,11 +76,11 @@ class Chain:
 
 
 class Crash(Exception):
-    """The process dies."""
+    """Raised when the process dies."""
 
 
 class Store:
-    """What Kafka holds: streams, and the position; a step is stored whole. first: block of the zerolag streams."""
+    """A fake Kafka that stores steps atomically. `first` is the first block of the zerolag streams."""
 
     def __init__(self) -> None:
         self.records: list[StreamRecord] = []
@@ -110,7 +110,7 @@ def steps_of(
     fast: bool = True,
     from_block: int | None = 0,
 ) -> Iterator[Step]:
-    """What a process does from its start until nothing is new. fast: it writes the zerolag streams too."""
+    """Run a process from its start until there is nothing new. If `fast`, it also writes the zerolag streams."""
     options = EvmOptions(
         name="test",
         chain="base",
@@ -154,7 +154,7 @@ class Ingest(RuleBasedStateMachine):
 
     @rule(depth=st.integers(1, CONFIRMATIONS), logs=st.lists(st.integers(0, 3), min_size=1, max_size=5))
     def fork(self, depth: int, logs: list[int]) -> None:
-        """As deep as blocks are not final by the longest branch so far; the new one may be shorter for a while."""
+        """Fork as deep as blocks are not final. The new branch may be shorter for a while."""
         final = self.longest - CONFIRMATIONS
         del self.chain.blocks_now[max(1, final, len(self.chain.blocks_now) - depth) :]
         self.mine(logs)
@@ -171,7 +171,7 @@ class Ingest(RuleBasedStateMachine):
 
     @rule(steps=st.integers(0, 4), stored=st.booleans())
     def die(self, steps: int, stored: bool) -> None:
-        """After some steps; the last of them is stored or not, as when the answer of a transaction never came."""
+        """Kill the process after some steps. The last one may be stored, as in an unconfirmed transaction."""
         self.calm = False
         running = steps_of(self.chain, self.store, self.pool)
         for step in itertools.islice(running, steps):
@@ -193,7 +193,7 @@ class Ingest(RuleBasedStateMachine):
         assert position.final is not None
         assert hashes(self.store.of("log")) == of_blocks(blocks[: position.final.number + 1])
         assert position.final.number >= len(blocks) - 1 - CONFIRMATIONS
-        if position.recent[-1].number == blocks[-1].number:  # a shorter branch looks like a node that is behind
+        if position.recent[-1].number == blocks[-1].number:  # a shorter branch looks like a lagging node
             assert standing(self.store) == of_blocks(blocks[self.store.first :])
 
 
@@ -210,7 +210,7 @@ def of_blocks(blocks: Sequence[Block]) -> list[str]:
 
 
 def standing(store: Store) -> list[str]:
-    """Blocks of the records that a consumer has in the end."""
+    """Return the blocks of the records that a consumer has after all retractions."""
     state: dict[bytes, StreamRecord] = {}
     for record in store.of("log.zerolag"):
         if record.value.endswith(b'"removed":true}'):
@@ -227,8 +227,8 @@ TestIngest = Ingest.TestCase
 
 @pytest.fixture
 def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as made:
-        yield made
+    with ThreadPoolExecutor(1) as executor:
+        yield executor
 
 
 def run(chain: Chain, store: Store, pool: ThreadPoolExecutor, **how: Any) -> None:
@@ -243,7 +243,7 @@ def grown(logs: int) -> Chain:
     return chain
 
 
-def test_a_chain_younger_than_its_confirmations_is_told_from_its_first_block(pool: ThreadPoolExecutor) -> None:
+def test_a_chain_shorter_than_the_confirmations_starts_at_its_first_block(pool: ThreadPoolExecutor) -> None:
     chain, store = grown(1), Store()
     run(chain, store, pool, from_block=None, fast=False)
     for _ in range(4):
@@ -268,7 +268,7 @@ def test_a_reorganisation_below_final_blocks_stops_the_ingest(pool: ThreadPoolEx
         run(chain, store, pool, fast=False)
 
 
-def test_a_reorganisation_deeper_than_what_is_kept_stops_the_ingest(pool: ThreadPoolExecutor) -> None:
+def test_a_too_deep_reorganisation_stops_the_ingest(pool: ThreadPoolExecutor) -> None:
     chain, store = grown(2), Store()
     run(chain, store, pool, depth=2)
     for _ in range(9):

@@ -1,4 +1,4 @@
-"""Values of ABI types: equal to eth-abi's where a log is clean, loose where it is not, and bounded."""
+"""Values of ABI types: equal to eth-abi's for clean logs, lenient for others, and bounded."""
 
 import tracemalloc
 from decimal import Decimal
@@ -35,7 +35,7 @@ WORDS = st.one_of(
 
 
 def as_text(value: Any) -> Any:
-    """The form of values in records, written once more."""
+    """An independent implementation of the form of values in records."""
     if isinstance(value, (list, tuple)):
         return [as_text(each) for each in value]
     if isinstance(value, bytes):
@@ -74,7 +74,7 @@ def test_a_clean_word_is_what_eth_abi_reads(kind: str, content: bytes) -> None:
 
 
 @given(WORD_TYPES, WORDS)
-def test_of_a_dirty_word_the_bits_of_its_type_count(kind: str, content: bytes) -> None:
+def test_only_the_bits_of_the_type_are_used_in_a_dirty_word(kind: str, content: bytes) -> None:
     number = int.from_bytes(content, "big")
     size: int = getattr(registry.get_decoder(kind), "value_bit_size")  # noqa: B009  # of all that are one word
     low = number % 2**size
@@ -100,7 +100,7 @@ VALUES = {
 
 
 @given(st.lists(st.sampled_from(sorted(VALUES)), max_size=5), st.data())
-def test_what_was_encoded_comes_back(kinds: list[str], data: st.DataObject) -> None:
+def test_encoded_values_are_decoded(kinds: list[str], data: st.DataObject) -> None:
     values = [data.draw(VALUES[kind]) for kind in kinds]
     assert read(kinds, encode(kinds, values)) == as_text(values)
 
@@ -115,18 +115,18 @@ def test_tuples_are_objects_and_arrays_of_them_lists() -> None:
     ]
 
 
-def test_a_last_word_may_be_cut_to_its_content() -> None:
-    """Contracts of Solidity before 0.5 leave out the zeros behind it."""
+def test_the_last_word_may_lack_its_padding() -> None:
+    """Contracts of Solidity before 0.5 omit the padding."""
     content = b"12345678" * 2
     assert read(["uint256", "bytes"], words(16, 64, 16) + content) == ["16", "0x" + content.hex()]
     assert read(["string"], words(32, 5) + b"hello") == ["hello"]
 
 
-def test_bytes_behind_the_content_do_not_matter() -> None:
+def test_bytes_after_the_content_are_ignored() -> None:
     assert read(["bytes"], words(32, 2) + b"ab" + b"\xff" * 30) == ["0x6162"]
 
 
-def test_content_that_is_cut_short_is_no_content() -> None:
+def test_truncated_content_is_rejected() -> None:
     with pytest.raises(ValueError, match="too little data"):
         read(["bytes"], words(32, 17) + b"12345678" * 2)
 
@@ -140,7 +140,7 @@ def test_content_that_is_cut_short_is_no_content() -> None:
         (bytes.fromhex("f09f98"), "\ufffd"),
     ],
 )
-def test_bytes_that_are_no_utf_8_are_replaced(content: bytes, text: str) -> None:
+def test_invalid_utf_8_is_replaced(content: bytes, text: str) -> None:
     assert read(["string"], words(32, len(content)) + content) == [text]
 
 
@@ -188,7 +188,7 @@ INFLATED = {
 
 
 @pytest.mark.parametrize("name", INFLATED)
-def test_data_that_unfolds_into_too_much_is_refused_in_bounded_memory(name: str) -> None:
+def test_data_that_expands_too_much_is_rejected_in_bounded_memory(name: str) -> None:
     kind, data = INFLATED[name]
     readers = [reader_of(param(kind))]
     text = f"0x{data.hex()}"
@@ -206,7 +206,7 @@ def test_offsets_may_share_what_they_point_to_within_the_bound() -> None:
 
 
 @given(st.sampled_from([*sorted(VALUES), "uint8[][][]", "string[][2]"]), st.data())
-def test_any_data_is_read_within_the_bound_or_refused(kind: str, draw: st.DataObject) -> None:
+def test_any_data_is_decoded_within_the_limit_or_rejected(kind: str, draw: st.DataObject) -> None:
     data = b"".join(draw.draw(st.lists(st.one_of(st.integers(0, 12).map(lambda n: words(32 * n)), WORDS), max_size=40)))
     try:
         values = read([kind], data)
@@ -216,7 +216,7 @@ def test_any_data_is_read_within_the_bound_or_refused(kind: str, draw: st.DataOb
 
 
 def size_of(value: Any) -> int:
-    """Bytes that a value has at least in the ABI's encoding."""
+    """Return the minimum number of bytes of a type in the ABI's encoding."""
     return sum(map(size_of, value)) if isinstance(value, list) else 1
 
 

@@ -1,4 +1,4 @@
-"""A node's folder for tests, and a feed over it."""
+"""A node's directory, and a feed that reads it."""
 
 import json
 import time
@@ -20,12 +20,12 @@ TIME = "2026-01-02T03:04:05.678901234"
 
 
 def fill(tid: int = 1, side: str = "B", user: str = USER, **members: Any) -> list[Any]:
-    told = {
+    fill_members = {
         "coin": "BTC", "px": "91234.50", "sz": "0.250", "side": side, "time": TIME_MS, "startPosition": "0.0",
         "dir": "Open Long", "closedPnl": "0.0", "hash": HASH, "oid": 7, "crossed": side == "B", "fee": "0.1",
         "tid": tid, "feeToken": "USDC", "twapId": None,
     }  # fmt: skip
-    return [user, told | members]
+    return [user, fill_members | members]
 
 
 def pair(tid: int, **members: Any) -> list[Any]:
@@ -42,7 +42,7 @@ def block(number: int, events: list[Any], time_: str = TIME) -> dict[str, Any]:
 
 
 def at(second: int) -> tuple[str, int]:
-    """A time of a block, and the same in ms."""
+    """Return a block's time in the node's format and in ms."""
     return f"2026-01-02T03:04:{second:02}.000000001", TIME_MS - 5678 + second * 1000
 
 
@@ -58,7 +58,7 @@ def append(path: Path, data: bytes) -> None:
 
 @dataclass
 class Reader:
-    """Reads a node's folder until it is quiet; each call goes on where the last one stopped, in a new feed."""
+    """Reads a node's directory until there is nothing new. Each call continues with a new feed."""
 
     root: Path
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Reader:
     gaps: int = 0
     time_ms: int = 0
     now: float = 0.0
-    """How far the clock is ahead, in seconds."""
+    """The offset of the clock in seconds."""
     idle_yield_s: float = 0.0
 
     def feed(self) -> NodeFeed:

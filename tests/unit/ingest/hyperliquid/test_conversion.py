@@ -1,4 +1,4 @@
-"""Trades from fills, and from the trades that a node writes itself."""
+"""Trades from fills, and trades that a node writes."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def raw(*events: Any) -> list[msgspec.Raw]:
 
 
 class Fills:
-    """Converts fills, each call as if they came in another line of the same block."""
+    """Converts fills; each call is another line of the same block."""
 
     def __init__(self) -> None:
         self.converter = Converter(frozenset({"trade"}), [])
@@ -55,19 +55,19 @@ class TestTradesOfFills:
         order = [trade["trade_index"] for trade in found]
         assert order == sorted(set(order))
 
-    def test_a_conversion_of_dust_is_no_trade(self) -> None:
+    def test_a_dust_conversion_is_not_a_trade(self) -> None:
         fills = Fills()
         assert fills.add(fill(0, "A"), fill(0, "B")) == []
         assert fills.converter.unmatched_fills == []
 
-    def test_a_side_that_stays_alone_is_given_up_with_its_block(self) -> None:
+    def test_a_single_fill_is_dropped_at_the_end_of_its_block(self) -> None:
         fills = Fills()
         fills.add(fill(1, "A"))
         fills.add(fill(2, "A", time=TIME_MS + 1), time_ms=TIME_MS + 1)
         assert fills.batch.skipped == {UNMATCHED_FILL: 1}
         assert [half.trade[2] for half in fills.converter.unmatched_fills] == [2]
 
-    def test_two_fills_of_one_side_are_no_trade(self) -> None:
+    def test_two_fills_of_one_side_are_not_a_trade(self) -> None:
         fills = Fills()
         assert fills.add(fill(1, "A"), fill(1, "A", OTHER)) == []
         assert fills.batch.skipped == {UNMATCHED_FILL: 1}
@@ -106,7 +106,7 @@ class TestTradesOfTheNode:
     def test_a_trade_that_is_written_once_for_each_side(
         self, oids: tuple[int, int], taker: Side, order: Callable[[Any], Any]
     ) -> None:
-        """As nodes of 2024 did: the taker is the one whose order is newer."""
+        """Nodes of 2024 did this. The taker is the side with the newer order."""
         pair = order([node_trade(*oids, "B"), node_trade(*oids, "A")])
         trades, keys, batch = converted(pair[0], node_trade(1, 2), pair[1])
         assert len(set(keys)) == len(trades) == 2
@@ -114,7 +114,7 @@ class TestTradesOfTheNode:
         assert trades[1]["side"] == "B", "one that is written once keeps its side: a trigger order may be the older one"
         assert batch.skipped == {REPEATED_TRADE: 1}
 
-    def test_without_orders_nothing_is_taken_for_a_repeat(self) -> None:
+    def test_trades_without_orders_are_never_repeats(self) -> None:
         event = node_trade(1, 2, side_info=[{"user": USER}, {"user": OTHER}])
         batch = ConvertedBatch()
         Converter(frozenset({"trade"}), []).add("trades", Block(5, TIME, raw(event, event)), BlockCursor(5), batch)

@@ -1,4 +1,4 @@
-"""A node's folders as streams: several folders, repeats, bad lines, and where a feed begins."""
+"""The streams of a node's folders: several folders, repeats, invalid lines, and start positions."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ def reader(tmp_path: Path) -> Reader:
 
 
 def trade_line(tid: int, time: str = TIME) -> dict[str, Any]:
-    """A trade as `node_trades` has it; the price tells which one it is."""
+    """Return a trade of `node_trades`, which is identified by its price."""
     info = [{"user": USER, "oid": 2}, {"user": OTHER, "oid": 1}]
     return {"coin": "BTC", "side": "B", "time": time, "px": str(tid), "sz": "1", "hash": HASH, "side_info": info}
 
@@ -51,7 +51,7 @@ def fills_at(second: int, *tids: int) -> list[Any]:
 
 
 class TestEntities:
-    def test_all_of_a_node(self, reader: Reader) -> None:
+    def test_all_streams_of_a_node(self, reader: Reader) -> None:
         misc = {"time": TIME, "hash": HASH, "inner": {"CDeposit": {"user": USER, "amount": "1.0"}}}
         replica = {"abci_block": {"time": TIME, "round": 9, "proposer": USER, "signed_action_bundles": []}}
         append(reader.root / "node_fills_by_block" / HOUR, lines([block(5, pair(1))]))
@@ -106,7 +106,7 @@ class TestNothingTwice:
     def test_trades_that_stand_in_fills_and_in_trades(
         self, tmp_path_factory: pytest.TempPathFactory, turns: list[str], by_block: bool
     ) -> None:
-        """The node writes the same trades to both, a line at a time, in any turns; three trades a block."""
+        """The node writes the same trades to both folders in any order, with three trades per block."""
         reader = Reader(tmp_path_factory.mktemp("node"), {"from_start": True, "entities": ("trade",)})
         blocks = [(second, range(3 * second, 3 * second + 3)) for second in range(1, 8)]
         fills = reader.root / ("node_fills_by_block" if by_block else "node_fills") / HOUR
@@ -133,14 +133,14 @@ class TestNothingTwice:
         append(reader.root / "node_fills_by_block" / HOUR, lines([block(5, fills_at(5, 1), at(5)[0])]))
         assert [trade["tid"] for trade in reader.values("trade")] == [1]
         append(reader.root / "node_fills" / HOUR, lines(fills_at(5, 1) + fills_at(6, 2)))
-        assert reader.values("fill") == [], "the preferred folder may yet tell block 6"
+        assert reader.values("fill") == [], "the preferred folder may still have block 6"
         reader.now = 61
         assert [fill["tid"] for fill in reader.values("fill")] == [2, 2]
         assert reader.skipped == {"told by another folder": 2}
 
 
 def own_trade(number: int, time: str, side: str = "B", buyer: int = 2, seller: int = 1) -> dict[str, Any]:
-    """A trade of `node_trades`; the price tells which one it is."""
+    """Return a trade of `node_trades`, which is identified by its price."""
     info = [{"user": USER, "oid": 10 * number + buyer}, {"user": OTHER, "oid": 10 * number + seller}]
     return trade_line(number, time) | {"side": side, "side_info": info}
 
@@ -161,8 +161,8 @@ class TestTwins:
         assert [(int(trade["px"]), trade["side"]) for trade in found] == expected
         assert reader.skipped == {"repeated trade": 12}
 
-    def test_that_come_late_are_waited_for(self, reader: Reader) -> None:
-        """The lines of one moment belong together: they are read once the next moment comes, or none for a while."""
+    def test_late_lines_are_awaited(self, reader: Reader) -> None:
+        """The lines of one time belong together. They are read when a line of the next time comes, or after a while."""
         path = reader.root / "node_trades" / HOUR
         append(path, lines([own_trade(1, at(1)[0], "A"), own_trade(2, at(2)[0], "A")]))
         reader.idle_yield_s = 0.2
@@ -197,14 +197,14 @@ def order_lines(form: str, number: int, orders: list[dict[str, Any]]) -> bytes:
 
 
 class TestTurns:
-    """What a node wrote is read, whichever of its folders has it."""
+    """Events are read from whichever folder has them."""
 
     @pytest.mark.parametrize("reads", [[], [1], [2, 3], list(range(6))], ids=str)
     @pytest.mark.parametrize("forms", list(permutations(FORMS, 2)), ids=str)
     def test_folders_that_take_turns_by_the_hour(
         self, reader: Reader, forms: tuple[str, str], reads: list[int]
     ) -> None:
-        """An ingest may start after all turns. A folder that may still be written to is waited for, for a minute."""
+        """An ingest may start later. It waits for a minute for a folder that may still be written to."""
         found: list[int] = []
         for turn in range(6):
             for number in (1 + 2 * turn, 2 + 2 * turn):
@@ -213,9 +213,9 @@ class TestTurns:
                 append(path, order_lines(forms[turn % 2], number, orders))
             if turn in reads:
                 reader.now += 61
-                found += [told["order"]["oid"] for told in reader.values("order")]
+                found += [event["order"]["oid"] for event in reader.values("order")]
         reader.now += 61
-        found += [told["order"]["oid"] for told in reader.values("order")]
+        found += [event["order"]["oid"] for event in reader.values("order")]
         assert found == [10 * number + n for number in range(1, 13) for n in range(2)], "in order, too"
         assert not reader.gaps
 
@@ -239,7 +239,7 @@ class TestTurns:
     @settings(max_examples=60)
     @given(st.data())
     def test_each_block_once(self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-        """Each block is in some folders, and is read at any time, by a process that goes on or begins again."""
+        """Each block is in some folders, and is read at any time, by a process that continues or restarts."""
         reader = Reader(tmp_path_factory.mktemp("node"), {"from_start": True, "entities": ("order",)})
         found, written = list[int](), list[int]()
         for number in range(1, data.draw(st.integers(1, 14))):
@@ -250,14 +250,14 @@ class TestTurns:
                 append(path, order_lines(form, number, orders))
             if data.draw(st.booleans()):
                 reader.now += data.draw(st.sampled_from([0, 61]))
-                found += [told["order"]["oid"] for told in reader.values("order")]
+                found += [event["order"]["oid"] for event in reader.values("order")]
         reader.now += 61
-        found += [told["order"]["oid"] for told in reader.values("order")]
+        found += [event["order"]["oid"] for event in reader.values("order")]
         assert sorted(found) == written
 
 
-def test_a_position_of_an_older_version_is_gone_on_from(reader: Reader) -> None:
-    """It has one stretch of time for each folder, in the order of preference, in the place of `covered`."""
+def test_positions_of_older_versions_are_continued(reader: Reader) -> None:
+    """Such a position has one time range per folder, in the order of preference, instead of `covered`."""
     fills, own = reader.root / "node_fills" / HOUR, reader.root / "node_trades" / HOUR
     append(fills, lines([*fills_at(1, 1), fill(2, time=at(2)[1], px="2")]))
     append(own, lines([own_trade(1, at(1)[0])]))
@@ -302,7 +302,7 @@ class TestGaps:
         replica = {"abci_block": {"time": TIME, "round": 9, "proposer": USER, "signed_action_bundles": []}}
         for first in (10, 12, 20):
             append(reader.root / f"replica_cmds/2026-01-02T00:00:00Z/20260102/{first}", lines([replica] * 2))
-        assert [told["height"] for told in reader.values("block")] == [11, 12, 13, 14, 21, 22]
+        assert [event["height"] for event in reader.values("block")] == [11, 12, 13, 14, 21, 22]
         assert reader.gaps == 1
 
     def test_a_first_start_and_blocks_that_are_written_again_are_none(self, reader: Reader) -> None:
@@ -335,7 +335,7 @@ class TestPacked:
         path.write_bytes(pa.compress(data, "lz4", asbytes=True))
 
     def test_archives_that_overlap(self, reader: Reader) -> None:
-        """The public archive's folders, packed; each begins an hour before the last one ends."""
+        """The public archive has compressed folders, each of which overlaps the previous one by an hour."""
         hours = range(1, 10)
         own = lines(own_trade(hour, at(hour)[0]) for hour in hours if hour <= 4)
         for hour in hours:
@@ -371,7 +371,7 @@ class TestBadLines:
         assert len(reader.read()) == 3
         assert reader.skipped == {"unreadable line": 4}
 
-    def test_one_bad_event_leaves_its_block(self, reader: Reader) -> None:
+    def test_an_invalid_event_does_not_affect_its_block(self, reader: Reader) -> None:
         events = [*pair(1), [USER, {"coin": "BTC"}], fill(2, px=1.5), *pair(3)]
         append(reader.root / "node_fills_by_block" / HOUR, lines([block(5, events)]))
         assert len(reader.read()) == 6
@@ -381,13 +381,13 @@ class TestBadLines:
         first = lines([block(5, [])])
         append(reader.root / "node_fills_by_block" / HOUR, first + b"no JSON\n")
         reader.read()
-        told = capsys.readouterr().out
-        assert f"node_fills_by_block/{HOUR}" in told
-        assert str(len(first)) in told
+        output = capsys.readouterr().out
+        assert f"node_fills_by_block/{HOUR}" in output
+        assert str(len(first)) in output
 
 
 class TestBegin:
-    def test_behind_what_is_there(self, tmp_path: Path) -> None:
+    def test_a_feed_starts_after_existing_lines(self, tmp_path: Path) -> None:
         reader, path = Reader(tmp_path), tmp_path / "node_fills_by_block" / HOUR
         append(path, lines([block(5, pair(1))]))
         assert reader.read() == []
@@ -400,7 +400,7 @@ class TestBegin:
         append(path, lines([replica] * 7))
         assert reader.read() == []
         append(path, lines([replica]))
-        assert [told["height"] for told in reader.values("block")] == [810008]
+        assert [event["height"] for event in reader.values("block")] == [810008]
 
     def test_the_beginning_is_kept_before_the_first_record(self, tmp_path: Path) -> None:
         append(tmp_path / "node_fills_by_block" / HOUR, lines([block(5, pair(1))]))
@@ -425,7 +425,7 @@ class TestBegin:
         assert lines_with == []
 
 
-def test_a_folder_that_goes_is_told_as_a_gap(reader: Reader) -> None:
+def test_a_removed_folder_is_reported_as_a_gap(reader: Reader) -> None:
     path = reader.root / "node_fills_by_block" / HOUR
     append(path, lines([block(5, pair(1))]))
     reader.read()

@@ -1,4 +1,4 @@
-"""Files of a folder as a node, a disk and an operator change them."""
+"""Files that a node, a disk and an operator change."""
 
 import gzip
 import lzma
@@ -21,7 +21,7 @@ from tests.unit.ingest.hyperliquid.node_files import append
 
 
 class Follower:
-    """Reads all there is; each time as a process that was killed before would."""
+    """Read all lines, each time with a new reader, as after a kill."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,7 +64,7 @@ def again(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-def test_a_half_line_waits_for_its_end_and_later_files_wait_for_it(follower: Follower, again: bool) -> None:
+def test_a_partial_line_delays_later_files(follower: Follower, again: bool) -> None:
     append(follower.folder / "9", b"one\ntw")
     append(follower.folder / "10", b"three\n")
     assert follower.read(again) == [b"one"]
@@ -72,7 +72,7 @@ def test_a_half_line_waits_for_its_end_and_later_files_wait_for_it(follower: Fol
     assert follower.read(again) == [b"two", b"three"]
 
 
-def test_a_half_line_that_never_ends_is_told(follower: Follower, again: bool) -> None:
+def test_an_endless_partial_line_is_reported(follower: Follower, again: bool) -> None:
     append(follower.folder / "9", b"one\ntw")
     append(follower.folder / "10", b"three\n")
     follower.ahead_s = 61
@@ -112,7 +112,7 @@ def test_a_removed_file_is_read_to_its_end_while_it_is_open(follower: Follower) 
     assert follower.lost == []
 
 
-def test_a_file_that_was_removed_meanwhile_is_told(follower: Follower) -> None:
+def test_a_file_that_was_removed_in_between_is_reported(follower: Follower) -> None:
     append(follower.folder / "9", b"one\n")
     assert follower.read() == [b"one"]
     follower.end()
@@ -121,7 +121,7 @@ def test_a_file_that_was_removed_meanwhile_is_told(follower: Follower) -> None:
     assert follower.lost == ["9 was removed; lines that were not read by then are lost"]
 
 
-def test_a_file_that_was_written_anew(follower: Follower, again: bool) -> None:
+def test_a_rewritten_file(follower: Follower, again: bool) -> None:
     file = follower.folder / "9"
     append(file, b"one\ntwo\n")
     assert follower.read(again) == [b"one", b"two"]
@@ -130,7 +130,7 @@ def test_a_file_that_was_written_anew(follower: Follower, again: bool) -> None:
     assert follower.lost == ["9 was rewritten; lines that were not read by then are lost"]
 
 
-def test_a_file_that_was_cut_goes_on_at_its_new_end(follower: Follower, again: bool) -> None:
+def test_a_truncated_file_is_read_from_its_new_end(follower: Follower, again: bool) -> None:
     file = follower.folder / "9"
     content = b"".join(b"line %03d of a file\n" % number for number in range(20))
     append(file, content)
@@ -151,7 +151,7 @@ def test_lines_longer_than_a_read(follower: Follower, again: bool, monkeypatch: 
     assert found[-1] == b"last"
 
 
-def test_begin_behind_what_is_there(follower: Follower) -> None:
+def test_start_after_existing_lines(follower: Follower) -> None:
     for hour in (7, 8, 9):
         append(follower.folder / f"hourly/20260101/{hour}", b"old\n")
     append(follower.folder / "hourly/20260101/9", b"hal")
@@ -180,7 +180,7 @@ PACKS = {".lz4": lz4, ".gz": gzip.compress, ".xz": lzma.compress}
 
 
 @pytest.mark.parametrize("suffix", PACKS)
-def test_packed_files_stand_for_those_whose_names_they_extend(follower: Follower, again: bool, suffix: str) -> None:
+def test_compressed_files_replace_the_uncompressed_ones(follower: Follower, again: bool, suffix: str) -> None:
     append(follower.folder / f"hourly/9{suffix}", PACKS[suffix](b"one\ntwo\nthe last line without an end"))
     append(follower.folder / f"hourly/10{suffix}", PACKS[suffix](b"three\n"))
     append(follower.folder / "hourly/10", b"four\n")
@@ -192,8 +192,8 @@ def test_packed_files_stand_for_those_whose_names_they_extend(follower: Follower
 
 @pytest.mark.parametrize("size", [10, 300], ids=["short", "longer than the checksum"])
 @pytest.mark.parametrize("read", [0, 1, 2])
-def test_a_file_that_is_packed_while_it_is_read(follower: Follower, again: bool, size: int, read: int) -> None:
-    """An operator packs an hour that is over: nothing of it is missing, and nothing comes twice."""
+def test_a_file_that_is_compressed_while_it_is_read(follower: Follower, again: bool, size: int, read: int) -> None:
+    """An operator compresses the file of a past hour. No line is missing or repeated."""
     parts = [b"a" * size, b"b" * size]
     for part in parts[:read]:
         append(follower.folder / "9", part + b"\n")
@@ -210,7 +210,7 @@ def test_a_file_that_is_packed_while_it_is_read(follower: Follower, again: bool,
     assert follower.lost == []
 
 
-def test_a_packed_file_that_is_longer_than_a_read(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compressed_file_that_is_longer_than_a_read(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_files, "READ_BYTES", 1000)
     content = [b"line %04d" % number for number in range(2000)]
     append(follower.folder / "9.lz4", lz4(b"\n".join(content)))
@@ -226,7 +226,7 @@ def test_a_packed_file_that_is_longer_than_a_read(follower: Follower, monkeypatc
     assert found == content
 
 
-def test_begin_behind_packed_files(follower: Follower) -> None:
+def test_start_after_compressed_files(follower: Follower) -> None:
     for hour in (8, 9):
         append(follower.folder / f"{hour}.lz4", lz4(b"old\n"))
     follower.begin().skip_to_end()
@@ -243,7 +243,7 @@ def test_packed_files_need_pyarrow(follower: Follower, monkeypatch: pytest.Monke
         follower.read()
 
 
-def test_a_folder_that_is_not_there_yet(follower: Follower) -> None:
+def test_a_folder_that_does_not_exist_yet(follower: Follower) -> None:
     follower.folder /= "later"
     assert follower.read() == []
     append(follower.folder / "1", b"one\n")
@@ -265,10 +265,10 @@ CHANGES = st.lists(
 
 
 @given(CHANGES)
-def test_every_line_is_read_once_whatever_happens(
+def test_every_line_is_read_once_during_any_changes(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, int]]
 ) -> None:
-    """A writer writes bytes as they come. Files are rotated and written anew at any time, when all lines were read."""
+    """A writer appends any number of bytes. Files are rotated and rewritten at any time after all lines were read."""
     follower = Follower(tmp_path_factory.mktemp("tail"))
     text = b"".join(b"line %04d\n" % number for number in range(150))
     written, rotations, hour, found = 0, 0, 0, list[bytes]()
@@ -281,7 +281,7 @@ def test_every_line_is_read_once_whatever_happens(
             found += follower.read(again=change == "restart")
         elif change == "rotate" and file.exists() and text[:written].endswith(b"\n"):
             rotations += 1
-            found += follower.read(again=False)  # a file that is renamed twice unseen can't be found
+            found += follower.read(again=False)  # a file that is renamed twice between two reads cannot be found
             file.rename(follower.folder / f"{hour}.{rotations}")
         elif change == "anew" and file.exists() and text[:written].endswith(b"\n"):
             found += follower.read(again=False)

@@ -1,4 +1,4 @@
-"""What was read so far: stretches of time by folder, ranges of block numbers, and positions of older versions."""
+"""Positions: time ranges by folder, ranges of block numbers, and positions of older versions."""
 
 import json
 
@@ -32,7 +32,7 @@ class TestCoverage:
                 assert all(coverage.is_taken_from_other(other, time) for other in {0, 1, 2} - {first, rank})
             assert all(a.last < b.first for a, b in zip(coverage.spans, coverage.spans[1:], strict=False))
 
-    def test_folders_that_take_turns_leave_no_hole(self) -> None:
+    def test_alternating_folders_leave_no_gap(self) -> None:
         coverage = Coverage()
         for hour in range(6):
             for minute in range(3):
@@ -65,7 +65,7 @@ class TestCoverage:
 
 class TestSeenBlocks:
     @given(st.lists(st.integers(0, 40), max_size=60))
-    def test_a_block_is_new_once(self, numbers: list[int]) -> None:
+    def test_a_block_is_new_only_once(self, numbers: list[int]) -> None:
         seen, known = SeenBlocks(), set[int]()
         for number in numbers:
             assert seen.add(number) == (number not in known)

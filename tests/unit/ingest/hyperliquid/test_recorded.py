@@ -1,4 +1,4 @@
-"""Every recorded Hyperliquid file, from the folder that HEADWATER_TEST_DATA names.
+"""All recorded Hyperliquid files from the directory that HEADWATER_TEST_DATA names.
 
 Node files are followed in the layout of a node. Forms of the HTTP API, of the WebSocket and of published tables are
 put into the form that this ingest reads, where they have the members for it.
@@ -52,7 +52,7 @@ def rows(name: str) -> Iterator[dict[str, str]]:
     return csv.DictReader(content(name).decode().splitlines())
 
 
-def told(root: Path) -> tuple[dict[str, list[StreamRecord]], Reader]:
+def read_all(root: Path) -> tuple[dict[str, list[StreamRecord]], Reader]:
     reader, found = Reader(root, {"from_start": True}), defaultdict(list)
     for record in reader.read():
         found[record.stream].append(record)
@@ -62,7 +62,7 @@ def told(root: Path) -> tuple[dict[str, list[StreamRecord]], Reader]:
 def test_the_files_of_a_node(tmp_path: Path) -> None:
     for name, path in NODE_FILES.items():
         append(tmp_path / path, content(name))
-    found, reader = told(tmp_path)
+    found, reader = read_all(tmp_path)
     counts = {stream: len(records) for stream, records in found.items()}
     print(counts)
     assert counts == {"fill": 1366, "trade": 32 + 2 + 13, "order": 7769, "misc_event": 8}
@@ -72,13 +72,13 @@ def test_the_files_of_a_node(tmp_path: Path) -> None:
         key_of = natural_key("hyperliquid", stream)
         keys = [record.key for record in found[stream]]
         assert keys == [key_of(record.value) for record in found[stream]]
-        assert len(set(keys)) == len(keys), "the natural key tells each record"
+        assert len(set(keys)) == len(keys), "natural keys are unique"
 
 
-def test_the_bytes_of_events_stay(tmp_path: Path) -> None:
+def test_the_bytes_of_events_are_unchanged(tmp_path: Path) -> None:
     for name, path in NODE_FILES.items():
         append(tmp_path / path, content(name))
-    found, _ = told(tmp_path)
+    found, _ = read_all(tmp_path)
     fills = content("fills/node_fills_by_block_20260315.jsonl").splitlines()
     events = [(block["block_number"], *event) for block in map(json.loads, fills) for event in block["events"]]
     expected = [{"user": user, **fill, "block_number": number} for number, user, fill in events]
@@ -88,7 +88,7 @@ def test_the_bytes_of_events_stay(tmp_path: Path) -> None:
 
 
 def independent_trades(name: str) -> list[dict[str, Any]]:
-    """Pairs of fills of one (block, coin, tid), without the package; a tid of 0 is a conversion of dust."""
+    """Pair fills by (block, coin, tid) without the package. A tid of 0 is a dust conversion."""
     groups: dict[tuple[int, str, int], list[tuple[str, dict[str, Any]]]] = defaultdict(list)
     for line in content(name).splitlines():
         block = json.loads(line)
@@ -115,7 +115,7 @@ def independent_trades(name: str) -> list[dict[str, Any]]:
 def test_trades_of_recorded_fills(tmp_path: Path, name: str, distinct: int, trades: int) -> None:
     file = f"fills/node_fills_by_block_{name}.jsonl"
     append(tmp_path / "node_fills_by_block/hourly/20260315/0", content(file))
-    found, _ = told(tmp_path)
+    found, _ = read_all(tmp_path)
     expected = independent_trades(file)
     fills = [json.loads(record.value) for record in found["fill"]]
     assert len({(fill["block_number"], fill["coin"], fill["tid"]) for fill in fills}) == distinct
@@ -128,7 +128,7 @@ def test_trades_of_recorded_fills(tmp_path: Path, name: str, distinct: int, trad
 
 
 def test_forms_of_the_api(tmp_path: Path) -> None:
-    """Fills of the API as `[user, fill]`; old ones have no tid. Orders with the time as the node writes it."""
+    """Fill of the API have the form `[user, fill]`, and old ones have no tid. Orders have the node's time format."""
     fills = [
         *parsed("fills/api_userFills.json"),
         *parsed("fills/nautilus_http_user_fills_dust_conversion.json"),
@@ -143,16 +143,16 @@ def test_forms_of_the_api(tmp_path: Path) -> None:
     append(tmp_path / "node_fills/hourly/20260102/3", lines([USER, fill] for fill in fills))
     append(tmp_path / "node_order_statuses/hourly/20260102/3", lines(statuses))
     append(tmp_path / "node_misc_events/hourly/20260102/3", lines(misc))
-    found, reader = told(tmp_path)
+    found, reader = read_all(tmp_path)
     assert {stream: len(records) for stream, records in found.items()} == {
         "fill": 306, "order": 8, "misc_event": 18,
     }  # fmt: skip
     assert len({record.key for record in found["fill"]}) == 306, "old fills have no tid, and one order met up to seven"
-    assert set(reader.skipped) <= {"fill without its other half"}, "the API tells one user's fills"
+    assert set(reader.skipped) <= {"fill without its other half"}, "the API returns one user's fills"
 
 
 def test_blocks() -> None:
-    """What the explorer tells has a hash; envelopes are lines of a node without events."""
+    """Block of the explorer have a hash; envelopes are a node's lines without events."""
     full, without_hash = content("blocks/block_samples.jsonl").splitlines()
     (block,) = EventDeduplicator(WebSocketPosition()).blocks(messages.read(b"[%b]" % full))  # type: ignore[arg-type]  # blocks
     assert json.loads(messages.block_record(block).value) == json.loads(full)
@@ -165,14 +165,14 @@ def test_blocks() -> None:
 
 
 def test_trades_of_the_websocket() -> None:
-    """Recorded tables of trades as messages, in lots of ten with each lot sent twice."""
+    """Convert recorded tables of trades to messages of ten trades, each of which is sent twice."""
     new, seen, ids = EventDeduplicator(WebSocketPosition()), Counter[str](), set[tuple[str, str, str]]()
     for coin, size in (("BTC", 1497), ("ETH", 782)):
-        told = list(rows(f"trades/ws_trades_{coin}_20250903.csv"))
-        assert len(told) == size
-        ids |= {(coin, row["trade_id"], row["exchange_timestamp"]) for row in told}
+        table = list(rows(f"trades/ws_trades_{coin}_20250903.csv"))
+        assert len(table) == size
+        ids |= {(coin, row["trade_id"], row["exchange_timestamp"]) for row in table}
         for start in range(0, size, 10):
-            lot = [ws_trade(coin, row) for row in told[start : start + 10]]
+            lot = [ws_trade(coin, row) for row in table[start : start + 10]]
             data = msgspec.Raw(json.dumps(lot).encode())
             for trades in (messages.trades(data), messages.trades(data)):
                 seen.update(messages.trade_record(*trade).key.decode() for trade in new.trades(trades))
@@ -201,8 +201,8 @@ def ws_trade(coin: str, row: dict[str, str]) -> dict[str, Any]:
     ],
 )
 def test_tables_that_no_node_writes(name: str, count: int, missing: str) -> None:
-    """They lack what a record needs; as CSV they can be fed by `headwater replay`."""
-    told = list(rows(name))
-    assert len(told) == count
+    """These tables lack members of a record. `headwater replay` can feed them as CSV."""
+    table = list(rows(name))
+    assert len(table) == count
     with pytest.raises(records.BAD_EVENT_ERRORS):
-        records.fill_record(msgspec.Raw(json.dumps([USER, told[0]]).encode()), None)
+        records.fill_record(msgspec.Raw(json.dumps([USER, table[0]]).encode()), None)

@@ -1,4 +1,4 @@
-"""Lines of a node as records, in the cases that its documentation names."""
+"""Records of a node's lines, in the cases that its documentation describes."""
 
 import json
 
@@ -34,12 +34,12 @@ def test_a_fill_keeps_every_byte_that_the_node_wrote() -> None:
     assert half.trade == (5, "BTC", 9)
 
 
-def test_fills_of_one_order_are_told_apart_without_a_tid() -> None:
-    """One order may meet many at once, and fills of the system have the tid 0."""
+def test_fills_of_one_order_without_a_tid_are_distinguished() -> None:
+    """One order may match many orders, and fills of the system have the tid 0."""
     events = [fill(0, startPosition=position, sz=size) for position in ("0.0", "0.25") for size in ("0.25", "0.5")]
-    made = [records.fill_record(raw(event), 5)[0] for event in events]
-    assert len({record.key for record in made}) == 4
-    assert all(record.key == natural_key("hyperliquid", "fill")(record.value) for record in made)
+    fill_records = [records.fill_record(raw(event), 5)[0] for event in events]
+    assert len({record.key for record in fill_records}) == 4
+    assert all(record.key == natural_key("hyperliquid", "fill")(record.value) for record in fill_records)
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_records_have_the_members_and_the_key_of_the_catalog(entity: str, value:
     assert value.key == natural_key("hyperliquid", entity)(value.value)
 
 
-def test_a_trade_of_the_nodes_own() -> None:
+def test_a_trade_that_the_node_has_written() -> None:
     info = [{"user": USER, "oid": 2, "start_pos": "0", "twap_id": None, "cloid": None},
             {"user": OTHER, "oid": 1, "start_pos": "0", "twap_id": 4, "cloid": None}]  # fmt: skip
-    told = {"coin": "COMP", "side": "B", "time": "2024-07-26T08:26:25.899", "px": "51.3670", "sz": "0.31",
+    trade = {"coin": "COMP", "side": "B", "time": "2024-07-26T08:26:25.899", "px": "51.3670", "sz": "0.31",
             "hash": HASH, "trade_dir_override": "Na", "side_info": info}  # fmt: skip
-    found = json.loads(records.node_trade_record(records.read_node_trade(raw(told)), raw(told), None, 4).value)
+    found = json.loads(records.node_trade_record(records.read_node_trade(raw(trade)), raw(trade), None, 4).value)
     assert found == {
         "coin": "COMP", "side": "B", "px": "51.3670", "sz": "0.31", "time": 1721982385899, "hash": HASH, "tid": None,
         "users": [USER, OTHER], "block_number": None, "trade_index": 4, "trade_dir_override": "Na", "side_info": info,
@@ -90,7 +90,7 @@ def test_another_large_event_stays_one_record() -> None:
 
 
 @pytest.mark.parametrize("event", [5, {}, [], {"time": TIME}, {"time": TIME, "hash": HASH}])
-def test_what_is_no_misc_event_is_refused(event: object) -> None:
+def test_invalid_misc_events_are_rejected(event: object) -> None:
     with pytest.raises(records.BAD_EVENT_ERRORS):
         records.misc_records(raw(event), 7, "7-1")
 
@@ -99,8 +99,8 @@ def test_a_block_of_replica_cmds_counts_signed_actions() -> None:
     bundle = {"signed_actions": [{"action": {}}, {"action": {}}], "broadcaster": USER}
     line = {"abci_block": {"time": TIME, "round": 1087, "proposer": USER,
             "signed_action_bundles": [["0x1", bundle], ["0x2", bundle]]}, "resps": {"Full": []}}  # fmt: skip
-    told = records.read_replica_line(json.dumps(line).encode(), "2026-01-02T00:00:00Z/20260102/808750000", 0)
-    assert json.loads(records.block_record(told.events[0], told.number).value) == {
+    line_of_node = records.read_replica_line(json.dumps(line).encode(), "2026-01-02T00:00:00Z/20260102/808750000", 0)
+    assert json.loads(records.block_record(line_of_node.events[0], line_of_node.number).value) == {
         "height": 808750001, "blockTime": TIME_MS, "hash": None, "proposer": USER, "numTxs": 4,
     }  # fmt: skip
 
@@ -109,7 +109,7 @@ def test_a_block_of_replica_cmds_counts_signed_actions() -> None:
     "event",
     [[USER], [1, fill()[1]], [USER, {"coin": "BTC"}], fill(px=1.5), fill(side="X"), [USER, fill()[1], 3], {"a": 1}, 5],
 )
-def test_what_is_no_fill_is_refused(event: object) -> None:
+def test_invalid_fills_are_rejected(event: object) -> None:
     with pytest.raises(records.BAD_EVENT_ERRORS):
         records.fill_record(raw(event), 1)
 
@@ -122,6 +122,6 @@ def test_times(time: str, ms: int) -> None:
     assert to_ms(time) == ms
 
 
-def test_a_message_without_a_channel_is_refused() -> None:
+def test_a_message_without_a_channel_is_rejected() -> None:
     with pytest.raises(msgspec.DecodeError):
         read("{}")

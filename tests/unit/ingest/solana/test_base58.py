@@ -1,4 +1,4 @@
-"""Base58, against the slow way and against solders."""
+"""Base58, compared with a simple implementation and with solders."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a Solana ingest is told, by flags or in a file."""
+"""The options of a Solana ingest, from flags or from a file."""
 
 import json
 import sys
@@ -31,7 +31,7 @@ NODE = "https://node.example/key-of-mine"
         ({}, "Field required"),
     ],
 )
-def test_what_can_not_be_done(given: dict[str, Any], fault: str) -> None:
+def test_invalid_combinations(given: dict[str, Any], fault: str) -> None:
     with pytest.raises(ValidationError, match=fault) as caught:
         SolanaOptions.model_validate({"name": "n", **given})
     assert "key-of-mine" not in caught.value.errors(include_input=False)[0]["msg"]

@@ -1,4 +1,4 @@
-"""Blocks as records: the stream's fields, the same from both encodings, and nothing left out of what was recorded."""
+"""Records of blocks: the stream's fields, equal from both encodings, and complete for recorded blocks."""
 
 import gzip
 import json
@@ -45,7 +45,7 @@ def converted(block: Json, slot: int) -> list[Json]:
 
 
 @pytest.mark.parametrize("block_time", [-1, 1 << 60, 1.5, "1767323045"])
-def test_a_block_time_that_no_clock_shows_is_no_block(block_time: Any) -> None:
+def test_a_block_with_an_invalid_time_is_rejected(block_time: Any) -> None:
     block = {"parentSlot": 6, "blockhash": "h", "transactions": [], "blockTime": block_time}
     with pytest.raises(msgspec.ValidationError, match="blockTime"):
         BLOCK.decode(json.dumps(block))
@@ -57,7 +57,7 @@ def one(entry: Json) -> Json | None:
 
 
 def expected(entry: Json, index: int) -> Json:
-    """What the record of a transaction must say, read from the node's answer in another way."""
+    """Return the expected content of a transaction's record, computed independently."""
     message, meta = entry["transaction"]["message"], entry["meta"]
     loaded = meta.get("loadedAddresses") or {"writable": [], "readonly": []}
     static = message["accountKeys"]
@@ -92,8 +92,8 @@ def _ran(one: Json, keys: list[str]) -> Any:
     return keys[one["programIdIndex"]], [keys[at] for at in one["accounts"]], data, from_base58(data).hex()
 
 
-def told(record: Json) -> Json:
-    """The same of a record."""
+def content_of(record: Json) -> Json:
+    """Return the same content from a record."""
     names: tuple[str, ...] = (
         "txn_id", "txn_index", "fee", "success", "signer", "pubkeys", "log_messages", "pre_balances",
     )  # fmt: skip
@@ -123,9 +123,9 @@ def kept(block: Json) -> Iterator[tuple[int, Json]]:
 
 
 def check(block: Json, slot: int) -> list[Json]:
-    """Everything that holds of any block of the encoding `json`."""
+    """Assert the properties of the records of any block in the encoding `json`."""
     found = converted(block, slot)
-    assert [told(record) for record in found] == [expected(entry, index) for index, entry in kept(block)]
+    assert [content_of(record) for record in found] == [expected(entry, index) for index, entry in kept(block)]
     for record in found:
         assert record.keys() == ENTITY.example.keys() == ENTITY.fields.keys()
         VALID.validate(record)
@@ -143,7 +143,7 @@ class TestGenerated:
         found = [record for slot, block in blocks.items() for record in check(block, slot)]
         assert [record["txn_id"] for record in found] == nonvoting(blocks)
 
-    def test_a_whole_record(self) -> None:
+    def test_a_complete_record(self) -> None:
         entry = {
             "transaction": {
                 "signatures": ["5igA", "5igB"],
@@ -231,8 +231,8 @@ class TestGenerated:
         assert (record["err"], record["success"]) == ("AccountInUse", False)
 
     @pytest.mark.parametrize("absent", [True, False], ids=["absent", "null"])
-    def test_what_the_node_did_not_record_is_null(self, absent: bool) -> None:
-        """Nodes of old versions, and those without transaction status, leave members out or set them to null."""
+    def test_unrecorded_members_are_null(self, absent: bool) -> None:
+        """Old nodes, and nodes without transaction status, omit members or set them to null."""
         [block] = Chain(3, per_block=9).blocks(5, 5).values()
         [_, entry] = next((at, one) for at, one in kept(block) if one["version"] == "legacy")
         names = ("innerInstructions", "logMessages", "preTokenBalances", "postTokenBalances", "loadedAddresses",
@@ -249,7 +249,7 @@ class TestGenerated:
         assert {ran["inner_instruction_count"] for ran in record["instructions"]} == {None}
         assert record["version"] == "legacy"
 
-    def test_what_the_node_recorded_as_none_is_empty(self) -> None:
+    def test_empty_lists_stay_empty(self) -> None:
         [block] = Chain(3, per_block=9).blocks(5, 5).values()
         [_, entry], *_ = kept(block)
         names = ("innerInstructions", "logMessages", "preTokenBalances", "postTokenBalances")
@@ -270,7 +270,7 @@ class TestGenerated:
             ({"transaction": ["AAAA", "base58"]}, "base58 is not known"),
         ],
     )
-    def test_what_can_not_be_read(self, change: Json, fault: str) -> None:
+    def test_unreadable_blocks(self, change: Json, fault: str) -> None:
         [block] = Chain(3, per_block=9).blocks(5, 5).values()
         [_, entry], *_ = kept(block)
         with pytest.raises(ValueError, match=fault):
@@ -284,7 +284,7 @@ class TestGenerated:
 
 
 def vote(**changes: Any) -> Json:
-    """A simple vote transaction, with changes to what the rule looks at."""
+    """Return a simple vote transaction, with changes of the members that the rule checks."""
     programs = changes.get("programs", [VOTE])
     keys = [*(to_base58(bytes([number]) * 32) for number in range(1, 5)), *changes.get("named", []), *programs]
     ran = [{"programIdIndex": keys.index(one), "accounts": [0], "data": "3Bxs4"} for one in programs]
@@ -304,7 +304,7 @@ TRANSFER = to_base58(bytes([9]) * 32)
 
 @pytest.mark.parametrize("encode", [lambda entry: entry, as_wire], ids=["json", "base64"])
 class TestVotes:
-    """Agave's rule: one instruction, which runs the vote program, in a legacy message with at most two signatures."""
+    """Agave's rule is: one instruction of the vote program, in a legacy message with at most two signatures."""
 
     @pytest.mark.parametrize("signatures", [1, 2])
     def test_simple_votes_are_left_out(self, encode: Any, signatures: int) -> None:
@@ -332,7 +332,7 @@ class TestVotes:
 
 @RECORDED
 class TestRecorded:
-    """Counts as the folder's own list of sources has them."""
+    """The counts are those in the directory's list of sources."""
 
     def test_a_block_in_json(self) -> None:
         block = recorded("block_332254855.getBlock.json.gz")

@@ -1,4 +1,4 @@
-"""State and statistics against the definitions, whatever the order in which ticks come."""
+"""State and statistics, compared with the definitions, for any order of ticks."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ FAR = 1 << 60
 
 
 class Stored:
-    """A state, its tail and what left it, as the price store keeps them: as bytes."""
+    """A state, its tail and its archived ticks, as bytes like in the price store."""
 
     def __init__(self, mint: bytes = b"Mint") -> None:
         self.mint = mint
@@ -39,8 +39,8 @@ class Stored:
 
     def fold(self, ticks: Iterable[Tick], now: int = FAR) -> None:
         folded = TokenState() if self.state is None else decode(self.state)
-        told = [(*tick, 6, self.mint[: tick[1] % 5]) for tick in ticks]
-        folded.fold_all([*(tail.unpack(self.tail) if self.tail else ()), *told], now)
+        packed = [(*tick, 6, self.mint[: tick[1] % 5]) for tick in ticks]
+        folded.fold_all([*(tail.unpack(self.tail) if self.tail else ()), *packed], now)
         folded.bound_size()
         for bucket, ticks in folded.to_archive.items():
             self.archived[bucket] = archive.encode(bucket, [*ticks, *self._stored(bucket).ticks()])
@@ -92,11 +92,11 @@ def test_any_ticks_in_any_order(
     ticks: list[Tick], wait: int, filter_outliers: bool, draw: random.Random, many: int
 ) -> None:
     now = max(time for time, _, _ in ticks) + wait
-    told = ticks + draw.sample(ticks, len(ticks) // 10)
-    draw.shuffle(told)
+    with_repeats = ticks + draw.sample(ticks, len(ticks) // 10)
+    draw.shuffle(with_repeats)
     stored = Stored()
     with patch.object(state, "MAX_RECENT_TICKS", many):
-        for batch in batches(told, draw):
+        for batch in batches(with_repeats, draw):
             if draw.random() < 0.5:
                 stored.append(batch)
             else:
@@ -113,17 +113,17 @@ tokens = st.lists(st.lists(one_tick, max_size=20), max_size=8)
 
 @given(tokens, st.integers(-HOUR, 80 * HOUR), st.randoms(use_true_random=False), st.sampled_from([0, 1024]))
 @settings(max_examples=400)
-def test_many_tokens_at_once(told: list[list[Tick]], wait: int, draw: random.Random, many: int) -> None:
-    all_times = [time for ticks in told for time, _, _ in ticks]
+def test_many_tokens_in_one_call(series: list[list[Tick]], wait: int, draw: random.Random, many: int) -> None:
+    all_times = [time for ticks in series for time, _, _ in ticks]
     now = max(all_times, default=START) + wait
-    found = [Stored(draw.choice([b"", b"", b"", b"Mint"])) for _ in told]
+    found = [Stored(draw.choice([b"", b"", b"", b"Mint"])) for _ in series]
     with patch.object(state, "MAX_RECENT_TICKS", many):
-        for stored, ticks in zip(found, told, strict=True):
+        for stored, ticks in zip(found, series, strict=True):
             for batch in batches(ticks, draw):
                 draw.choice([stored.append, stored.append, stored.fold])(batch)
     hour = TimeBucket(hour_of(now - DAY))
     plain = evaluate_single_band([(one.state, one.tail, one.archived.get(hour)) for one in found], hour.hour, now)
-    for stored, ticks, stats in zip(found, told, plain, strict=True):
+    for stored, ticks, stats in zip(found, series, plain, strict=True):
         is_single_band = (
             stored.mint == b"" and ticks and all(1 <= price < 2 and time <= now for time, _, price in ticks)
         )
@@ -135,7 +135,7 @@ def test_many_tokens_at_once(told: list[list[Tick]], wait: int, draw: random.Ran
 
 
 def walk(draw: random.Random, days: float) -> list[Tick]:
-    """Trades with gaps, jumps, prints that are far off, and several at one moment."""
+    """Generate trades with gaps, jumps, outliers, and several trades at one time."""
     found, time, price, order = [], START, draw.uniform(1, 100), 0
     while time < START + days * DAY:
         time += draw.choice([0, 0, draw.randrange(1000), draw.randrange(5 * MINUTE), draw.randrange(20 * MINUTE)])
@@ -154,13 +154,13 @@ def test_three_days_of_trade(seed: int, many: int, monkeypatch: pytest.MonkeyPat
     all_ticks = walk(draw, 3)
     for _ in range(8):
         seen = all_ticks[: draw.randint(1, len(all_ticks))]
-        told = seen + draw.sample(seen, len(seen) // 20)
-        draw.shuffle(told)
+        with_repeats = seen + draw.sample(seen, len(seen) // 20)
+        draw.shuffle(with_repeats)
         stored = Stored()
-        for at in range(0, len(told), 300):
-            end = min(at + 300, len(told)) - draw.randrange(20)
-            stored.fold(told[at:end])
-            stored.append(told[end : at + 300])
+        for at in range(0, len(with_repeats), 300):
+            end = min(at + 300, len(with_repeats)) - draw.randrange(20)
+            stored.fold(with_repeats[at:end])
+            stored.append(with_repeats[end : at + 300])
         for wait in (0, draw.randrange(HOUR), draw.randrange(2 * DAY)):
             for filter_outliers in (True, False):
                 now = seen[-1][0] + wait
@@ -177,7 +177,7 @@ def test_ticks_ahead_of_the_clock_wait() -> None:
         assert figures(stored.evaluate(now)) == brute_force(ticks, now)
 
 
-def test_a_rejected_last_print_changes_nothing_by_waiting() -> None:
+def test_a_rejected_last_tick_never_counts_later() -> None:
     ticks = [(START + minute * MINUTE, 0, 100 + minute / 100) for minute in range(60)]
     stored = Stored()
     stored.fold([*ticks, (START + HOUR, 0, 9e6)])
@@ -197,7 +197,7 @@ def test_the_newest_tick_tells_decimals_and_address() -> None:
 
 
 @pytest.mark.parametrize(("time", "decimals"), [(START - 1, 6), (START, 9), (START + 1, 9)])
-def test_the_newest_tick_of_a_tail_tells_the_decimals(time: int, decimals: int) -> None:
+def test_the_newest_tick_of_a_tail_has_the_decimals(time: int, decimals: int) -> None:
     stored = Stored(b"")
     stored.fold([(START, 0, 1.0)])
     stored.tail = tail.pack([pack(time, 0, 1.0, 9), pack(START - 5, 0, 1.0, 30)])
@@ -209,7 +209,7 @@ def test_the_newest_tick_of_a_tail_tells_the_decimals(time: int, decimals: int) 
     assert by_columns.decimals == decimals
 
 
-def test_a_busy_token_takes_little() -> None:
+def test_a_busy_token_needs_little_memory() -> None:
     stored = Stored()
     ticks = [(START + 20 * n, 0, 100 + n % 17) for n in range(70 * 3_000)]
     for at in range(0, len(ticks), 10_000):
@@ -240,7 +240,7 @@ def test_a_tail_holds_what_is_appended(addresses: list[bytes]) -> None:
     ]
 
 
-def test_what_is_too_long_for_a_tail() -> None:
+def test_too_many_ticks_for_a_tail() -> None:
     assert tail.fits([b"x" * 25] * 20)
     assert not tail.fits([b"x" * 25] * 21)
     assert not tail.fits([b"x" * 256])

@@ -1,4 +1,4 @@
-"""Stored states: those of earlier versions are read, those of later ones are refused."""
+"""Stored states of earlier versions are read, and those of later versions are rejected."""
 
 import pytest
 
@@ -19,7 +19,7 @@ EARLIER_STATE = bytes.fromhex(
     "6052e6cf8b01000008000000000000000000000000000a406052e6cf8b01000008000000000000000000000000000ac0"
     "6052e6cf8b01000008000000000000000000000000000a400033d9cf8b0100000040000000000000"
 )
-"""Two ticks, a minute apart, as the version before quoted ticks stored them."""
+"""Two ticks a minute apart in the format of the version before quoted ticks."""
 
 
 def test_a_state_of_the_version_before_quoted_ticks() -> None:
@@ -57,7 +57,7 @@ def test_ticks_that_arrived_later_stay_unsettled() -> None:
     assert settled.unpriced == 0
 
 
-def test_a_price_that_no_number_holds_is_none() -> None:
+def test_a_price_beyond_the_range_of_floats_is_none() -> None:
     history = QuoteHistory(*history_of(state_of((START - 5, 0, 1e308)), []))
     [group] = read_unsettled(encode_entries([pack(START, 0, 1e10, 6) + b"0xee\0"], START))
     assert [*group.priced(history, START).ticks()] == []
@@ -69,7 +69,7 @@ def state_of(tick: tuple[int, int, float]) -> TokenState:
     return state
 
 
-def test_a_later_format_is_refused() -> None:
+def test_a_later_format_is_rejected() -> None:
     data = QuotedState(EARLIER_STATE).encode()
     assert data[0] == FORMAT
     with pytest.raises(PriceStateUnreadable):

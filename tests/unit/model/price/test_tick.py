@@ -1,4 +1,4 @@
-"""Records as pipelines make them, and the ticks that they become."""
+"""The conversion of pipelines' records to ticks."""
 
 import json
 from typing import Any
@@ -23,14 +23,14 @@ TICK = {
 
 
 def tick(**changes: Any) -> Any:
-    """What comes out of the topic; members that are None are left out."""
+    """Return the tick as read from the topic, without members that are None."""
     record = {name: value for name, value in (TICK | changes).items() if value is not None}
     key, value = to_topic(json.dumps(record).encode(), NOW)
     [folded] = from_topic([value])
     return key, folded
 
 
-def test_a_tick_comes_through() -> None:
+def test_a_tick_round_trips() -> None:
     assert tick() == (b"base:0xabcd", (NOW, 7 << 24 | 9, 1.5, 6, b""))
 
 
@@ -110,14 +110,14 @@ def test_other_addresses_keep_their_case() -> None:
         ({"decimals": "\u0666"}, "decimals"),
     ],
 )
-def test_a_bad_one_says_what_is_wrong(changes: dict[str, Any], word: str) -> None:
+def test_the_error_says_what_is_wrong_with_a_tick(changes: dict[str, Any], word: str) -> None:
     with pytest.raises(BadTick, match=word) as refused:
         tick(**changes)
     assert refused.value.error == "BadTick"
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{", b"[1]", b'"x"', b"\xff", b"[" * 100_000])
-def test_what_is_no_object(value: bytes | None) -> None:
+def test_values_that_are_not_objects(value: bytes | None) -> None:
     with pytest.raises(BadTick) as refused:
         to_topic(value, NOW)
     assert refused.value.error == "InvalidJSON"
@@ -139,7 +139,7 @@ def test_a_token_has_one_partition() -> None:
     assert partition_of(token_key("Base", "0xAB").encode()) == partition_of(token_key("base", "0xab").encode())
 
 
-def test_many_at_once_are_as_one_by_one() -> None:
+def test_many_ticks_together_equal_single_ones() -> None:
     plain, long = (to_topic(json.dumps(TICK | {"token_address": one}).encode(), NOW)[1] for one in ("0xab", "So1"))
     for values in ([plain, plain], [plain, long], [long, long]):
         assert [*from_topic(values)] == [tick for value in values for tick in from_topic([value])]

@@ -1,4 +1,4 @@
-"""Every type of Parquet as JSON."""
+"""The conversion of every Parquet type to JSON."""
 
 import datetime as dt
 import json
@@ -133,7 +133,7 @@ def test_many_row_groups(tmp_path: Path) -> None:
         (pa.array([-62135596801], pa.timestamp("s")), "2026-01-02T03:04:05Z", "out of range"),
     ],
 )
-def test_what_the_stream_has_no_place_for(tmp_path: Path, array: pa.Array, example: Any, fault: str) -> None:
+def test_columns_that_the_stream_does_not_have(tmp_path: Path, array: pa.Array, example: Any, fault: str) -> None:
     with pytest.raises(SetupError, match=fault):
         read_back(tmp_path, array, example)
 
@@ -144,7 +144,7 @@ def test_no_column_of_the_stream(tmp_path: Path) -> None:
         list(RecordFile(tmp_path / "a.parquet", entity=like(v="a")))
 
 
-def test_a_value_that_is_no_text_is_a_fault_of_its_record_alone(tmp_path: Path) -> None:
+def test_an_undecodable_value_affects_only_its_record(tmp_path: Path) -> None:
     texts = pa.array([b"a", b"\xff", b"b"]).view(pa.string())
     pyarrow.parquet.write_table(pa.table({"v": texts}), tmp_path / "a.parquet")
     file = RecordFile(tmp_path / "a.parquet", entity=like(v="x"), skip_bad=True)

@@ -1,4 +1,4 @@
-"""Text of columns as JSON."""
+"""The conversion of text columns to JSON."""
 
 import pytest
 
@@ -58,6 +58,6 @@ def test_to_json(type_: str | None, text: str, expected: bytes | None) -> None:
         ("array", "[1,]"),
     ],
 )
-def test_what_is_of_another_type(type_: str | None, text: str) -> None:
+def test_values_of_another_type(type_: str | None, text: str) -> None:
     with pytest.raises(ValueError, match=r"is (no|neither)"):
         to_json(type_)(text)

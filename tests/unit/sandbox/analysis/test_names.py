@@ -1,4 +1,4 @@
-"""Which names a script uses that nothing in it declares."""
+"""The undeclared names that a script uses."""
 
 import pytest
 

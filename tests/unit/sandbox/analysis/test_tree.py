@@ -1,4 +1,4 @@
-"""Parsing scripts: long texts, and what else a process does meanwhile."""
+"""The parsing of long scripts, also while other threads run."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ def test_other_threads_go_on_while_a_broken_text_is_read() -> None:
     assert turns > 5
 
 
-def test_a_script_that_can_not_ask_keeps_nothing() -> None:
+def test_a_script_without_lookups_is_stateless() -> None:
     text = "let n = 0; function process(r) { return { n: n++ } }"
     assert not may_call_flow(text)
     assert not keeps_state(parse(text))

@@ -20,8 +20,8 @@ TOKENS = {USDC: ListedToken("USDC", 6), WETH: ListedToken("WETH", 18), PEPE: Lis
 
 
 def table(*pools: tuple[str, str], quotes: Sequence[str] = ()) -> dict[str, list[Any]]:
-    made = [Pool(f"pool{number}", *pair) for number, pair in enumerate(pools)]
-    return select_pools(made, TOKENS, {USDC}, quotes).table
+    pool_list = [Pool(f"pool{number}", *pair) for number, pair in enumerate(pools)]
+    return select_pools(pool_list, TOKENS, {USDC}, quotes).table
 
 
 class TestReading:
@@ -41,7 +41,7 @@ class TestReading:
         assert read("address,token0,token1\nPoOl,SoL,UsDc\n") == [Pool("PoOl", "SoL", "UsDc")]
 
     @pytest.mark.parametrize("text", ["address,token0\n0xaa,0xb0\n", '[{"address": 5}]', "[1]", "{", '{"token0": "x"}'])
-    def test_what_is_no_pool_file(self, text: str) -> None:
+    def test_invalid_pool_files(self, text: str) -> None:
         with pytest.raises(SetupError, match="pool"):
             read(text)
 
@@ -66,7 +66,7 @@ class TestReading:
         assert found.refused == {"0xbad": 1}
 
     @pytest.mark.parametrize("line", [b"{", b"[]", b'{"address": "0xfa", "topics": ["TOPIC"]}'])
-    def test_what_is_no_log(self, line: bytes) -> None:
+    def test_invalid_logs(self, line: bytes) -> None:
         topic = b"0x0d3648bd0f6ba80134a33ba9275ac585d9d315f0ad8355cddefde31afa28d0e9"
         with pytest.raises(SetupError, match="Line 1"):
             learn([line.replace(b"TOPIC", topic)], {FACTORY})
@@ -98,7 +98,7 @@ class TestChoosing:
         assert table(*pools).keys() == {"pool0", "pool1"}
         assert table(*pools, quotes=[WETH])["pool2"] == [PEPE, 9, 18, 1, WETH]
 
-    def test_what_is_left_out_is_told(self) -> None:
+    def test_skipped_pools_are_reported(self) -> None:
         pools = [Pool("a", DUST, USDC), Pool("b", PEPE, WETH), Pool("c", USDC, USDC)]
         choice = select_pools(pools, TOKENS, {USDC}, [])
         assert (choice.in_usd, choice.quoted, len(choice.table)) == (1, {}, 1)
@@ -126,7 +126,7 @@ class TestTokens:
         assert decode(encode(known)) == known
 
     @pytest.mark.parametrize("text", [b"{", b"[]", b'{"tokens": [1]}', b'{"tokens": [{"chainId": 1}]}', BAD_DECIMALS])
-    def test_no_list(self, text: bytes) -> None:
+    def test_a_file_without_a_list(self, text: bytes) -> None:
         with pytest.raises(SetupError, match="Token List"):
             read_list(text)
 
