@@ -41,7 +41,10 @@ class SupervisedProcess:
 
 
 class Supervisor:
-    """Starts processes in the order in which they are added, restarts them, and stops them in the reverse order."""
+    """Starts processes, restarts them, and stops them.
+
+    The processes start in the order in which they are added, and stop in the reverse order.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

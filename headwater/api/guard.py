@@ -1,6 +1,7 @@
-"""Middlewares that check a request before its body is read. api/app.py lists all middlewares in their order.
+"""Middlewares that check a request before its body is read.
 
-FastAPI parses the body before it calls dependencies, so everything that must refuse a request earlier is here.
+api/app.py lists all middlewares in their order. FastAPI parses the body before it calls dependencies, so everything
+that must refuse a request earlier is here.
 """
 
 from anyio import to_thread
@@ -71,9 +72,10 @@ def _check_media_type(headers: Headers) -> None:
 
 
 class BodyLimit:
-    """Sends 413 for a body of more than MAX_BODY_BYTES, as soon as its declared or its received length shows it.
+    """Sends 413 for a body of more than MAX_BODY_BYTES.
 
-    Bodies that are read as a stream have a limit of their own.
+    The response is sent as soon as the declared or the received length of the body exceeds the limit. Bodies that are
+    read as a stream have a limit of their own.
     """
 
     def __init__(self, app: ASGIApp) -> None:

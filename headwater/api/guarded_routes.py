@@ -1,4 +1,4 @@
-"""Declares routes that need an API key, and the rule that the guard applies to each of them."""
+"""Declares routes that need an API key, and the rule that the guard applies to each."""
 
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
@@ -34,15 +34,20 @@ KEY_HEADER = APIKeyHeader(
 
 
 def guarded_router(prefix: str, tag: str) -> APIRouter:
-    """Return a router whose routes need an API key, each with a scope: `openapi_extra=required_scopes(…)`."""
+    """Return a router whose routes need an API key.
+
+    Each route declares its scope with `openapi_extra=required_scopes(…)`.
+    """
     return APIRouter(prefix=prefix, route_class=GuardedRoute, tags=[tag], dependencies=[Depends(KEY_HEADER)])
 
 
 def required_scopes(scope: str, *, when_deployed: str = "", when_feeding_prices: bool = False) -> dict[str, Any]:
-    """Return the `openapi_extra` of a route: the scope that the API key must have, and further ones.
+    """Return the `openapi_extra` of a route: the scopes that the API key must have.
 
-    when_deployed: A second scope that is required while `config_id` is deployed.
-    when_feeding_prices: Whether PRICES_SCOPE is also required when `config_id` has a prices sink.
+    Args:
+        scope: The scope that is always required.
+        when_deployed: A second scope that is required while `config_id` is deployed.
+        when_feeding_prices: Whether PRICES_SCOPE is also required when `config_id` has a prices sink.
     """
     deployed = {SCOPE_WHEN_DEPLOYED: when_deployed} if when_deployed else {}
     return {SCOPE: scope} | deployed | ({SCOPE_WITH_PRICES: PRICES_SCOPE} if when_feeding_prices else {})
@@ -110,7 +115,10 @@ class GuardedRoute(APIRoute):
 
 
 class JsonRequest(Request):
-    """Parses JSON strictly as RFC 8259 defines it; Python's own parser also accepts NaN, lone surrogates and UTF-16."""
+    """Parses JSON strictly as RFC 8259 defines it.
+
+    Python's own parser also accepts NaN, lone surrogates and UTF-16.
+    """
 
     async def json(self) -> Any:
         try:

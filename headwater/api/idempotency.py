@@ -1,8 +1,8 @@
-"""`Idempotency-Key`: a repeated POST, PUT or PATCH with the same key returns the stored response.
+"""Returns the stored response for a repeated request with the same `Idempotency-Key`.
 
-The request is executed once. Only final responses are stored: no 5xx, no 429, and no response that rejects the form of
-the request, because after these the same request may succeed later. A response with credentials is not stored either: a
-repeat gets it from the route that reads the deployment.
+A POST, PUT or PATCH with such a key is executed once. Only final responses are stored: no 5xx, no 429, and no response
+that rejects the form of the request, because after these the same request may succeed later. A response with
+credentials is not stored either: a repeat gets it from the route that reads the deployment.
 """
 
 import hashlib
@@ -60,7 +60,7 @@ def key_of(headers: Headers) -> str | None:
 
 
 class Idempotency:
-    """Executes a request with an Idempotency-Key once, and sends the stored response to each repeat.
+    """Executes a request with an Idempotency-Key once, and answers repeats from the store.
 
     Sends 422 for an invalid key and for a repeat with another body, 409 while the first request is in progress, 400 for
     the incomplete body of a repeat, and 503 when the database is unavailable.
@@ -158,7 +158,10 @@ class IdempotentRequest:
         self._ignoring_outage(lambda: self._store.finish(self._request, self._claimant, stored))
 
     def _regenerating_route(self, status: int) -> APIRoute | None:
-        """Return the route that returns a response of this status again; None when the response is stored."""
+        """Return the route that produces a response of this status for a repeat.
+
+        Returns None when the response itself is stored.
+        """
         return self._regenerated_by if status == HTTPStatus.OK else None
 
     def _ignoring_outage(self, write: Callable[[], None]) -> None:

@@ -68,11 +68,19 @@ class PrometheusMetrics:
             ProcessCollector(registry=self._registry)
 
     def record_uncounted(self, *, passed: bool) -> None:
-        """Record a request that the rate limit did not count. passed: Whether the request was executed."""
+        """Record a request that the rate limit did not count.
+
+        Args:
+            passed: Whether the request was executed.
+        """
         self._uncounted.labels("passed" if passed else "refused").inc()
 
     def record_refusal(self, problem: str) -> None:
-        """Record a request or connection that the server refused. problem: The name of the problem type."""
+        """Record a request or connection that the server refused.
+
+        Args:
+            problem: The name of the problem type.
+        """
         self._refused.labels(problem).inc()
 
     def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -81,10 +89,11 @@ class PrometheusMetrics:
         self._seconds.labels(method, route).observe(seconds)
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
-        """Return all metrics and their content type: OpenMetrics when it is accepted, else Prometheus' text format.
+        """Return all metrics and their content type.
 
-        They are cached for CACHE_S seconds, because the endpoint is open to callers without a key. For the same reason
-        the library does not see the whole Accept header, in which it would obey any version.
+        The format is OpenMetrics when the client accepts it, else Prometheus' text format. The metrics are cached for
+        CACHE_S seconds, because the endpoint is open to callers without a key. For the same reason the library does not
+        see the whole Accept header, in which it would obey any version.
         """
         encode, content_type = choose_encoder(OPENMETRICS if OPENMETRICS in accept else "")
         now = time.monotonic()
@@ -95,7 +104,10 @@ class PrometheusMetrics:
         return self._cached[content_type], content_type
 
     def _collector(self) -> Collector:
-        """Return the metrics of this process, or those of several processes, whose files are read on each scrape."""
+        """Return the metrics of this process, or those of several processes.
+
+        The files of several processes are read on each scrape.
+        """
         if self._directory is None:
             return self._registry
         shared = CollectorRegistry()

@@ -1,4 +1,7 @@
-"""The outer middlewares: one gives each request an id and records its metrics, one turns exceptions into responses."""
+"""The outer middlewares, which observe requests and convert exceptions.
+
+One gives each request an id and records its metrics. The other converts exceptions to responses.
+"""
 
 import time
 from collections.abc import MutableMapping
@@ -46,11 +49,11 @@ class RequestMiddleware:
 
 
 class Problems:
-    """Sends a problem document for every exception of the middlewares inside it, unless the response has started.
+    """Sends a problem document for every exception of the middlewares inside it.
 
-    A HeadwaterError has the status in PROBLEM_TYPES. Any other exception is logged and gets 500. Inside, FastAPI
-    already turns the errors of routes into problem documents (`problems.install`); only unexpected exceptions of routes
-    get here.
+    When the response has started, no problem document is sent. A HeadwaterError has the status in PROBLEM_TYPES. Any
+    other exception is logged and gets 500. Inside, FastAPI already turns the errors of routes into problem documents
+    (`problems.install`); only unexpected exceptions of routes get here.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -85,9 +85,8 @@ IDEMPOTENCY_KEY = {
     "name": idempotency.KEY_HEADER,
     "in": "header",
     "required": False,
-    "description": "A request with this key is executed once: a repeat within 24 hours returns the stored response. A "
-    "repeat with a different body is rejected with 422, and a repeat while the first request is in progress with 409. "
-    "Responses with status 5xx or 429, and responses that reject the form of the request, are not stored.",
+    "description": "Executes the request once: a repeat within 24 hours returns the stored response. Another body gets "
+    "422, a request in progress 409. 5xx, 429 and rejections of the request's form are not stored.",
     "schema": {"type": "string", "pattern": KEY_PATTERN},
 }
 ETAG = {"ETag": _header("The revision, in quotes; for If-Match.", pattern='^"[0-9]+"$')}
@@ -139,7 +138,7 @@ def etag(status: int = HTTPStatus.OK) -> Responses:
 
 
 def serve(app: FastAPI, routes: Sequence[APIRoute]) -> None:
-    """Add what the routes of this module need: the description of all routes, and the files of /docs.
+    """Add the OpenAPI description of all routes, and the files of /docs, to the app.
 
     The description is rendered once, since rendering takes long and every client may request it. The files are those of
     Swagger UI, which the build downloads.

@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 
 class RateLimit(Guard):
-    """Counts each request against the limit of its key, and sends 429 when the key has sent too many.
+    """Counts each request against the rate limit of its key, and sends 429 above the limit.
 
     While the set store is unavailable, requests pass uncounted. A request that changes a deployment then gets 503.
 

@@ -1,4 +1,7 @@
-"""Finds the route of a request by its path and method, once, before anything else looks at the request."""
+"""Finds the route of a request by its path and method.
+
+The lookup happens once, before anything else reads the request.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,7 +20,13 @@ RULE = "headwater.rule"
 
 @dataclass(slots=True)
 class _Node:
-    """A path in the tree of all paths: what may follow it, and the routes that end here, by method."""
+    """A path in the tree of all paths.
+
+    Attributes:
+        segments: The children by fixed segment.
+        parameter: The child for a segment that is a parameter.
+        routes: The routes that end at this path, by method.
+    """
 
     segments: dict[str, "_Node"] = field(default_factory=dict)
     parameter: "_Node | None" = None
@@ -32,10 +41,11 @@ class _Node:
 
 
 class RouteTable(BaseRoute):
-    """The routes of the API as a tree of path segments, and the one route that FastAPI's router sees.
+    """The routes of the API as a tree of path segments.
 
-    A lookup costs one dict access per segment of the path, however many routes there are. Where one route has a fixed
-    segment and another a parameter, the fixed segment wins: `/flow/datasets` never means a configuration of this id.
+    FastAPI's router sees the table as its only route. A lookup costs one dict access per segment of the path, however
+    many routes there are. Where one route has a fixed segment and another a parameter, the fixed segment wins:
+    `/flow/datasets` never means a configuration of this id.
     """
 
     def __init__(self, routes: Iterable[APIRoute]) -> None:

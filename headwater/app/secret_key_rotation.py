@@ -13,7 +13,7 @@ _MANUAL: Final = 'docs/operations.md has the steps under "The secret key"'
 
 
 def rotate_secret_key(settings: Settings) -> RotationResult:
-    """Encrypt all stored credentials with the secret key in the settings, in place of the old one.
+    """Encrypt all stored credentials again, with the secret key in the settings.
 
     Raises StoreUnavailable, and SetupError when there is no old key, or when neither key is that of the database.
     """

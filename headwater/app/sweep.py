@@ -1,4 +1,7 @@
-"""`headwater sweep`: lists resources of deployments that the database does not record, and records them as ended."""
+"""The command `headwater sweep`, which finds resources of unrecorded deployments.
+
+It lists resources of deployments that the database does not record, and records these deployments as ended.
+"""
 
 import time
 from collections.abc import Iterator, Sequence

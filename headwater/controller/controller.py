@@ -307,7 +307,10 @@ class Controller:
             self._reload({observed.deployment_id for observed in observations})
 
     def _take_outcome(self, managed: _ManagedDeployment, ended: Future[Observation | None]) -> Observation | None:
-        """Return the result of a reconciliation; after an error, None, and the deployment backs off."""
+        """Return the result of a reconciliation, or None after an error.
+
+        After an error, the next reconciliation of the deployment waits for its backoff. Raises LeaseLost.
+        """
         error = ended.exception()
         if error is None:
             managed.backoff.reset()

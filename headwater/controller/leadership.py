@@ -83,7 +83,10 @@ class Leadership:
 
     @contextmanager
     def fenced_writes(self) -> Iterator[None]:
-        """Fence the writes to the database in the block: a write raises LeaseLost when another process leads."""
+        """Fence the writes to the database in the block.
+
+        A write raises LeaseLost when another process leads.
+        """
         if self._fence is None:
             raise LeaseLost(CONTROLLER_LEASE)
         with fenced_by(self._fence):

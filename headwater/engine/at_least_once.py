@@ -1,7 +1,7 @@
-"""At-least-once delivery: records are sent without a transaction, and positions are committed after acknowledgements.
+"""At-least-once delivery, which sends records without a transaction.
 
-All sinks of a worker share one producer. After Kafka has rejected a record, the worker reads the records since the last
-commit again.
+Positions are committed after the acknowledgements of their records. All sinks of a worker share one producer. After
+Kafka has rejected a record, the worker reads the records since the last commit again.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -63,7 +63,10 @@ class AtLeastOnce:
         return self._producer.flush(timeout_s)
 
     def commit(self, positions: Positions) -> None:
-        """Forget the rejected records before these positions, which the worker commits to the source."""
+        """Forget the rejected records before these positions.
+
+        The worker commits the positions to the source.
+        """
         if positions:
             self._rejected.committed()
         if self._one_record_per_batch and not self._rejected.one_record_per_batch:
@@ -80,7 +83,10 @@ class AtLeastOnce:
         return False
 
     def forget(self, partitions: Iterable[int]) -> None:  # noqa: ARG002 - the next owner detects rejected records
-        """Leave queued records in the producer: the next owner of the partitions delivers these records again."""
+        """Leave queued records in the producer.
+
+        The next owner of the partitions delivers these records again.
+        """
         self._rejected.clear()
 
     def close(self) -> None:

@@ -1,4 +1,7 @@
-"""Commits the positions of delivered records: when a commit is due, how it runs, and who learns of its end."""
+"""Commits the positions of delivered records.
+
+The committer decides when a commit is due, runs the commit, and reports its end.
+"""
 
 import time
 from collections.abc import Callable

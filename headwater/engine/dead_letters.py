@@ -1,4 +1,7 @@
-"""Writes dead letters: the source records of failed records, with headers that say why and where they failed."""
+"""Writes dead letters to the dead-letter topic.
+
+A dead letter is the source record of a failed record, with headers that say why and where the record failed.
+"""
 
 import hashlib
 import json

@@ -1,8 +1,9 @@
-"""The protocol of deliveries, which write batches to the sinks and the dead-letter topic, and commit them.
+"""The protocol of deliveries, which write batches to sinks and commit their positions.
 
-Data flows one way, from the source through the transforms to the delivery. A delivery does not know the source: whoever
-builds it passes the functions that return the ids of source records and the consumer group of a transaction.
-Implementations: at_least_once.py, exactly_once.py, and prices/worker.py, which delivers to the price store.
+Records that fail are written to the dead-letter topic. Data flows one way, from the source through the transforms to
+the delivery. A delivery does not know the source: whoever builds it passes the functions that return the ids of source
+records and the consumer group of a transaction. Implementations: at_least_once.py, exactly_once.py, and
+prices/worker.py, which delivers to the price store.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,7 +51,7 @@ class PendingCommit(Protocol):
 
 
 class Delivery(Protocol):
-    """Delivers batches in the order in which they were read, and commits positions after their records.
+    """Delivers batches in the order of reading, and commits positions after their records.
 
     When `flush` returns 0 and there are no rejections, all delivered records are acknowledged; then the worker calls
     `commit` with the positions after these records.
@@ -99,7 +100,7 @@ class Delivery(Protocol):
         """
 
     def recover(self) -> bool:
-        """Discard all records that are not committed and all rejections, and continue with a new producer.
+        """Discard all uncommitted records and all rejections, and use a new producer.
 
         Returns whether a commit without a known outcome may have changed the committed positions: the worker then
         reads them from the source. Raises BrokerUnavailable: call it again.

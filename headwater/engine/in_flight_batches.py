@@ -1,4 +1,4 @@
-"""The batches in flight: passes them through the transforms, and bounds their number and size."""
+"""Passes the batches in flight through the transforms, and bounds their number and size."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,9 @@ class InFlightBatches:
         return iter(self._batches)
 
     def capacity(self, max_records: int, *, is_committing: bool) -> int:
-        """Return how many records the next batch may have; 0 when no further batch may be in flight.
+        """Return how many records the next batch may have.
+
+        Returns 0 when no further batch may be in flight.
 
         Args:
             max_records: How many records may be in flight in total.
@@ -85,7 +87,12 @@ class InFlightBatches:
         return self._batches.popleft()
 
     def is_slower_than(self, seconds: float, now: float) -> bool:
-        """Return whether the transforms have worked on the first batch for this long and have not finished it."""
+        """Return whether the first batch is unfinished after at least `seconds`.
+
+        Args:
+            seconds: The time since the batch was read.
+            now: The present time of the clock that also set `read_at`, in seconds.
+        """
         return bool(self._batches) and not self.is_first_finished and now - self._batches[0].read_at >= seconds
 
     def set_end_offsets(self, positions: Positions) -> bool:

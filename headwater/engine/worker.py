@@ -1,9 +1,10 @@
-"""The worker: reads batches, passes them through the transforms, delivers them in order, and commits their positions.
+"""The worker, which runs the pipeline of a deployment.
 
-One thread runs the loop; `Worker.step` has its order. It waits for space in the producer's queue, for acknowledgements,
-and for the set store. During a long wait it pauses the source and keeps polling it, so that the worker stays a member
-of its consumer group. A rebalance can happen within any poll of the source. `revoked` then finishes the batches in
-flight within REVOKE_BUDGET_S, commits their positions, and releases the partitions.
+The worker reads batches, passes them through the transforms, delivers them in order, and commits their positions. One
+thread runs the loop; `Worker.step` has its order. It waits for space in the producer's queue, for acknowledgements, and
+for the set store. During a long wait it pauses the source and keeps polling it, so that the worker stays a member of
+its consumer group. A rebalance can happen within any poll of the source. `revoked` then finishes the batches in flight
+within REVOKE_BUDGET_S, commits their positions, and releases the partitions.
 
 Its retries do not use tenacity, because the source is polled and acknowledgements are processed during each wait.
 """
@@ -174,7 +175,11 @@ class Worker:
         self._source.close(leave=self._reporter.channel.may_leave())
 
     def step(self) -> None:
-        """Run one iteration: read a batch, transform the batches in flight, deliver finished ones, commit if due."""
+        """Run one iteration of the loop.
+
+        An iteration reads a batch, transforms the batches in flight, delivers the finished ones, and commits if a
+        commit is due.
+        """
         self._progress += 1
         if not self._waiting.is_over:
             self._wait_for_retry()
@@ -254,7 +259,11 @@ class Worker:
     # Transform
 
     def _transform(self, *, wait: bool) -> None:
-        """Advance the batches in flight. wait: whether to wait for the next result of the first batch."""
+        """Advance the batches in flight, and pause or resume the source.
+
+        Args:
+            wait: Whether to wait for the next result of the first batch.
+        """
         is_store_available = self._advance(wait=wait)
         if self._batches.is_slower_than(PAUSE_AFTER_S, self._clock()):
             self._poll_paused(self._waiting.reason or SLOW_TRANSFORMS, 0)

@@ -1,7 +1,7 @@
-"""Stream bindings: map each stream to a Kafka topic of the installation's cluster or of another one, or to Pub/Sub.
+"""Stream bindings, which map each stream to a Kafka topic or to Pub/Sub.
 
-docs/streams.md describes the file of the bindings. Resource names of Google Pub/Sub have the form
-`projects/P/topics/T` or `projects/P/subscriptions/S`.
+A Kafka topic is in the installation's cluster or in another cluster. docs/stream_bindings.md describes the file of the
+bindings. Resource names of Google Pub/Sub have the form `projects/P/topics/T` or `projects/P/subscriptions/S`.
 """
 
 import re

@@ -258,7 +258,10 @@ def dead_letter_topic(config_id: str) -> str:
 
 
 def output_topics(config_id: str, config: PipelineConfig) -> list[str]:
-    """Return the topics that a configuration owns: one per TopicSink, and the dead-letter topic."""
+    """Return the topics that a configuration owns.
+
+    These are one topic per TopicSink, and the dead-letter topic.
+    """
     sinks = [sink_topic(config_id, sink.name) for sink in config.sinks if isinstance(sink, TopicSink)]
     return [*sinks, dead_letter_topic(config_id)]
 

@@ -128,7 +128,10 @@ def _start_at(text: str) -> str:
 
 
 def _catalog_schemas() -> Iterator[dict[str, Any]]:
-    """Yield JSON schemas of a source, one for the chains that have the same entities and the same type of source."""
+    """Yield JSON schemas of a source.
+
+    Chains that have the same entities and the same type of source share one schema.
+    """
     for source_type, entities in dict.fromkeys((chain.source_type, chain.entities) for chain in CATALOG):
         chains = [chain for chain in CATALOG if (chain.source_type, chain.entities) == (source_type, entities)]
         yield {

@@ -67,7 +67,11 @@ def _property(member: RecordField) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A chain and the type of source that its streams come from. chain_id: of an EVM chain (EIP-155)."""
+    """A chain and the type of source that its streams come from.
+
+    Attributes:
+        chain_id: The EIP-155 id of an EVM chain; None for other chains.
+    """
 
     name: str
     source_type: SourceType

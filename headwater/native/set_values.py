@@ -1,4 +1,7 @@
-"""Decodes and hashes the values of sets, and looks them up in blocked Bloom filters, all in NumPy arrays."""
+"""Decodes and hashes the values of sets, and looks them up in blocked Bloom filters.
+
+All values are in NumPy arrays.
+"""
 
 from typing import Any
 

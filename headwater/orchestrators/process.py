@@ -311,7 +311,10 @@ class ProcessOrchestrator:
             slot.log("warning", SCRIPTS_KILLED_MESSAGE)
 
     def _reconcile_slot(self, key: tuple[str, int]) -> None:
-        """Reap the ended processes of a slot, promote its successor, and stop or start its processes."""
+        """Reconcile the processes of a slot.
+
+        Reaps the ended processes of the slot, promotes its successor, and stops or starts its processes.
+        """
         slots, now = self._slots[key[0]], self._clock()
         slot = slots[key[1]]
         for managed in (slot.worker, slot.successor):

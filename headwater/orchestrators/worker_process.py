@@ -109,7 +109,10 @@ class WorkerProcess:
                 self._read_lines(data)
 
     def _read_lines(self, data: bytes) -> None:
-        """Read the heartbeats in some bytes, one per line; the rest of the last line may still arrive."""
+        """Read the heartbeats in some bytes, one per line.
+
+        The rest of the last line may still arrive.
+        """
         *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
             self._read_heartbeat(line)

@@ -162,7 +162,10 @@ class PriceFold:
     def _split(
         self, partition: int, ticks: Mapping[bytes, Sequence[bytes]]
     ) -> tuple[dict[bytes, bytes], dict[bytes, Sequence[bytes]]]:
-        """Return the ticks to append to tails, packed, and the ticks to fold into states; both by token."""
+        """Return the ticks to append to tails, and the ticks to fold into states.
+
+        Both are by token. The ticks to append are packed.
+        """
         tails, to_fold = dict[bytes, bytes](), {token: ticks.get(token, []) for token in self._long_tails[partition]}
         for token, values in ticks.items():
             if token in to_fold:

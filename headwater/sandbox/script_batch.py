@@ -188,7 +188,10 @@ class ScriptBatch:
         return self._queue[0] if self._queue else None
 
     def cache_reply(self, question: bytes, reply: bytes) -> None:
-        """Cache the reply to a question, because the script may ask it again when a segment runs again."""
+        """Cache the reply to a question.
+
+        The script may ask the question again when a segment runs again.
+        """
         if len(question) <= _MAX_KEPT_QUESTION_BYTES and len(self.cached_replies) < _MAX_KEPT_REPLIES:
             self.cached_replies[question] = reply
 
@@ -198,7 +201,10 @@ class ScriptBatch:
         self._queue.popleft()
 
     def requeue(self, segment: Segment) -> None:
-        """Put a segment back at the front of the queue: it did not complete, for a reason outside of the segment."""
+        """Put a segment back at the front of the queue.
+
+        The segment did not complete, for a reason outside of the segment.
+        """
         self._queue.appendleft(segment)
 
     def payload(self, segment: Segment) -> tuple[bytes, memoryview]:

@@ -1,4 +1,4 @@
-"""Converts the child's errors about scripts that can't be loaded to messages for their authors."""
+"""Converts errors of scripts that can't be loaded to messages for their authors."""
 
 from headwater.errors import ScriptRefused
 from headwater.sandbox.results import ScriptError

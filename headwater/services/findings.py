@@ -37,5 +37,10 @@ class Findings:
 
 
 def below(pointer: str, faults: Sequence[Fault]) -> list[Fault]:
-    """Return the faults of a part of the request as faults of the request. pointer: the JSON pointer of the part."""
+    """Return the faults of a part of the request as faults of the request.
+
+    Args:
+        pointer: The JSON pointer of the part.
+        faults: The faults, with pointers that are relative to the part.
+    """
     return [Fault(pointer + fault.pointer, fault.detail) for fault in faults]

@@ -115,7 +115,7 @@ class PipelineChecker:
         findings: Findings,
         other_names: Sequence[str | None] = (),
     ) -> list[Transform]:
-        """Return the transforms to store for a request that does not change the rest of the stored pipeline."""
+        """Return the transforms to store for a request that changes transforms only."""
         transforms = self._transforms.check(sent, before, at, findings, other_names)
         findings.raise_if_any()
         return self._transforms.compile(

@@ -1,4 +1,7 @@
-"""Checks the transforms in a request by what their types declare, and makes them ready to be stored."""
+"""Checks and compiles the transforms in a request.
+
+The types of transforms declare the checks. A compiled transform is ready to be stored.
+"""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -26,7 +29,10 @@ class TransformChecker:
         self._new_id = new_id
 
     def with_compile_cache(self) -> "TransformChecker":
-        """Return a checker that compiles each script only once, also when a request is checked again."""
+        """Return a checker that compiles each script only once.
+
+        A script is not compiled again when a request is checked again.
+        """
         return TransformChecker(self._types, functools.cache(self._validate_script), self._new_id)
 
     def check(

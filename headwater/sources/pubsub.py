@@ -147,7 +147,10 @@ class PubSubSource:
         self._is_paused = False
 
     def close(self, *, leave: bool = False) -> None:  # noqa: ARG002 - a subscription has no members
-        """Release unacknowledged messages, so that the next worker need not wait until their ack deadlines pass."""
+        """Release unacknowledged messages for redelivery.
+
+        The next worker then need not wait until the ack deadlines of these messages pass.
+        """
         self._listener = None
         self._pull.close()
 
@@ -319,9 +322,9 @@ class StreamingPull:
                 self._condition.notify_all()
 
     def _modify_ack_deadlines(self, seconds: int, options: dict[str, Any]) -> bool:
-        """Set the ack deadlines of all unacknowledged messages to `seconds` from now; 0 releases them for redelivery.
+        """Set the ack deadlines of all unacknowledged messages to `seconds` from now.
 
-        Returns whether Pub/Sub has accepted all requests.
+        A deadline of 0 seconds releases the messages for redelivery. Returns whether Pub/Sub has accepted all requests.
         """
         with self._condition:
             ids = self._unacked.ack_ids()

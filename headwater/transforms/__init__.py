@@ -1,4 +1,7 @@
-"""The registry of transforms: the code of each `type`. model/transforms/ has the configurations of the same types."""
+"""The registry of transforms, which has the code of each `type`.
+
+model/transforms/ has the configurations of the same types.
+"""
 
 from headwater.transforms import redis_set_filter, v8
 from headwater.transforms.transform_type import TransformType

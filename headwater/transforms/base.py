@@ -59,9 +59,12 @@ class PendingBatch(Protocol):
 
 
 class DeferredBatch:
-    """A PendingBatch whose outcome is computed by `result`, because the transform needs no other process.
+    """A PendingBatch of a transform that needs no other process.
 
-    compute: Returns the outcome. It is called again when it has raised SetStoreUnavailable.
+    The method `result` computes the outcome.
+
+    Attributes:
+        compute: Returns the outcome. It is called again when it has raised SetStoreUnavailable.
     """
 
     def __init__(self, compute: Callable[[], Outcome]) -> None:

@@ -1,4 +1,4 @@
-"""What the file of a `type` of transforms declares: how a transform is checked, compiled and built."""
+"""Declares how transforms of a `type` are checked, compiled and built."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Downloads Kafka's jars once with Maven, checks their SHA-256 sums, and keeps them in the cache directory.
+"""Downloads Kafka's jars once with Maven, and checks their SHA-256 sums.
 
-The jars are named by the pom.xml beside this file, and their sums by jars.sha256. Maven has no such check of its own:
-it compares a jar only with sums from the repository that it comes from.
+The jars are kept in the cache directory. The pom.xml beside this file names the jars, and jars.sha256 has their sums.
+Maven has no check against fixed sums: it compares a jar only with sums from the repository that the jar comes from.
 """
 
 import hashlib

@@ -27,7 +27,7 @@ def page() -> str:
     """Return the page: one table per group of limits."""
     return document(
         "Limits",
-        "A request that exceeds a limit is rejected as a whole, never truncated, and the error names the limit.",
+        "A request that exceeds a limit is rejected as a whole, never truncated; the error names the limit.",
         *(line for title, rows in _groups() for line in ("", f"## {title}", "", *table(HEAD, rows))),
     )
 

@@ -1,7 +1,7 @@
-"""Parses event ABIs (Solidity's contract ABI specification), JSON and human-readable, and finds the ABIs of a log.
+"""Parses event ABIs, JSON and human-readable, and finds the ABIs of a log.
 
-eth-abi and eth-utils would replace `_canonical` alone: they parse no human-readable event, and their `normalize` lets
-types such as `uint7` pass.
+The types are those of Solidity's contract ABI specification. eth-abi and eth-utils would replace `_canonical` alone:
+they parse no human-readable event, and their `normalize` lets types such as `uint7` pass.
 """
 
 import re

@@ -36,8 +36,8 @@ def bloom_of(logs: Iterable[Log]) -> int:
 
 
 def missing_bits(bloom: str | None, found: int) -> int:
-    """Return the bits of a header's or receipt's bloom filter (hex) that the received logs don't set.
+    """Return the bits of a bloom filter that the received logs don't set.
 
-    `found` is the filter of the received logs.
+    The filter is that of a header or receipt, in hex. `found` is the filter of the received logs.
     """
     return (int(bloom, 16) if bloom and bloom[2:] else 0) & ~found

@@ -142,9 +142,10 @@ class _Tails:
 
 
 class _TokenColumns:
-    """The state, the tail and the archived ticks of each token; of the USD ticks, or of the quoted ticks.
+    """The state, the tail and the archived ticks of each token.
 
-    `day` is the moment one day ago, and `hour` the start of the hour that contains it.
+    The columns are those of the USD ticks, or of the quoted ticks. `day` is the moment one day ago, and `hour` the
+    start of the hour that contains it.
     """
 
     def __init__(self, found: Sequence[TokenParts], hour: int, day: int) -> None:
@@ -285,7 +286,9 @@ def _changes(latest: Ticks, base: Ticks) -> NDArray[np.object_]:
 def evaluate_single_band(
     found: Sequence[TokenParts], hour: int, now: int, quoted: Sequence[TokenParts] = ()
 ) -> list[Stats | None]:
-    """Return the statistics at a time; None for a token that has no ticks or must be evaluated separately.
+    """Return the statistics of each token at a time.
+
+    The result has None for a token that has no ticks or must be evaluated separately.
 
     Args:
         found: The stored USD ticks of the tokens.

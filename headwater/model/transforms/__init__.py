@@ -1,6 +1,7 @@
-"""The configurations of transforms: a stored model and a request model per `type`, each type in a file of its own.
+"""The configurations of transforms, each `type` in a file of its own.
 
-They are in this room, and not beside the code in transforms/, because stores and orchestrators read and write them.
+Each file has a stored model and a request model. The configurations are in this package, and not beside the code in
+transforms/, because stores and orchestrators read and write them.
 """
 
 from typing import Annotated

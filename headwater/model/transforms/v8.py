@@ -21,7 +21,11 @@ Script = Annotated[Text, AfterValidator(_script_size)]
 
 
 class CheckedScript(NamedTuple):
-    """The result of a successful check. javascript: the compiled JavaScript; None when the script runs unchanged."""
+    """The result of a successful check.
+
+    Attributes:
+        javascript: The compiled JavaScript; None when the script runs unchanged.
+    """
 
     warnings: list[str]
     javascript: str | None = None

@@ -213,7 +213,10 @@ def _nanoseconds_per_unit(value: float) -> int:
 
 
 def _utc_text(member: Member) -> Callable[[int], str]:
-    """Return a function that formats nanoseconds since the epoch like the example: its zone suffix and its digits."""
+    """Return a function that formats nanoseconds since the epoch like the example.
+
+    The text has the zone suffix of the example, and at least as many digits of the second.
+    """
     example = member.example if member.is_time_text else "Z"
     zone, digits = "Z" if example.endswith("Z") else "", len(example.removesuffix("Z").partition(".")[2])
     return lambda nanoseconds: _time_text(nanoseconds, digits) + zone

@@ -40,7 +40,10 @@ class Reader(Protocol):
         """Yield the number and the JSON of each record."""
 
     def fraction_read(self) -> float | None:
-        """Return the fraction of the file that was read, 0 to 1; None for a format that is read from start to end."""
+        """Return the fraction of the file that was read, 0 to 1.
+
+        Returns None for a format that is read from start to end.
+        """
 
 
 OpenReader = Callable[[BinaryIO, Entity | None, BadRecordHandler, Dialect], Reader]

@@ -66,7 +66,10 @@ class CsvReader:
         return names
 
     def _converter(self, type_: str | None) -> ToJson:
-        """Return a function that converts a field of this type to JSON; an empty field and null texts become null."""
+        """Return a function that converts a field of this type to JSON.
+
+        The function converts an empty field and null texts to null.
+        """
         convert, nulls = to_json(type_), self._nulls
         if not nulls:
             return lambda text: convert(text) if text else b"null"

@@ -140,7 +140,10 @@ class ReachabilityEvaluator:
         return join(held)
 
     def _require_no_function(self, value: Node | None) -> None:
-        """Raise MayKeepState for a function under a computed name, which a call could mistake for a built-in method."""
+        """Raise MayKeepState when the value under a computed name is a function.
+
+        The analysis could mistake a call of such a function for the call of a built-in method.
+        """
         if value is not None and value.type in FUNCTIONS:
             raise MayKeepState
 

@@ -55,10 +55,11 @@ def _find(name: str) -> Path:
 
 
 def restrict(engine: Path, *, own_maps: bool = False) -> None:
-    """Restrict this process: it may execute and read the engine, and read the engine's libraries; nothing else.
+    """Restrict the access of this process to files with Landlock.
 
-    With `own_maps`, it may also read /proc/self/maps, in which the type stripper finds the end of its main thread's
-    stack. Raises OSError.
+    The process may execute and read the engine, and read the engine's libraries, and may access nothing else. With
+    `own_maps`, it may also read /proc/self/maps, in which the type stripper finds the end of its main thread's stack.
+    Raises OSError.
     """
     ruleset = _ruleset(version())
     _allow(ruleset, (engine, LOADER), _EXECUTE | _READ_FILE)

@@ -293,7 +293,10 @@ def _version(server: Any) -> tuple[int, int]:
 
 @contextmanager
 def _translated_errors() -> Iterator[None]:
-    """Raise SetStoreUnavailable, or the error itself when the server is healthy and the command was wrong."""
+    """Translate the errors of redis-py to SetStoreUnavailable.
+
+    Raises the error itself when the server is healthy and the command was wrong.
+    """
     try:
         yield
     except (redis.RedisError, redis.exceptions.RedisClusterException) as error:

@@ -1,4 +1,7 @@
-"""Opens the socket of a connection by the settings of redis-py, which gives no public access to its own sockets."""
+"""Opens the socket of a connection by the settings of redis-py.
+
+redis-py gives no public access to its own sockets.
+"""
 
 import socket
 import ssl

@@ -1,4 +1,7 @@
-"""The encrypted passwords in the rows of deployments, and the rotation of the secret key that encrypts them."""
+"""The encrypted passwords in the rows of deployments.
+
+This module also rotates the secret key that encrypts the passwords.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -48,7 +51,10 @@ class CredentialRows:
         return {name: self._sealer.open(getattr(row, name), deployment_id, name) for name in FIELDS}
 
     def error(self, row: Row[Any]) -> str:
-        """Return why the passwords of the deployment in a row can't be decrypted; empty if they can, or for no row."""
+        """Return why the passwords of the deployment in a row can't be decrypted.
+
+        Returns an empty text when the passwords can be decrypted, or when the row has no deployment.
+        """
         if row.deployment_id is None:
             return ""
         try:

@@ -1,6 +1,7 @@
-"""Encrypts credentials at rest, with AES-256-GCM and a secret key that is kept outside of the database.
+"""Encrypts credentials at rest with AES-256-GCM.
 
-Each ciphertext begins with the number of its key, a digest of the key. Those of older versions have no number.
+The secret key is kept outside of the database. Each ciphertext begins with the number of its key, a digest of the key.
+Ciphertexts of older versions have no number.
 """
 
 import base64
