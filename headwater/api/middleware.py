@@ -48,8 +48,8 @@ class RequestMiddleware:
 class Problems:
     """Sends a problem document for every exception of the middlewares inside it, unless the response has started.
 
-    A HeadwaterError has the status in PROBLEM_TYPES. Any other exception is logged and gets 500. Inside, FastAPI already
-    turns the errors of routes into problem documents (`problems.install`); only unexpected exceptions of routes get here.
+    A HeadwaterError has the status in PROBLEM_TYPES. Any other exception is logged and gets 500. FastAPI turns the
+    errors of routes into problem documents itself (`problems.install`); only unexpected exceptions of routes get here.
     """
 
     def __init__(self, app: ASGIApp) -> None:
