@@ -239,7 +239,7 @@ class TestProcesses:
         os.kill(first, signal.SIGSTOP)
         clock.added_s += QUIET_AFTER_S
         until(lambda: not self.worker(processes).is_ready)
-        assert "no progress for more than 3 s. At 60 s it is killed" in self.worker(processes).reason
+        assert "no progress for more than 3 s. After 60 s it is killed" in self.worker(processes).reason
         os.kill(first, signal.SIGCONT)
         until(ready(processes, "hash1"))
         assert self.worker(processes).restart_count == 0
