@@ -94,7 +94,7 @@ class TestSecrets:
             two.deployments.request_credential_rotation(OWNER, "f1", "new")
 
     def test_a_save_gives_it_new_ones(self, two: Database) -> None:
-        two.flows.save(next_revision(two.flows.get(OWNER, "f1"), unreadable=""))
+        two.flows.save(next_revision(two.flows.get(OWNER, "f1"), unreadable_members=""))
         renewed = two.deployments.active("f1")
         assert renewed is not None
         assert (renewed.unreadable, renewed.has_secrets) == ("", True)
