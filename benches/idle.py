@@ -58,7 +58,11 @@ def measure(installation: Installation, count: int, seconds: float) -> None:
     with installation.client() as client:
         deployments = deploy_all(client, installation, count)
     time.sleep(SETTLE_S)
-    families = [[pid, *(child.pid for child in descendants(pid))] for deployment in deployments for pid in installation.workers_of(deployment)]
+    families = [
+        [pid, *(child.pid for child in descendants(pid))]
+        for deployment in deployments
+        for pid in installation.workers_of(deployment)
+    ]
     assert len(families) == count
     memory = [sum(map(rss_bytes, family)) / 1e6 for family in families]
     parts = [statistics.median(rss_bytes(family[at]) / 1e6 for family in families) for at in (0, 1)]

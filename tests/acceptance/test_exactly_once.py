@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Deployed, Reader, Installation, in_background, deployed, kill, pipeline, reading
+from tests.acceptance.stack import Deployed, Installation, Reader, deployed, in_background, kill, pipeline, reading
 from tests.acceptance.test_redeploy import FLOW, Feeder, marks, ok
 from tests.support.waiting import until
 

@@ -12,7 +12,16 @@ import httpx2
 import pytest
 
 from tests.acceptance.conftest import external_servers, running
-from tests.acceptance.stack import HEADWATER, STOP_WITHIN_S, ExternalServers, Installation, deployed, kill, pipeline, reading
+from tests.acceptance.stack import (
+    HEADWATER,
+    STOP_WITHIN_S,
+    ExternalServers,
+    Installation,
+    deployed,
+    kill,
+    pipeline,
+    reading,
+)
 from tests.support.ports import free_port
 from tests.support.processes import alive
 from tests.support.waiting import until

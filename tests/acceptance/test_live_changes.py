@@ -50,7 +50,9 @@ class TestFilterValues:
             assert numbers(reader.read(len(expected) + 1)) == [*expected, 91]
 
     @pytest.mark.proves("2.2/transform.redis_set_filter")
-    def test_filters_do_not_change_the_bytes_of_records(self, installation: Installation, client: httpx2.Client) -> None:
+    def test_filters_do_not_change_the_bytes_of_records(
+        self, installation: Installation, client: httpx2.Client
+    ) -> None:
         filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": [TOKEN]}
         odd = b'{ "token_address" : "' + TOKEN.encode() + b'", "n": 1.00, "big": 123456789012345678901234567890 }'
         with deployed(client, pipeline(transforms=[filter_])) as deployment, reading(deployment.sink) as reader:

@@ -17,7 +17,17 @@ import pytest
 from headwater.brokers.base import AccessRule, DeploymentResources, User
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from tests.acceptance.conftest import running
-from tests.acceptance.stack import Deployed, ReadRecord, Installation, in_background, deploy, deployed, kill, pipeline, reading
+from tests.acceptance.stack import (
+    Deployed,
+    Installation,
+    ReadRecord,
+    deploy,
+    deployed,
+    in_background,
+    kill,
+    pipeline,
+    reading,
+)
 from tests.acceptance.test_rounds import send
 from tests.support.kafka import KafkaServer
 from tests.support.waiting import until

@@ -9,7 +9,17 @@ import httpx2
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
-from tests.acceptance.stack import Deployed, Reader, Installation, in_background, client_config, deployed, kill, pipeline, reading
+from tests.acceptance.stack import (
+    Deployed,
+    Installation,
+    Reader,
+    client_config,
+    deployed,
+    in_background,
+    kill,
+    pipeline,
+    reading,
+)
 from tests.support.waiting import until
 
 FLOW = "/api/v1/flow"

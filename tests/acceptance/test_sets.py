@@ -68,7 +68,9 @@ class TestReplace:
         assert wrong == []
         assert finished == [True] * (3 * READERS)
 
-    def test_the_put_that_ends_last_replaces_all_values(self, installation: Installation, client: httpx2.Client) -> None:
+    def test_the_put_that_ends_last_replaces_all_values(
+        self, installation: Installation, client: httpx2.Client
+    ) -> None:
         ours, theirs = addresses(0, 20_000), addresses(20_000, 40_000)
 
         def slowly() -> Iterator[bytes]:

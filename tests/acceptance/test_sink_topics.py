@@ -93,7 +93,9 @@ def test_a_deploy_with_fewer_partitions_than_the_topic_has_fails(
             assert reader.read(1)[0].json()["n"] == 0
 
 
-def test_settings_are_applied_to_the_topic_at_the_next_deploy(installation: Installation, client: httpx2.Client) -> None:
+def test_settings_are_applied_to_the_topic_at_the_next_deploy(
+    installation: Installation, client: httpx2.Client
+) -> None:
     with deployed(client, pipeline(ENTITY, sinks=[sink(retention_ms=7_200_000, compression="gzip")])) as deployment:
         topic = deployment.sink["topic"]
         found = settings(installation, topic)

@@ -20,7 +20,17 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.acceptance.conftest import external_servers
-from tests.acceptance.stack import HEADWATER, ROOT, STOP_WITHIN_S, Deployed, Installation, in_background, deployed, pipeline, reading
+from tests.acceptance.stack import (
+    HEADWATER,
+    ROOT,
+    STOP_WITHIN_S,
+    Deployed,
+    Installation,
+    deployed,
+    in_background,
+    pipeline,
+    reading,
+)
 from tests.acceptance.test_lossless import SCRIPT, all_gone, assert_lossless, healthy, numbered
 from tests.acceptance.test_metrics import sums
 from tests.support.processes import descendants

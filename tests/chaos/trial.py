@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from tests.acceptance.stack import Deployed, ExternalServers, Installation, in_background, client_config, deploy, pipeline
+from tests.acceptance.stack import (
+    Deployed,
+    ExternalServers,
+    Installation,
+    client_config,
+    deploy,
+    in_background,
+    pipeline,
+)
 from tests.chaos.feeder import Feeder, PubSubFeeder
 from tests.chaos.load import DATASET, KINDS, LAYOUTS, MEMBER_VALUES, POISONS, Load, PipelineKind
 from tests.chaos.witness import Settings, VerifyingConsumer

@@ -114,7 +114,9 @@ class TestChanges:
             assert json(http.post(f"{path}/deploy")) == again  # idempotent
 
     @pytest.mark.proves("3/deployed: Deploy again")
-    def test_a_redeploy_neither_loses_nor_repeats_records(self, installation: Installation, http: httpx2.Client) -> None:
+    def test_a_redeploy_neither_loses_nor_repeats_records(
+        self, installation: Installation, http: httpx2.Client
+    ) -> None:
         with deployed(http, marked("old")) as deployment, reading(deployment.sink) as reader:
             json(http.put(f"{FLOW}/{deployment.id}", json=marked("new")))
             sent = itertools.count()
