@@ -5,7 +5,7 @@ BIN := .venv/bin
 PY_FILES := headwater tests benches setup.py
 IN_GROUPS := -n 2 --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup up demo fmt check test test-all bench chaos soak run docs conformance
+.PHONY: help setup up demo fmt check test test-unit coverage test-all bench chaos soak run docs conformance
 
 help:  ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -41,6 +41,13 @@ check: setup  ## Lint, types, floors, format
 
 test: setup  ## All tests but the longest; in CI only the slow ones are left out (TEST_FLAGS="-k name")
 	$(BIN)/pytest $(IN_GROUPS) -m "not slow$(if $(CI),, and not long)" $(TEST_FLAGS)
+
+test-unit: setup  ## The unit tests, in a minute
+	$(BIN)/pytest $(IN_GROUPS) -m "not slow and not long" tests/unit $(TEST_FLAGS)
+
+coverage: setup  ## What the unit tests cover, by file and branch
+	$(BIN)/pytest $(IN_GROUPS) -m "not slow and not long" --cov=headwater --cov-branch \
+		--cov-report=term:skip-covered tests/unit $(TEST_FLAGS)
 
 test-all: setup  ## All tests, slow ones too
 	$(BIN)/pytest $(IN_GROUPS) $(TEST_FLAGS)

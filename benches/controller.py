@@ -57,31 +57,40 @@ def controller_of(database: Database, clock: Clock) -> Controller:
     """Return a controller whose broker, sets and workers are in memory."""
     broker, orchestrator, locks = MemoryClusterAdmin(), MemoryOrchestrator(), FlowLocks()
     broker.ensure(DeploymentResources((TopicSpec("stream.base.log", 4),), (), (), ()))
-    sources = Sources(Bindings(), broker, database.deployments.unfinished)
+    sources = Sources(bindings=Bindings(), broker=broker, unfinished=database.deployments.unfinished)
     leadership, sets = Leadership(database.leases, "bench", clock), MemorySetStore()
-    executor = Executor(broker, sources, orchestrator, MemoryMetrics(), locks, leadership.require_lease)
+    executor = Executor(
+        broker=broker,
+        sources=sources,
+        orchestrator=orchestrator,
+        metrics=MemoryMetrics(),
+        flow_locks=locks,
+        require_lease=leadership.require_lease,
+    )
     settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
     return Controller(
-        leadership,
-        database,
-        orchestrator,
-        Reconciler(orchestrator, executor, settings, sources, clock),
-        Sweeper(
-            broker,
-            sources,
-            orchestrator,
-            locks,
-            database.deployments,
-            database.revisions,
-            database.datasets,
-            MemoryDatasetNames(),
-            sets,
-            MemoryUnsavedSets(),
-            leadership.require_lease,
-            lambda: NOW,
+        leadership=leadership,
+        stores=database,
+        orchestrator=orchestrator,
+        reconciler=Reconciler(
+            orchestrator=orchestrator, executor=executor, settings=settings, sources=sources, clock=clock
         ),
-        Purger(database.flows, database.revisions, sets, leadership.require_lease),
-        clock,
+        sweeper=Sweeper(
+            broker=broker,
+            sources=sources,
+            orchestrator=orchestrator,
+            flow_locks=locks,
+            deployments=database.deployments,
+            revisions=database.revisions,
+            datasets=database.datasets,
+            names=MemoryDatasetNames(),
+            sets=sets,
+            unsaved_sets=MemoryUnsavedSets(),
+            require_lease=leadership.require_lease,
+            now=lambda: NOW,
+        ),
+        purger=Purger(database.flows, database.revisions, sets, leadership.require_lease),
+        clock=clock,
     )
 
 

@@ -1,4 +1,8 @@
-"""Delays between retries."""
+"""Delays between retries.
+
+tenacity repeats a call until it succeeds. This is for loops that never end: the delay outlives single successes, and
+the loop waits in a way of its own, for an event, for a child process, or while it serves other partitions.
+"""
 
 import random
 from collections.abc import Callable

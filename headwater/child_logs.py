@@ -2,6 +2,8 @@
 
 A child writes into a pipe. One thread of this process copies from all pipes into the files, and checks the size of a
 file with each chunk, so the child needs no log rotation.
+
+The handlers of `logging` are not used, because they rotate what a program logs and not what a file descriptor receives.
 """
 
 import os

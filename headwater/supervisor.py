@@ -1,4 +1,7 @@
-"""Keeps several child processes running, and stops them in order."""
+"""Keeps several child processes running, and stops them in order.
+
+A supervisor such as systemd is not used, because `headwater up` is to run in any shell or container.
+"""
 
 import time
 from collections.abc import Callable

@@ -1,5 +1,6 @@
 """Fixtures shared by all tests; the real servers are in tests/support."""
 
+import os
 from typing import Any
 
 import hypothesis
@@ -38,7 +39,10 @@ def pytest_configure() -> None:
 
 # On a new machine the first example with text is slow, since Hypothesis builds its table of characters.
 hypothesis.settings.register_profile(
-    "headwater", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "headwater",
+    max_examples=100 if "CI" in os.environ else 30,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("headwater")
 

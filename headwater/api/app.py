@@ -89,8 +89,8 @@ def create_api(services: Services) -> FastAPI:
     app.state.services = services
     app.state.metrics = metrics
     app.state.watcher = Watcher(services.deployments.progress)
-    app.state.key_uses = LoopHealth("writing the last use of keys")
-    app.state.probes = ReadinessProbes(services.probes, (app.state.watcher.loop, app.state.key_uses))
+    app.state.key_use_loop = LoopHealth("writing the last use of keys")
+    app.state.probes = ReadinessProbes(services.probes, (app.state.watcher.loop, app.state.key_use_loop))
     app.state.upload_limiter = OwnerLimiter(MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_OWNER)
     app.state.check_limiter = OwnerLimiter(MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHECKS_PER_OWNER)
     problems.install(app)
@@ -103,9 +103,9 @@ def _middleware(services: Services, table: RouteTable, metrics: PrometheusMetric
 
     CORSMiddleware is outside of Problems, so that web pages of other origins can read the errors too.
     """
-    origins, limits = services.cors_origins, services.limits
+    origins, rate_limits = services.cors_origins, services.rate_limits
     cors = [Middleware(CORSMiddleware, allow_origins=origins, **MIDDLEWARE_OPTIONS)] if origins else []
-    rate_limit = [Middleware(RateLimit, limits=limits, metrics=metrics)] if limits else []
+    rate_limit = [Middleware(RateLimit, limits=rate_limits, metrics=metrics)] if rate_limits else []
     return [
         Middleware(RequestMiddleware, metrics=metrics, new_id=new_id),
         *cors,
@@ -125,7 +125,7 @@ def _middleware(services: Services, table: RouteTable, metrics: PrometheusMetric
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     keys = app.state.services.keys
     async with anyio.create_task_group() as background:
-        background.start_soon(_write_last_use, keys, app.state.key_uses)
+        background.start_soon(_write_last_use, keys, app.state.key_use_loop)
         background.start_soon(app.state.watcher.run)
         yield
         background.cancel_scope.cancel()

@@ -77,8 +77,8 @@ def list_all(
     cursor: Cursor = None,
 ) -> Response:
     """Lists the datasets, newest first."""
-    found, following = services.datasets.list(api_key.owner, names, parse_cursor(cursor) if cursor else None, limit)
-    return stream_array(request, [map(DatasetBody.of, found)], following)
+    found, next_position = services.datasets.list(api_key.owner, names, parse_cursor(cursor) if cursor else None, limit)
+    return stream_array(request, [map(DatasetBody.of, found)], next_position)
 
 
 @router.post(

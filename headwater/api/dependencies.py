@@ -36,7 +36,7 @@ class Services:
 
     Attributes:
         has_leader: Whether a controller holds the lease, and so acts on deployments.
-        limits: None means that requests are not limited.
+        rate_limits: None means that the rate of requests is not limited.
         probes: The readiness probe of each dependency, by the name that GET /readyz shows.
         deploy_timeout_s: How long a deploy, teardown or delete request waits for the controller.
         failed_keys_per_minute: How many invalid keys one client address may send; 0 means no limit.
@@ -57,7 +57,7 @@ class Services:
     bindings: Bindings
     kafka: KafkaEndpoint
     has_leader: Callable[[], bool]
-    limits: RateLimits | None = None
+    rate_limits: RateLimits | None = None
     probes: Mapping[str, ReadinessProbe] = field(default_factory=dict)
     deploy_timeout_s: float = 55.0
     failed_keys_per_minute: int = 0

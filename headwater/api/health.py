@@ -27,7 +27,7 @@ router = APIRouter(tags=["Health"])
 class ReadinessProbes:
     """Probes all dependencies at once, each on a thread of its own. A probe that hangs is not started again.
 
-    loops: the background loops of this process; a failing loop is listed by its name among the dependencies.
+    loops: The background loops of this process; a failing loop is listed by its name among the dependencies.
     """
 
     def __init__(self, probes: Mapping[str, ReadinessProbe], loops: Sequence[LoopHealth] = ()) -> None:
@@ -35,7 +35,7 @@ class ReadinessProbes:
         self._loops = loops
         self._threads = ThreadPoolExecutor(max_workers=max(1, len(probes)), thread_name_prefix="probe")
         self._running: dict[str, Future[bool]] = {}
-        self._answered: set[str] = set()
+        self._available: set[str] = set()
 
     async def states(self) -> dict[str, bool]:
         """Return True for each dependency that answered within PROBE_TIMEOUT_S, and False for each failing loop."""
@@ -55,14 +55,14 @@ class ReadinessProbes:
         try:
             self._probes[name]()
         except HeadwaterError as error:
-            if name in self._answered:
-                self._answered.discard(name)
+            if name in self._available:
+                self._available.discard(name)
                 log.warning("a dependency stopped answering", dependency=name, reason=error.detail)
             return False
         except Exception:
             log.exception("a probe failed", dependency=name)
             return False
-        self._answered.add(name)
+        self._available.add(name)
         return True
 
     def close(self) -> None:

@@ -67,16 +67,16 @@ class PrometheusMetrics:
         if directory is None:
             ProcessCollector(registry=self._registry)
 
-    def uncounted(self, *, passed: bool) -> None:
-        """Count one request that the rate limit could not count."""
+    def record_uncounted(self, *, passed: bool) -> None:
+        """Record a request that the rate limit did not count. passed: Whether the request was executed."""
         self._uncounted.labels("passed" if passed else "refused").inc()
 
-    def refused(self, problem: str) -> None:
-        """Count one request or connection that the server refused. problem: the name of the problem type."""
+    def record_refusal(self, problem: str) -> None:
+        """Record a request or connection that the server refused. problem: The name of the problem type."""
         self._refused.labels(problem).inc()
 
-    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one request. Status 0 means that no response was sent."""
+    def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Record a request that has ended. Status 0 means that no response was sent."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 

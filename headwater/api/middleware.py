@@ -42,14 +42,15 @@ class RequestMiddleware:
         try:
             await self._app(inner_scope, receive, response)
         finally:
-            self._metrics.observe(method, _route(inner_scope), response.status, time.perf_counter() - started_at)
+            self._metrics.record_request(method, _route(inner_scope), response.status, time.perf_counter() - started_at)
 
 
 class Problems:
     """Sends a problem document for every exception of the middlewares inside it, unless the response has started.
 
-    A HeadwaterError has the status in PROBLEM_TYPES. Any other exception is logged and gets 500. FastAPI itself turns
-    the errors of routes into responses (`problems.install`); here it only lets unexpected ones through.
+    A HeadwaterError has the status in PROBLEM_TYPES. Any other exception is logged and gets 500. Inside, FastAPI
+    already turns the errors of routes into problem documents (`problems.install`); only unexpected exceptions of routes
+    get here.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -61,14 +62,16 @@ class Problems:
             return
         has_started = False
 
-        async def noting_send(message: Message) -> None:
+        async def tracked_send(message: Message) -> None:
             nonlocal has_started
             has_started = True
             await send(message)
 
         try:
-            await self._app(scope, receive, noting_send)
+            await self._app(scope, receive, tracked_send)
         except HeadwaterError as error:
+            if has_started:
+                raise
             await problem_response_of(error).response(Request(scope))(scope, receive, send)
         except Exception:
             log.exception("request failed", request_id=scope["request_id"], method=scope["method"], route=_route(scope))

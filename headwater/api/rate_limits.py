@@ -40,7 +40,7 @@ class RateLimit(Guard):
         try:
             rate = await to_thread.run_sync(take, limiter=self._threads)
         except SetStoreUnavailable as error:
-            self._metrics.uncounted(passed=not rule.changes_deployment)
+            self._metrics.record_uncounted(passed=not rule.changes_deployment)
             if rule.changes_deployment:
                 raise
             log.warning("a request passes uncounted", reason=error.detail)

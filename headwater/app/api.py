@@ -84,7 +84,7 @@ def serve(settings: Settings, fd: int | None) -> None:
     allow_open_files(settings.http_connections)
     with connect_database(endpoints) as database:
         app = create_api(_services(endpoints, database, endpoints.set_store()))
-        config = server_config(app, settings, app.state.metrics.refused)
+        config = server_config(app, settings, app.state.metrics.record_refusal)
         sockets = None if fd is None else [socket.socket(fileno=fd)]
         tune_server_memory()
         uvicorn.Server(config).run(sockets)
@@ -143,7 +143,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         quotas=quotas,
         bindings=bindings,
         kafka=_reader_endpoint(endpoints),
-        limits=_rate_limits(endpoints),
+        rate_limits=_rate_limits(endpoints),
         probes={
             "database": database.doorbell.value,
             "set_store": lambda: client.call("PING"),

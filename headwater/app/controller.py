@@ -85,33 +85,48 @@ def run(settings: Settings) -> None:
         leadership = Leadership(database.leases, lock, boot_time_s)
         metrics = RedisMetrics(connect(endpoints.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S))
         reconciler = Reconciler(
-            orchestrator,
-            Executor(broker, sources, orchestrator, metrics, flow_locks, leadership.require_lease),
-            WorkerSettings(workers_kafka, endpoints.redis_url(), settings.v8_jit, manages_users),
-            sources,
-            time.monotonic,
+            orchestrator=orchestrator,
+            executor=Executor(
+                broker=broker,
+                sources=sources,
+                orchestrator=orchestrator,
+                metrics=metrics,
+                flow_locks=flow_locks,
+                require_lease=leadership.require_lease,
+            ),
+            settings=WorkerSettings(workers_kafka, endpoints.redis_url(), settings.v8_jit, manages_users),
+            sources=sources,
+            clock=time.monotonic,
         )
         purger = Purger(database.flows, database.revisions, sets, leadership.require_lease)
         sweeper = Sweeper(
-            broker,
-            sources,
-            orchestrator,
-            flow_locks,
-            database.deployments,
-            database.revisions,
-            database.datasets,
-            RedisDatasetNames(client),
-            sets,
-            RedisUnsavedSets(client),
-            leadership.require_lease,
-            utc_now,
-            _purges(database, sets, settings),
-            timedelta(days=settings.ended_deployment_days) if settings.ended_deployment_days else None,
+            broker=broker,
+            sources=sources,
+            orchestrator=orchestrator,
+            flow_locks=flow_locks,
+            deployments=database.deployments,
+            revisions=database.revisions,
+            datasets=database.datasets,
+            names=RedisDatasetNames(client),
+            sets=sets,
+            unsaved_sets=RedisUnsavedSets(client),
+            require_lease=leadership.require_lease,
+            now=utc_now,
+            purges=_purges(database, sets, settings),
+            ended_for=timedelta(days=settings.ended_deployment_days) if settings.ended_deployment_days else None,
         )
         try:
             collector = PipelineCollector(orchestrator, sources.lag, lambda: sweeper.unknown.deployments)
             with serve_metrics(settings.metrics_port, collector, "--metrics-port"):
-                Controller(leadership, database, orchestrator, reconciler, sweeper, purger, time.monotonic).run(stop)
+                Controller(
+                    leadership=leadership,
+                    stores=database,
+                    orchestrator=orchestrator,
+                    reconciler=reconciler,
+                    sweeper=sweeper,
+                    purger=purger,
+                    clock=time.monotonic,
+                ).run(stop)
         finally:
             orchestrator.close()
 
@@ -141,7 +156,13 @@ def _purges(database: Database, sets: SetStore, settings: Settings) -> list[Call
 def sources_of(bindings: Bindings, broker: ClusterAdmin, deployments: DeploymentStore) -> Sources:
     """Return the sources of these bindings, with clients for their Kafka clusters and Pub/Sub projects."""
     clusters = {access: KafkaClusterAdmin(access, 1) for access in bindings.clusters()}
-    return Sources(bindings, broker, deployments.unfinished, clusters, _projects(bindings.pubsub()))
+    return Sources(
+        bindings=bindings,
+        broker=broker,
+        unfinished=deployments.unfinished,
+        clusters=clusters,
+        projects=_projects(bindings.pubsub()),
+    )
 
 
 def _projects(accesses: Collection[PubSubAccess]) -> dict[PubSubAccess, Subscriptions]:

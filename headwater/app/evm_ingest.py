@@ -44,7 +44,14 @@ def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmFeed
         for address, token in read_tokens(settings).get(options.chain, {}).items()
     }
     decoder = Decoder(load_abis(settings))
-    return EvmFeed(options, decoder, tokens, zerolag_entities(options, bindings), read_back, stop)
+    return EvmFeed(
+        options=options,
+        decoder=decoder,
+        tokens=tokens,
+        zerolag=zerolag_entities(options, bindings),
+        read_back=read_back,
+        stop=stop,
+    )
 
 
 def zerolag_entities(options: EvmOptions, bindings: Bindings) -> list[str]:

@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 def server_config(app: FastAPI, settings: Settings, on_refusal: Callable[[str], None]) -> uvicorn.Config:
     """Return uvicorn's configuration. Raises SetupError.
 
-    `on_refusal` is called with the kind of problem of each refused request.
+    on_refusal: Called with the name of the problem type of each refused request.
     """
     proxies, origins = proxies_of(settings.trusted_proxies), origins_of(settings.cors_origins)
     connections = Connections(limits_of(settings), proxies, on_refusal=on_refusal, cross_origins=origins)

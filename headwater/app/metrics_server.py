@@ -1,6 +1,8 @@
 """Serves Prometheus metrics on a port of 127.0.0.1.
 
 The number of connections, their duration and the size of the request head are limited.
+
+prometheus-client's own server has no such limits.
 """
 
 import contextlib

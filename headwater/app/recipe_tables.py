@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ class TableSources:
     """
 
     pools: Path | None = None
+    _: KW_ONLY
     learn: Sequence[Path] = ()
     markets: Path | None = None
     factories: Sequence[str] = ()

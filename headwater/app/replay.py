@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain as concatenated
 from pathlib import Path
 from typing import Literal
@@ -32,6 +32,7 @@ class Replay:
     chain: str
     entity: str
     paths: Sequence[Path]
+    _: KW_ONLY
     format: str = ""
     times: Times = "keep"
     pace: float = 0.0

@@ -92,7 +92,7 @@ class DeploymentResources:
     group_prefixes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     """What is on the cluster now, by name.
 

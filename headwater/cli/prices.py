@@ -55,7 +55,14 @@ def enable(
 
     known, chain, entity = find(recipe, chain, entity)
     with closing(ApiClient(settings, url)) as api:
-        sources = TableSources(pools, learn or (), markets, factory or (), stablecoin or (), quote or ())
+        sources = TableSources(
+            pools,
+            learn=learn or (),
+            markets=markets,
+            factories=factory or (),
+            stablecoins=stablecoin or (),
+            quotes=quote or (),
+        )
         recipe_table = table_of(settings, api, known.name, chain, sources)
         flow_id = api.put(known.configuration(chain, entity, recipe_table.table, recipe_table.note))
         if deploy:

@@ -68,7 +68,14 @@ def replay(
         raise SetupError("--rate and --pace can't be combined: use one of them.")
     configure_logging("warning")
     source = Replay(
-        chain, entity, files, format_ or "", times, pace, skip_bad, Dialect(delimiter, frozenset(null or []))
+        chain,
+        entity,
+        files,
+        format=format_ or "",
+        times=times,
+        pace=pace,
+        skip_bad=skip_bad,
+        dialect=Dialect(delimiter, frozenset(null or [])),
     )
     with open_feeder(settings, chain, entity, zerolag=zerolag) as feeder:
         written = feeder.write_lines(with_progress_bar(source.records(), source.size(), source.bytes_read), rate)

@@ -82,6 +82,7 @@ class Controller:
 
     def __init__(
         self,
+        *,
         leadership: Leadership,
         stores: ControlStores,
         orchestrator: Orchestrator,
@@ -147,7 +148,7 @@ class Controller:
             if self._is_due("lease", RENEW_EVERY_S):
                 self._renew()
             if self._leadership.leads:
-                with self._leadership.acting():
+                with self._leadership.fenced_writes():
                     self._do_leader_work()
         except LeaseLost:
             self._has_lost_lease = True
@@ -159,7 +160,7 @@ class Controller:
             self._reload()
         self._start_reconciliations()
         if self._is_due("report", REPORT_EVERY_S):
-            self._report()
+            self._report_workers()
         if self._is_due("sweep", SWEEP_EVERY_S):
             self._sweep()
 
@@ -172,7 +173,7 @@ class Controller:
         """Start work on a thread of the pool, with this leader's fencing token."""
 
         def run() -> T:
-            with self._leadership.acting():
+            with self._leadership.fenced_writes():
                 return work(*arguments)
 
         return self._pool.submit(run)
@@ -192,6 +193,7 @@ class Controller:
         self._sweeping = self._submit(self._sweeper.sweep)
 
     def _is_due(self, what: str, every_s: float) -> bool:
+        """Whether periodic work is due; if it is, the next time is in `every_s` seconds."""
         now = self._clock()
         if now < self._next_due.get(what, 0.0):
             return False
@@ -199,6 +201,7 @@ class Controller:
         return True
 
     def _has_changed(self) -> bool:
+        """Whether deployments may have changed in the database since the last call."""
         value = self._doorbell.value()
         has_changed, self._doorbell_value = value != self._doorbell_value, value
         return has_changed
@@ -281,16 +284,17 @@ class Controller:
         observations = []
         for managed in self._managed.values():
             if managed.running is not None and managed.running.done():
-                observed = self._outcome(managed, managed.running)
+                observed = self._take_outcome(managed, managed.running)
                 managed.running = None
                 if observed is not None:
                     observations.append(observed)
         if observations:
-            self._report()
+            self._report_workers()
             self._deployments.observe(observations)
             self._reload({observed.deployment_id for observed in observations})
 
-    def _outcome(self, managed: _ManagedDeployment, ended: Future[Observation | None]) -> Observation | None:
+    def _take_outcome(self, managed: _ManagedDeployment, ended: Future[Observation | None]) -> Observation | None:
+        """Return the result of a reconciliation; after an error, None, and the deployment backs off."""
         error = ended.exception()
         if error is None:
             managed.backoff.reset()
@@ -306,7 +310,7 @@ class Controller:
             log.error("reconciling a deployment failed", exc_info=error, **detail)
         return None
 
-    def _report(self) -> None:
+    def _report_workers(self) -> None:
         """Store the states of workers that have changed, and new log lines of workers."""
         states = {}
         for deployment_id in self._managed:
@@ -324,6 +328,7 @@ class Controller:
 
 
 def _next_check_s(deployment: Deployment) -> float:
+    """Return after how many seconds a deployment is checked again."""
     wanted = Phase.RUNNING if deployment.desired is DesiredPhase.RUNNING else Phase.ABSENT
     if not deployment.is_reconciled or deployment.phase not in (wanted, Phase.FAILED):
         return TICK_S

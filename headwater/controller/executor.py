@@ -35,11 +35,11 @@ from headwater.stores.protocols.metrics import MetricStore
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Executor:
     """Carries out actions. Thread-safe for different deployments.
 
-    require_lease: raises LeaseLost unless this controller still holds the lease.
+    require_lease: Raises LeaseLost unless this controller still holds the lease.
     """
 
     broker: ClusterAdmin
@@ -63,10 +63,10 @@ class Executor:
                     if not self.orchestrator.stop_workers(deployment.id) and required:
                         return None
                 case _:
-                    self._do(deployment, action)
+                    self._carry_out(deployment, action)
         return None
 
-    def _do(self, deployment: Deployment, action: Action) -> None:
+    def _carry_out(self, deployment: Deployment, action: Action) -> None:
         match action:
             case PrepareRevision(target):
                 self._prepare(deployment, target)

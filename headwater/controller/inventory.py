@@ -35,7 +35,7 @@ def flow_of(topic: str) -> str | None:
     return match[1] if match else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceNames:
     """Names of resources of deployments, by kind.
 
@@ -110,7 +110,7 @@ class ExistingResources:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedState:
     """The deployments and configurations of the resources, by their state in the database.
 

@@ -18,15 +18,15 @@ log = structlog.get_logger(__name__)
 
 CONTROLLER_LEASE = "controller"
 LEASE_TTL_S = 10.0
-ACT_WITHIN_S = 3.0
+MIN_REMAINING_S = 3.0
 """A leader removes something outside the database only while its lease is valid for at least this time."""
 
 
 class Leadership:
-    """The lease of this controller. `leads`, `require_lease` and `acting` are thread-safe; the others are not.
+    """The lease of this controller. `leads`, `require_lease` and `fenced_writes` are thread-safe; the others are not.
 
-    lock: the name of a file lock that only this process can hold (see model.lease.Candidate).
-    clock: returns monotonic seconds that also count while the machine sleeps.
+    lock: The name of a file lock that only this process can hold (see model.lease.Candidate).
+    clock: Returns monotonic seconds that also count while the machine sleeps.
     """
 
     def __init__(self, leases: Leases, lock: str, clock: Callable[[], float]) -> None:
@@ -72,13 +72,13 @@ class Leadership:
         if self._fence is None:
             raise LeaseLost(CONTROLLER_LEASE)
         self._leases.check(self._fence)
-        if self.remaining_s < ACT_WITHIN_S:
+        if self.remaining_s < MIN_REMAINING_S:
             raise StoreUnavailable(
                 "The controller could not renew its lease in time. It continues after the next renewal."
             )
 
     @contextmanager
-    def acting(self) -> Iterator[None]:
+    def fenced_writes(self) -> Iterator[None]:
         """Fence the writes to the database in the block: a write raises LeaseLost when another process leads."""
         if self._fence is None:
             raise LeaseLost(CONTROLLER_LEASE)

@@ -12,7 +12,7 @@ the stable revision keep running until the new ones are prepared to take over (s
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from headwater.controller.actions import (
     Action,
@@ -39,7 +39,7 @@ MAX_DEATHS_IN_ROLLOUT = 3
 MAX_DEATHS_ON_PROBATION = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutProgress:
     """What this process remembers of a rollout between two plans. When it is lost, idempotent actions are repeated.
 
@@ -99,6 +99,7 @@ class ObservedState:
     """
 
     now: float
+    _: KW_ONLY
     workers: Sequence[WorkerStatus] = ()
     successors: Sequence[WorkerStatus] = ()
     rollout: RolloutProgress | None = None
@@ -186,7 +187,9 @@ def _begin_rollout(desired: DesiredState, wanted: WorkerSet, observed: ObservedS
         if before is not None and before.workers is not None and not observed.workers:
             # After a restart of the controller, the previous revision runs until the hand-over.
             actions.append(EnsureWorkers(before.workers))
-    rollout = RolloutProgress(desired.deployment.generation, desired.target.revision.number, observed.now)
+    rollout = RolloutProgress(
+        generation=desired.deployment.generation, revision=desired.target.revision.number, not_ready_since=observed.now
+    )
     return Plan((*actions, EnsureWorkers(wanted)), rollout)
 
 

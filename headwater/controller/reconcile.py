@@ -30,7 +30,7 @@ MAX_PLANS = 2
 """A plan that starts workers is followed by a second plan, which evaluates the states of these workers."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Reconciler:
     """Reconciles deployments. Thread-safe for different deployments. clock: returns monotonic seconds."""
 
@@ -78,10 +78,10 @@ class Reconciler:
         deployment_id = desired.deployment.id
         observed = ObservedState(
             self.clock(),
-            self.orchestrator.status(deployment_id),
-            self.orchestrator.successors(deployment_id),
-            self._rollouts.get(deployment_id),
-            ensured,
+            workers=self.orchestrator.status(deployment_id),
+            successors=self.orchestrator.successors(deployment_id),
+            rollout=self._rollouts.get(deployment_id),
+            ensured=ensured,
         )
         return plan(desired, observed)
 

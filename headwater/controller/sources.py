@@ -22,7 +22,7 @@ from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
     """The sources of all deployments.
 

@@ -23,7 +23,6 @@ import structlog
 from headwater.brokers.base import ClusterAdmin, DeploymentResources, TopicSpec, User
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.inventory import (
-    Classified,
     ExistingResources,
     RecordedState,
     ResourceNames,
@@ -43,10 +42,10 @@ from headwater.stores.protocols.sets import DatasetNames, SetStore, UnsavedSets
 
 log = structlog.get_logger(__name__)
 
-UNSETTLED_FOR = timedelta(minutes=1)
-"""How long a dataset may be in creation or deletion before the operation counts as abandoned."""
-DRAFT_FOR = timedelta(minutes=10)
-"""How long the initial values of a filter may exist before its configuration is saved."""
+INTERRUPTED_AFTER = timedelta(minutes=1)
+"""How long a dataset may be in creation or deletion before the operation counts as interrupted."""
+UNSAVED_AFTER = timedelta(minutes=10)
+"""How long the first values of a filter may wait for the save of its configuration; then the save counts as failed."""
 SUPERSEDED_FOR = timedelta(seconds=30)
 """The minimum time for which a replaced revision is kept."""
 
@@ -69,13 +68,17 @@ def recorded_state(deployments: DeploymentStore, found: ExistingResources) -> Re
 class Sweeper:
     """Removes what is left over. The leading controller calls `sweep` periodically.
 
-    require_lease: raises LeaseLost unless this controller leads; called directly before each removal.
-    now: returns the current time in UTC. purges: further steps, which remove expired data.
-    ended_for: how long the rows of ended deployments are kept; None keeps them for ever.
+    names: The names of datasets that scripts look up.
+    unsaved_sets: The sets that belong to a save in progress.
+    require_lease: Raises LeaseLost unless this controller leads; called directly before each removal.
+    now: Returns the current time in UTC.
+    purges: Further steps, which remove expired data.
+    ended_for: How long the rows of ended deployments are kept; None keeps them for ever.
     """
 
     def __init__(
         self,
+        *,
         broker: ClusterAdmin,
         sources: Sources,
         orchestrator: Orchestrator,
@@ -85,7 +88,7 @@ class Sweeper:
         datasets: DatasetStore,
         names: DatasetNames,
         sets: SetStore,
-        drafts: UnsavedSets,
+        unsaved_sets: UnsavedSets,
         require_lease: Callable[[], None],
         now: Callable[[], datetime],
         purges: Sequence[Callable[[], None]] = (),
@@ -102,7 +105,7 @@ class Sweeper:
         self._datasets = datasets
         self._names = names
         self._sets = sets
-        self._drafts = drafts
+        self._unsaved_sets = unsaved_sets
         self._require_lease = require_lease
         self._now = now
         self.unknown = ResourceNames()
@@ -141,8 +144,8 @@ class Sweeper:
             self._broker.inventory(), self._sources.names(), self._orchestrator.running_deployments()
         )
         result = classify(found, recorded_state(self._deployments, found))
-        self._report(result.unknown)
-        self._remove(result)
+        self._log_unknown(result.unknown)
+        self._remove(result.removable)
         self._remove_old_rows(found.names)
 
     def _remove_old_rows(self, names: ResourceNames) -> None:
@@ -151,37 +154,36 @@ class Sweeper:
             self._require_lease()
             self._deployments.delete_ended(self._now() - self._ended_for, names.deployments | names.flows)
 
-    def _report(self, unknown: ResourceNames) -> None:
+    def _log_unknown(self, unknown: ResourceNames) -> None:
         """Log the unknown resources when they have changed."""
         if unknown and unknown != self.unknown:
             log.warning(
                 "the broker has resources of deployments that this database does not record; they are kept. Either "
                 "the database is a restored backup or the cluster is shared. List them with `headwater sweep`, which "
-                "also removes those that you require_lease",
+                "also removes those that you confirm",
                 deployments=sorted(unknown.deployments),
                 configurations=sorted(unknown.flows),
             )
         self.unknown = unknown
 
-    def _remove(self, result: Classified) -> None:
-        old = result.removable
-        for deployment_id in sorted(old.workers):
+    def _remove(self, removable: ResourceNames) -> None:
+        for deployment_id in sorted(removable.workers):
             log.warning("workers of an ended deployment are stopped", deployment=deployment_id)
             self._orchestrator.stop_workers(deployment_id)
-        if old.users:
-            log.warning("users of ended deployments are removed", users=sorted(old.users))
+        if removable.users:
+            log.warning("users of ended deployments are removed", users=sorted(removable.users))
             self._require_lease()
             self._broker.remove_all(
-                DeploymentResources((), tuple(User(name, "") for name in sorted(old.users)), (), ())
+                DeploymentResources((), tuple(User(name, "") for name in sorted(removable.users)), (), ())
             )
-        prefixes = [f"{kind}-{ended}." for ended in sorted(old.deployments) for kind in ("dep", "wrk")]
-        if old.groups:
+        prefixes = [f"{kind}-{ended}." for ended in sorted(removable.deployments) for kind in ("dep", "wrk")]
+        if removable.groups:
             self._require_lease()
             self._broker.delete_groups(prefixes)
-        if old.external:
+        if removable.external:
             self._require_lease()
             self._sources.drop(prefixes)
-        self._remove_topics(old.topics)
+        self._remove_topics(removable.topics)
 
     def _remove_topics(self, topics: frozenset[str]) -> None:
         """Remove topics that were left over in this sweep and in the previous one."""
@@ -201,7 +203,7 @@ class Sweeper:
     def sweep_datasets(self) -> None:
         """Remove datasets whose creation or deletion was interrupted."""
         for dataset in self._datasets.incomplete():
-            if self._now() - dataset.updated_at > UNSETTLED_FOR:
+            if self._now() - dataset.updated_at > INTERRUPTED_AFTER:
                 self._datasets.set_state(dataset.id, "deleting")
                 self._names.discard(dataset.owner, dataset.name, dataset.id)
                 self._sets.drop(dataset_set(dataset.id))
@@ -210,4 +212,4 @@ class Sweeper:
     def sweep_sets(self) -> None:
         """Remove the values of interrupted replaces, and of new filters whose save was interrupted."""
         self._sets.sweep()
-        remove_unsaved_sets(self._drafts, self._revisions, self._sets, self._now() - DRAFT_FOR)
+        remove_unsaved_sets(self._unsaved_sets, self._revisions, self._sets, self._now() - UNSAVED_AFTER)

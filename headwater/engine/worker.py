@@ -4,6 +4,8 @@ One thread runs the loop; `Worker.step` has its order. It waits for space in the
 and for the set store. During a long wait it pauses the source and keeps polling it, so that the worker stays a member
 of its consumer group. A rebalance can happen within any poll of the source. `revoked` then finishes the batches in
 flight within REVOKE_BUDGET_S, commits their positions, and releases the partitions.
+
+Its retries do not use tenacity, because the source is polled and acknowledgements are processed during each wait.
 """
 
 import random

@@ -129,6 +129,7 @@ class Endpoint:
         url: str,
         rate: float,
         cancel_token: CancelToken,
+        *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
         timeout: httpx2.Timeout = TIMEOUT,

@@ -39,7 +39,7 @@ _SUMMARY_LABELS: Final[Mapping[str, str]] = {
 """The counts that a summary shows, with their labels."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class IngestMetrics:
     """The metrics of an ingest.
 

@@ -64,6 +64,7 @@ class ProcessOrchestrator:
         run_dir: Path,
         command: Command,
         memory_limit: int,
+        *,
         clock: Callable[[], float] = time.monotonic,
         environment: Mapping[str, str] | None = None,
         groups: WorkerGroups | None = None,
@@ -92,7 +93,7 @@ class ProcessOrchestrator:
         run_dir.mkdir(mode=0o700, parents=True)
         if groups is not None:
             write_base_file(run_dir, groups)
-        self._loop = LoopHealth("looking after workers")
+        self._loop = LoopHealth("managing workers")
         self._thread = threading.Thread(target=self._run, name="orchestrator", daemon=True)
         self._thread.start()
 
@@ -398,7 +399,13 @@ class ProcessOrchestrator:
             undo.callback(child.stop, 0)
             kills = self._kills_in_own_group if group is None else OomKillCounter(self._clock, group.kills)
             process = WorkerProcess(
-                spec_hash, child, ours, lambda beat: slot.on_heartbeat(process, beat), self._clock, kills, group
+                spec_hash=spec_hash,
+                child=child,
+                probe=ours,
+                on_heartbeat=lambda beat: slot.on_heartbeat(process, beat),
+                clock=self._clock,
+                kills=kills,
+                group=group,
             )
             undo.callback(process.close)
             undo.callback(self._unwatch, process)

@@ -3,7 +3,7 @@
 import signal
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 
 from headwater.backoff import Backoff
@@ -27,7 +27,7 @@ QUIET_REASON = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ManagedProcess:
     """The wanted spec of a process, and the process that runs: the worker of a slot, or its prepared successor.
 
@@ -94,6 +94,7 @@ class Slot:
     """
 
     name: str
+    _: KW_ONLY
     worker: ManagedProcess = field(default_factory=ManagedProcess)
     successor: ManagedProcess = field(default_factory=ManagedProcess)
     deaths: int = 0

@@ -25,7 +25,7 @@ No operation during which a worker reports no progress takes longer than half of
 """
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class WorkerProcess:
     """A worker process with its spec and its last heartbeat.
 

@@ -138,7 +138,12 @@ class PriceFold:
             for bucket, archived in state.to_archive.items()
         }
         write = PriceWrite(
-            end, encoded, self._merged(to_archive), tails | quoted.tails, quoted.unsettled_keys, quoted.settled_keys
+            end,
+            encoded,
+            self._merged(to_archive),
+            tails | quoted.tails,
+            unsettled=quoted.unsettled_keys,
+            settled=quoted.settled_keys,
         )
         tail_sizes = self._store.write(partition, self._owner, write)
         if tail_sizes is None:

@@ -5,7 +5,7 @@ import sys
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Final, cast
@@ -61,6 +61,7 @@ class RecordFile:
     path: Path
     format: str = ""
     entity: Entity | None = None
+    _: KW_ONLY
     check: bool = True
     skip_bad: bool = False
     dialect: Dialect = DEFAULT_DIALECT

@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from types import TracebackType
 
 import structlog
@@ -76,6 +76,7 @@ class _InFlightSegment:
     script_batch: ScriptBatch
     segment: Segment
     limit_s: float
+    _: KW_ONLY
     began_s: float = 0.0
     cpu_s: float = 0.0
     traced: int | None = None

@@ -9,7 +9,7 @@ import enum
 import signal
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import NamedTuple, cast
 
 import msgspec
@@ -148,6 +148,7 @@ class ScriptBatch:
     batch: RecordBatch
     script: int
     output_to_script: bool = False
+    _: KW_ONLY
     keeps_state: bool = False
     errors: dict[int, ScriptError] = field(default_factory=dict)
     logs: list[str] = field(default_factory=list)

@@ -132,11 +132,11 @@ class _ActiveReservation:
 
     def reserve(self, values: int) -> bool:
         """Set the reservation to a total of `values`. Returns False when that would exceed a quota."""
-        return self._excess(values) is None
+        return self._put_and_check(values) is None
 
     def require(self, values: int) -> None:
         """Set the reservation to a total of `values`. Raises QuotaExceeded."""
-        if excess := self._excess(values):
+        if excess := self._put_and_check(values):
             raise excess
 
     def reserve_all(self, values: Iterable[str]) -> Iterator[str]:
@@ -154,7 +154,8 @@ class _ActiveReservation:
         else:
             self._stores.reservations.put(replace(self._reservation, written=True))
 
-    def _excess(self, values: int) -> QuotaExceeded | None:
+    def _put_and_check(self, values: int) -> QuotaExceeded | None:
+        """Store the reservation with a new number of values. Return the error when that exceeds a quota."""
         self._reservation = replace(self._reservation, values=values, until=self._stores.clock() + EXPIRES_AFTER_S)
         self._stores.reservations.put(self._reservation)
         if values <= (self._replaced_values or 0):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from confluent_kafka import KafkaError, KafkaException
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import producer_settings
@@ -174,13 +175,17 @@ class TransactionalKafkaProducer:
 
 def _retry(step: Callable[[float], object], deadline: float) -> None:
     """Run one step of a transaction, and repeat it while its error is retriable."""
-    while True:
-        try:
-            step(max(0.1, deadline - time.monotonic()))
-            return
-        except KafkaException as error:
-            cause: KafkaError = error.args[0]
-            timed_out = cause.code() == KafkaError._TIMED_OUT or time.monotonic() > deadline
-            if not cause.retriable() or timed_out:
-                raise
-            time.sleep(RETRY_DELAY_S)
+    retrying = Retrying(
+        retry=retry_if_exception(_is_retriable),
+        stop=stop_after_delay(deadline - time.monotonic()),
+        wait=wait_fixed(RETRY_DELAY_S),
+        reraise=True,
+    )
+    retrying(lambda: step(max(0.1, deadline - time.monotonic())))
+
+
+def _is_retriable(error: BaseException) -> bool:
+    if not isinstance(error, KafkaException):
+        return False
+    cause: KafkaError = error.args[0]
+    return cause.retriable() and cause.code() != KafkaError._TIMED_OUT

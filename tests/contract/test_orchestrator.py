@@ -110,7 +110,7 @@ def process_orchestrator(
     def command(spec: Path, slot: int, probe_fd: int, _: ReadingPlan) -> Sequence[str]:
         return [sys.executable, "-c", PROGRAM, str(spec), str(slot), str(probe_fd)]
 
-    return ProcessOrchestrator(tmp_path / "workers", command, MEMORY_LIMIT, clock, groups=groups)
+    return ProcessOrchestrator(tmp_path / "workers", command, MEMORY_LIMIT, clock=clock, groups=groups)
 
 
 class TestEveryOrchestrator:

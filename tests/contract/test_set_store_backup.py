@@ -2,15 +2,20 @@
 
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from headwater.model.quota import Reservation
 from headwater.model.value_sets import SetId, dataset_set, filter_set
 from headwater.stores.redis import backup
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
+from headwater.stores.redis.reservations import RedisReservations
 from headwater.stores.redis.sets.set_store import RedisSetStore
+from headwater.stores.redis.sets.unsaved_sets import RedisUnsavedSets
+from tests.support.sql import T0
 from tests.support.valkey import ValkeyServer
 
 VALUES = [f"0x{number:040x}" for number in range(25_000)]
@@ -90,6 +95,26 @@ def test_a_set_with_concurrent_adds_has_all_earlier_values(source: Client, targe
         thread.join()
     backup.load(target, entries)
     assert set(VALUES) <= all_values(target, FILTER)
+
+
+def test_unsaved_sets_arrive_and_reservations_do_not(source: Client, target: Client) -> None:
+    RedisUnsavedSets(source).begin([FILTER], T0)
+    RedisReservations(source).put(Reservation("r1", "ann", FILTER, 7, 0.0))
+    loaded = backup.load(target, backup.dump(source))
+    assert (loaded.sets, loaded.keys) == (0, 1)
+    assert RedisUnsavedSets(target).begun_before(T0 + timedelta(seconds=1)) == [FILTER]
+    assert RedisReservations(target).all() == []
+
+
+def test_unsaved_sets_and_reservations_are_data_and_are_cleared(target: Client) -> None:
+    for put in (
+        lambda: RedisUnsavedSets(target).begin([FILTER], T0),
+        lambda: RedisReservations(target).put(Reservation("r1", "ann", FILTER, 7, 0.0)),
+    ):
+        put()  # type: ignore[no-untyped-call]  # redis-py has no types here
+        assert not backup.is_empty(target)
+        backup.clear(target)
+        assert list(target.scan("*")) == []
 
 
 def test_clearing_keeps_keys_of_other_programs(target: Client) -> None:

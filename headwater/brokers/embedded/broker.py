@@ -45,7 +45,7 @@ class EmbeddedKafka:
     """
 
     def __init__(
-        self, data_dir: Path, cache_dir: Path, host: str = "127.0.0.1", advertised_host: str = "", java: str = ""
+        self, data_dir: Path, cache_dir: Path, *, host: str = "127.0.0.1", advertised_host: str = "", java: str = ""
     ) -> None:
         self.data_dir = data_dir.expanduser().absolute()
         self._kafka_dir = self.data_dir / "kafka"

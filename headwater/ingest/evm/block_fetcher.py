@@ -395,7 +395,9 @@ def _from_receipts(number: int, header_outcome: Outcome, receipts_outcome: Outco
     if block.number != number:
         return _another_block(block, number)
     blooms = {receipt.transaction_hash: receipt.logs_bloom for receipt in receipts}
-    return BlockResponse(block, header.logs_bloom, frozenset(header.transactions), frozenset({"receipts"}), blooms)
+    return BlockResponse(
+        block, header.logs_bloom, frozenset(header.transactions), frozenset({"receipts"}), receipt_blooms=blooms
+    )
 
 
 def _from_logs(number: int, full_outcome: Outcome, logs: list[Log] | NodeUnavailable) -> BlockOutcome:

@@ -5,7 +5,7 @@ a state-sync transaction. The header's filter does not contain its logs, and som
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import Final, Literal, NamedTuple
@@ -54,6 +54,7 @@ class BlockResponse:
     bloom: str | None
     hashes: frozenset[str]
     methods: frozenset[Method]
+    _: KW_ONLY
     receipt_blooms: Mapping[str, str | None] = field(default_factory=dict)
     no_state_sync: bool = False
 

@@ -48,6 +48,7 @@ class EvmFeed:
 
     def __init__(
         self,
+        *,
         options: EvmOptions,
         decoder: Decoder,
         tokens: Mapping[str, Token],
@@ -75,7 +76,9 @@ class EvmFeed:
         pool = ThreadPoolExecutor(options.parallel, "fetch")
         is_waiting = False
         try:
-            state = IngestState(options, nodes, self._converter, self._load_position(nodes, position))
+            state = IngestState(
+                options=options, nodes=nodes, converter=self._converter, position=self._load_position(nodes, position)
+            )
             head = HeadBlocks(state, self._zerolag, self._read_back) if self._zerolag else None
             final = FinalBlocks(state, pool)
             yield from first_step(state, final, head)

@@ -19,7 +19,7 @@ ReadWrittenRecords = Callable[[Sequence[str], int], Iterator[StreamRecord]]
 """Reads the records of these streams that were written at or after a time in ms, in order within a partition."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class IngestState:
     """What FinalBlocks and HeadBlocks share.
 

@@ -35,7 +35,7 @@ HASH_PAUSE_S: Final = 1.0
 log = structlog.get_logger(__name__)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class NodeHealth:
     """The health of a node.
 

@@ -100,7 +100,9 @@ class RpcClient:
         timeout: httpx2.Timeout = TIMEOUT,
     ) -> None:
         self._cancel_token = CancelToken(stop)
-        self._endpoint = Endpoint(url, rate, self._cancel_token, clock, sleep, timeout, attempts)
+        self._endpoint = Endpoint(
+            url, rate, self._cancel_token, clock=clock, sleep=sleep, timeout=timeout, attempts=attempts
+        )
         most = max(1, min(CALLS_AT_ONCE, int(rate * BATCH_WINDOW_S))) if rate else CALLS_AT_ONCE
         self._batch_size = AdaptiveSize(most, most)
 

@@ -102,7 +102,7 @@ class FolderBlocks:
     """
 
     def __init__(
-        self, folder: Folder, reader: FolderReader, cursor: BlockCursor, newest_ms: int | None, quiet_s: float
+        self, *, folder: Folder, reader: FolderReader, cursor: BlockCursor, newest_ms: int | None, quiet_s: float
     ) -> None:
         """Create the reader.
 

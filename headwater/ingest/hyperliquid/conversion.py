@@ -24,7 +24,7 @@ TAKEN_FROM_OTHER_FOLDER: Final = "told by another folder"
 UNMATCHED_FILL: Final = "fill without its other half"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ConvertedBatch:
     """Records converted from lines, with counters.
 

@@ -59,7 +59,13 @@ class NodeFeed:
         if not self._folder.is_dir():
             raise NodeUnavailable(f"The folder {self._folder}, to which the node writes its data, does not exist.")
         stored = read_node_position(position, self._name)
-        node = _NodeReader(self._folder, frozenset(self._entities), stored, self._now, self._idle_yield_s)
+        node = _NodeReader(
+            root=self._folder,
+            entities=frozenset(self._entities),
+            stored=stored,
+            now=self._now,
+            idle_yield_s=self._idle_yield_s,
+        )
         try:
             if position is None and not self._from_start:
                 node.skip_to_end()
@@ -80,6 +86,7 @@ class _NodeReader:
 
     def __init__(
         self,
+        *,
         root: Path,
         entities: frozenset[Entity],
         stored: NodePosition,
@@ -100,11 +107,11 @@ class _NodeReader:
         self._folders = {
             kind: [
                 FolderBlocks(
-                    folder,
-                    FolderReader(root / folder.name, stored.folders.get(folder.name) or FolderPosition(), now),
-                    stored.cursors.get(folder.name) or BlockCursor(),
-                    self._coverage[kind].newest_of(folder.rank),
-                    idle_yield_s,
+                    folder=folder,
+                    reader=FolderReader(root / folder.name, stored.folders.get(folder.name) or FolderPosition(), now),
+                    cursor=stored.cursors.get(folder.name) or BlockCursor(),
+                    newest_ms=self._coverage[kind].newest_of(folder.rank),
+                    quiet_s=idle_yield_s,
                 )
                 for folder in FOLDERS[kind]
             ]

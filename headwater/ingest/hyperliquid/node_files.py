@@ -11,7 +11,7 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -232,6 +232,7 @@ class FolderReader:
     folder: Path
     position: FolderPosition
     now: Callable[[], float] = time.time
+    _: KW_ONLY
     losses: list[str] = field(default_factory=list)
     _paths: list[str] = field(default_factory=list)
     _files: dict[str, _File] = field(default_factory=dict)

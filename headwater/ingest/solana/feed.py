@@ -88,7 +88,13 @@ class SolanaFeed:
     def _opened(self) -> Iterator[tuple[Rpc, ThreadPoolExecutor, CancelToken]]:
         """Open a client and a thread pool for one run."""
         options, cancel_token = self._options, CancelToken(self._stop)
-        rpc = Rpc(options.rpc.get_secret_value(), options.commitment, options.encoding, options.rate, cancel_token)
+        rpc = Rpc(
+            url=options.rpc.get_secret_value(),
+            commitment=options.commitment,
+            encoding=options.encoding,
+            rate=options.rate,
+            cancel_token=cancel_token,
+        )
         pool = ThreadPoolExecutor(options.parallel, "getBlock")
         try:
             yield rpc, pool, cancel_token

@@ -41,7 +41,7 @@ class Rpc:
         cancel_token: Once it is set, waits end and nothing is retried.
     """
 
-    def __init__(self, url: str, commitment: str, encoding: str, rate: float, cancel_token: CancelToken) -> None:
+    def __init__(self, *, url: str, commitment: str, encoding: str, rate: float, cancel_token: CancelToken) -> None:
         self._commitment = {"commitment": commitment}
         self._whole = {
             **self._commitment,

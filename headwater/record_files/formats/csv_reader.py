@@ -23,6 +23,7 @@ class CsvReader:
         entity: Entity | None,
         on_bad_record: BadRecordHandler,
         dialect: Dialect,
+        *,
         delimiter: str = ",",
     ) -> None:
         csv.field_size_limit(sys.maxsize)  # the default, 128 KiB, is less than some calldata

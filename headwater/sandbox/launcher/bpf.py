@@ -2,6 +2,8 @@
 
 The fields of `struct seccomp_data` that a filter can load: number (u32), architecture (u32), instruction pointer (u64),
 six arguments (u64 each).
+
+libseccomp is not used, because it would have to be installed beside Headwater.
 """
 
 import struct

@@ -6,6 +6,8 @@ the environment variable HEADWATER_MAX_RECORDS, when it is set.
 
 The templates are the files beside this module. `@name@` stands for a value as a literal of the language; the lines
 between `@login@` and `@end@` are omitted where readers do not log in.
+
+The templates of the standard library are not used, because the programs contain `$` and `{}`.
 """
 
 import json

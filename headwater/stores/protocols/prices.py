@@ -1,7 +1,7 @@
 """The protocol of the store of token prices."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple, Protocol
 
 from headwater.model.price.archive import ArchiveKey
@@ -42,6 +42,7 @@ class PriceWrite:
     states: Mapping[bytes, bytes]
     archived: Mapping[ArchiveKey, bytes]
     tails: Mapping[bytes, bytes]
+    _: KW_ONLY
     unsettled: Collection[bytes] = ()
     settled: Collection[bytes] = ()
 

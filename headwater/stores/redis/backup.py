@@ -14,7 +14,9 @@ import redis
 
 from headwater.errors import SetStoreUnavailable, SetupError
 from headwater.model.value_sets import SetId
+from headwater.stores.redis import reservations
 from headwater.stores.redis.client import Client
+from headwater.stores.redis.sets import unsaved_sets
 from headwater.stores.redis.sets.layout import Keys
 from headwater.stores.redis.sets.set_store import RedisSetStore
 
@@ -23,10 +25,9 @@ KEYS_PER_ROUND_TRIP: Final = 500
 MAX_ATTEMPTS: Final = 20
 _SET_KINDS: Final = ("fs", "ds")
 _OTHER_KEYS: Final = ("{px*", "{dm:*", "{dn:*", "{headwater}:*")
-"""Patterns of the keys of prices, metrics, names of datasets, and the list of replaced sets.
-
-Rate limits are not backed up.
-"""
+"""Patterns of the keys of prices, metrics, names of datasets, and the list of replaced sets."""
+_NOT_DUMPED: Final = ("{rl:*", reservations.KEY)
+"""Patterns of the keys of rate limits and quota reservations, which belong to requests in progress."""
 
 Entry = dict[str, Any]
 """One line of a dump.
@@ -41,8 +42,10 @@ def dump(client: Client) -> Iterator[Entry]:
 
     The dump of a set contains each value that is a member during the whole read, and never mixes the values of two
     replacements. The positions of prices are read before the states. A state may contain ticks beyond its position;
-    after a restore they are folded again, and a tick that is folded twice counts once.
+    after a restore they are folded again, and a tick that is folded twice counts once. The list of unsaved sets is read
+    before the sets, so that it contains a set whose configuration is saved meanwhile; the cleanup keeps saved sets.
     """
+    yield from _dumped(client, [unsaved_sets.KEY.encode()])
     for kind in _SET_KINDS:
         for target in sorted(_sets(client, kind), key=lambda one: one.id):
             yield from _values(client, target)
@@ -106,7 +109,7 @@ def clear(client: Client) -> None:
 
 
 def _all_keys(client: Client) -> Iterator[bytes]:
-    for pattern in (*(f"{{{kind}:*" for kind in _SET_KINDS), *_OTHER_KEYS, "{rl:*"):
+    for pattern in (*(f"{{{kind}:*" for kind in _SET_KINDS), *_OTHER_KEYS, unsaved_sets.KEY, *_NOT_DUMPED):
         yield from client.scan(pattern)
 
 

@@ -7,7 +7,7 @@ import msgspec
 from headwater.model.quota import Reservation
 from headwater.stores.redis.client import Client
 
-_KEY = "headwater:reservations"
+KEY = "headwater:reservations"
 
 
 class RedisReservations:
@@ -18,13 +18,13 @@ class RedisReservations:
 
     def put(self, reservation: Reservation) -> None:
         """See Reservations."""
-        self._client.call("HSET", _KEY, reservation.id, msgspec.json.encode(reservation))
+        self._client.call("HSET", KEY, reservation.id, msgspec.json.encode(reservation))
 
     def all(self) -> Sequence[Reservation]:
         """See Reservations."""
-        return [msgspec.json.decode(stored, type=Reservation) for stored in self._client.call("HVALS", _KEY)]
+        return [msgspec.json.decode(stored, type=Reservation) for stored in self._client.call("HVALS", KEY)]
 
     def remove(self, ids: Collection[str]) -> None:
         """See Reservations."""
         if ids:
-            self._client.call("HDEL", _KEY, *ids)
+            self._client.call("HDEL", KEY, *ids)

@@ -24,7 +24,7 @@ def _connect(settings: Any) -> socket.socket:
         return _connect_unix(settings)
     opened = socket.create_connection((settings.host, settings.port), settings.socket_connect_timeout)
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, settings.socket_keepalive)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, bool(settings.socket_keepalive))
     for option, value in settings.socket_keepalive_options.items():
         opened.setsockopt(socket.IPPROTO_TCP, option, value)
     return opened

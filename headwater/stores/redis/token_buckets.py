@@ -1,6 +1,8 @@
 """Token buckets for rate limits in Valkey or Redis.
 
 Each bucket is a hash `{rl:NAME}`, which expires when the bucket is full again.
+
+The library `limits` is not used, because it counts requests in windows and has no token buckets.
 """
 
 from headwater.stores.protocols.control import TokenResult

@@ -1,4 +1,7 @@
-"""The doorbell of the controller: one row with a counter."""
+"""The doorbell of the controller: one row with a counter.
+
+LISTEN and NOTIFY of PostgreSQL are not used, because SQLite has nothing like them.
+"""
 
 from sqlalchemy import Connection, select, update
 

@@ -1,4 +1,7 @@
-"""Leases: one row per name, which is never deleted, so that its fencing number only rises."""
+"""Leases: one row per name, which is never deleted, so that its fencing number only rises.
+
+Advisory locks are not used, because SQLite has none and those of PostgreSQL have no fencing number.
+"""
 
 from datetime import datetime, timedelta
 

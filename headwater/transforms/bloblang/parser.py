@@ -16,6 +16,8 @@ White space and comments (from `#` to the end of the line) may appear around `ro
 inside of brackets. Before `|` only blanks and tabs may appear. A bare `name` is a member of the current value of `.( )`
 or `map_each( )`, or it is the name before `->`. `this` alone is an error: the record is an object, and an object is
 never in a set.
+
+No parser generator is used, because an error names the part of Bloblang that this subset lacks, and what to write.
 """
 
 import json

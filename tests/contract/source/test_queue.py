@@ -239,7 +239,7 @@ class TestRepeats:
         joined(source)
         fake_queue.server.publish(fake_queue.topic, [b"a", b"b"], "key")
         read(source, 1, commit=False)
-        source._pull._renew = lambda *_: True  # type: ignore[method-assign]  # it neither renews nor hands back
+        source._pull._modify_ack_deadlines = lambda *_: True  # type: ignore[method-assign]  # a dead member
         source.close()
         successor = fake_queue.source()
         joined(successor)

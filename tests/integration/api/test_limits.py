@@ -14,7 +14,7 @@ def test_five_concurrent_large_uploads_succeed(valkey_url: str) -> None:
     """The smallest possible rate limit allows five concurrent uploads."""
     with closing(connect(valkey_url)) as client, start_blocking_portal() as portal:
         headwater = Installation(portal)
-        with headwater.serving(limits=RateLimits(RedisTokenBuckets(client), 0.001, 1)):
+        with headwater.serving(rate_limits=RateLimits(RedisTokenBuckets(client), 0.001, 1)):
             alice = headwater.user("alice")
             dataset = alice.post(f"{FLOW}/datasets", {"name": "a"}).json()["id"]
             bodies = [{"values": [f"{part}-{number}" for number in range(250_000)]} for part in range(5)]

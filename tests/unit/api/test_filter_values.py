@@ -239,9 +239,6 @@ class TestRemove:
 
 
 class TestPage:
-    def test_of_an_empty_filter(self, alice: User, path: str) -> None:
-        assert alice.get(path).json() == {"values": [], "cursor": None, "total_count": 0}
-
     def test_pages_are_full_but_the_last(self, alice: User, path: str) -> None:
         values = {f"v{i}" for i in range(25)}
         alice.post(path, {"values": sorted(values)})

@@ -127,7 +127,7 @@ class TestMetrics:
 
     def test_processes_share_a_directory(self, shared: Path) -> None:
         metrics = PrometheusMetrics(shared)
-        metrics.observe("GET", "/x", 200, 0.1)
+        metrics.record_request("GET", "/x", 200, 0.1)
         for file in list(shared.glob("*.db")):
             kind = file.stem.rpartition("_")[0]
             (shared / f"{kind}_999999999.db").write_bytes(file.read_bytes())

@@ -10,6 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from headwater.api.app import ROUTES
+from headwater.api.guarded_routes import GuardedRoute
+from headwater.api.schemas import DeploymentBody
 from headwater.errors import StoreUnavailable
 from headwater.model.idempotency import CLAIM_TTL, REMEMBERED_FOR
 from headwater.model.value_sets import Dataset
@@ -307,6 +310,12 @@ class TestSecrets:
         users = {n for n, schema in description["components"]["schemas"].items() if "SinkConnection" in str(schema)}
         assert users - schemas == {"DeploymentBody"}
         assert "deployConfiguration" in secret
+
+    def test_a_regenerated_response_needs_the_same_scope(self) -> None:
+        """A replay is not checked against the rule of the route that regenerates the response."""
+        routes = [r for r in ROUTES if isinstance(r, GuardedRoute) and r.response_model is DeploymentBody]
+        assert len(routes) == 3
+        assert {route.rule.scope for route in routes} == {"flow:deploy"}
 
 
 def test_described_on_every_operation_that_takes_it(headwater: Installation) -> None:

@@ -22,7 +22,7 @@ BURST = 3
 def limited(portal: BlockingPortal) -> Iterator[Installation]:
     """A limit of one request in two seconds, with bursts of three."""
     headwater = Installation(portal)
-    with headwater.serving(limits=RateLimits(MemoryBuckets(headwater.clock.monotonic), 0.5, BURST)):
+    with headwater.serving(rate_limits=RateLimits(MemoryBuckets(headwater.clock.monotonic), 0.5, BURST)):
         yield headwater
 
 
@@ -31,7 +31,7 @@ def storeless(portal: BlockingPortal, tmp_path: Path) -> Iterator[Installation]:
     """A limit whose set store is unavailable."""
     with closing(connect(f"unix://{tmp_path}/none.sock")) as client:
         headwater = Installation(portal)
-        with headwater.serving(limits=RateLimits(RedisTokenBuckets(client), 1.0, BURST)):
+        with headwater.serving(rate_limits=RateLimits(RedisTokenBuckets(client), 1.0, BURST)):
             yield headwater
 
 

@@ -14,9 +14,3 @@ def test_lists_every_stream_with_an_example(alice: User) -> None:
     assert by_name["base", "log"]["type"] == "pubsub"
     assert {name for name, s in by_name.items() if s["has_zerolag"]} == {("base", "log")}
     assert all(s["event_time"] in s["example"] for s in streams)
-
-
-def test_each_can_be_a_source(alice: User) -> None:
-    for stream in alice.get(f"{FLOW}/streams").json():
-        source = {member: stream[member] for member in ("chain", "entity", "type")}
-        assert alice.create(source=source)["pipeline_config"]["source"]["type"] == stream["type"]

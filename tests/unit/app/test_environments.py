@@ -27,6 +27,7 @@ EVERY_SECRET = {
     "database_url": "postgresql://hw:dbpass@db.example/hw",
     "redis_url": "redis://:valkeypass@valkey.example",
     "secret_key": "the-secret-key",
+    "old_secret_key": "the-old-secret-key",
     "kafka_password": "the-kafka-password",
     "kafka_oauth_client_secret": "the-client-secret",
     "kafka_key_password": "the-key-password",

@@ -22,7 +22,7 @@ class World:
         self.broker.ensure(resources(known, known.requested_revision, KafkaTopic(TOPIC), 4))
 
     def look(self) -> Sweep:
-        sources = Sources(Bindings(), self.broker, self.database.deployments.unfinished)
+        sources = Sources(bindings=Bindings(), broker=self.broker, unfinished=self.database.deployments.unfinished)
         return Sweep(self.broker, sources, self.database.deployments)
 
 

@@ -23,7 +23,7 @@ def identity(letter: str, number: int = 0) -> str:
 
 D, OTHER_D, F, OTHER_F = identity("d"), identity("d", 1), identity("f"), identity("f", 1)
 OUT, DLQ = f"flow.{F}.out", f"flow.{F}.dlq"
-NOTHING = RecordedState(frozenset(), frozenset(), frozenset(), frozenset())
+NOTHING = RecordedState(active=frozenset(), ended=frozenset(), deployed=frozenset(), undeployed=frozenset())
 
 
 def found(*deployments: str, topics: frozenset[str] = frozenset({OUT, DLQ})) -> ExistingResources:
@@ -51,7 +51,9 @@ def recorded(
     def ids(each: str) -> frozenset[str]:
         return frozenset({each} if each else ())
 
-    return RecordedState(ids(active), ids(ended) | frozenset(more_ended), ids(deployed), ids(undeployed))
+    return RecordedState(
+        active=ids(active), ended=ids(ended) | frozenset(more_ended), deployed=ids(deployed), undeployed=ids(undeployed)
+    )
 
 
 BOTH = frozenset({OUT, DLQ})
@@ -130,7 +132,9 @@ class TestRule:
         assert found(topics=frozenset()).names == ResourceNames()
 
     def test_a_user_with_only_acls_is_found(self) -> None:
-        inventory = Inventory(frozenset(), frozenset(), {f"dep-{D}": frozenset({OUT})}, frozenset())
+        inventory = Inventory(
+            topics=frozenset(), users=frozenset(), rules={f"dep-{D}": frozenset({OUT})}, groups=frozenset()
+        )
         assert classify(ExistingResources(inventory), NOTHING).unknown.users == {f"dep-{D}"}
 
 

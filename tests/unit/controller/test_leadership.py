@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from headwater.controller.leadership import ACT_WITHIN_S, CONTROLLER_LEASE, LEASE_TTL_S, Leadership
+from headwater.controller.leadership import CONTROLLER_LEASE, LEASE_TTL_S, MIN_REMAINING_S, Leadership
 from headwater.errors import LeaseLost, StoreUnavailable
 from headwater.model.lease import Leader, current_fence
 from tests.support.memory.leases import MemoryLeases
@@ -78,7 +78,7 @@ def test_nothing_is_removed_shortly_before_the_lease_expires(world: World) -> No
     leader = world.controller()
     leader.renew()
     leader.require_lease()
-    world.seconds += LEASE_TTL_S - ACT_WITHIN_S + 0.1
+    world.seconds += LEASE_TTL_S - MIN_REMAINING_S + 0.1
     assert leader.leads
     with pytest.raises(StoreUnavailable, match="renew its lease"):
         leader.require_lease()
@@ -86,10 +86,10 @@ def test_nothing_is_removed_shortly_before_the_lease_expires(world: World) -> No
 
 def test_acting_sets_the_fence_and_needs_a_lease(world: World) -> None:
     leader = world.controller()
-    with pytest.raises(LeaseLost), leader.acting():
+    with pytest.raises(LeaseLost), leader.fenced_writes():
         pass
     leader.renew()
-    with leader.acting():
+    with leader.fenced_writes():
         fence = current_fence()
     assert fence is not None
     assert (fence.lease, fence.number, current_fence()) == (CONTROLLER_LEASE, 1, None)

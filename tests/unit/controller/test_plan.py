@@ -96,7 +96,7 @@ def status(of: WorkerSet, *, ready: bool = True, deaths: int = 0, waits: bool = 
 
 def remembered(of: Deployment, **fields: float | None) -> RolloutProgress:
     values = {"not_ready_since": NOW, "compared_at": NOW} | fields
-    return RolloutProgress(of.generation, target_of(of).number, **values)  # type: ignore[arg-type]
+    return RolloutProgress(generation=of.generation, revision=target_of(of).number, **values)  # type: ignore[arg-type]
 
 
 def kinds(planned: Plan) -> list[type[Action]]:
@@ -125,38 +125,46 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.requeste
         ),
         pytest.param(
             ROLLING,
-            ObservedState(NOW, [status(OLD)]),
+            ObservedState(NOW, workers=[status(OLD)]),
             [PrepareRevision, EnsureWorkers],
             id="the predecessor runs already",
         ),
         pytest.param(
             ROLLING,
-            ObservedState(NOW, [status(OLD)], rollout=remembered(ROLLING)),
+            ObservedState(NOW, workers=[status(OLD)], rollout=remembered(ROLLING)),
             [EnsureWorkers],
             id="the successors are asked for",
         ),
         pytest.param(
             ROLLING,
-            ObservedState(NOW, [status(OLD)], [status(NEW, ready=False)], remembered(ROLLING), ensured=True),
+            ObservedState(
+                NOW,
+                workers=[status(OLD)],
+                successors=[status(NEW, ready=False)],
+                rollout=remembered(ROLLING),
+                ensured=True,
+            ),
             [],
             id="successors that prepare are waited for",
         ),
         pytest.param(
             ROLLING,
-            ObservedState(NOW, [status(NEW)], rollout=remembered(ROLLING)),
+            ObservedState(NOW, workers=[status(NEW)], rollout=remembered(ROLLING)),
             [ChangeTopicSettings, StoreObservation],
             id="ready workers are recorded",
         ),
         pytest.param(
             RUNNING,
-            ObservedState(NOW, [status(workers_of(RUNNING, REVISION_1))], rollout=remembered(RUNNING)),
+            ObservedState(NOW, workers=[status(workers_of(RUNNING, REVISION_1))], rollout=remembered(RUNNING)),
             [],
             id="a stable deployment is left alone",
         ),
         pytest.param(
             RUNNING,
             ObservedState(
-                NOW + PARTITION_CHECK_EVERY_S, [status(workers_of(RUNNING, REVISION_1))], rollout=remembered(RUNNING)
+                NOW + PARTITION_CHECK_EVERY_S,
+                workers=[status(workers_of(RUNNING, REVISION_1))],
+                rollout=remembered(RUNNING),
             ),
             [SyncTopics],
             id="but for its partitions, once a minute",
@@ -164,14 +172,14 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.requeste
         pytest.param(
             ON_PROBATION,
             ObservedState(
-                NOW, [status(NEW)], rollout=remembered(ON_PROBATION, ready_since=NOW - 1.0, startup_deaths=0)
+                NOW, workers=[status(NEW)], rollout=remembered(ON_PROBATION, ready_since=NOW - 1.0, startup_deaths=0)
             ),
             [],
             id="probation goes on",
         ),
         pytest.param(
             STABLE_2,
-            ObservedState(NOW, [status(NEW)], rollout=remembered(STABLE_2, startup_deaths=0)),
+            ObservedState(NOW, workers=[status(NEW)], rollout=remembered(STABLE_2, startup_deaths=0)),
             [RemovePrevious, StoreObservation],
             id="what only previous revisions had goes",
         ),
@@ -186,19 +194,19 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.requeste
         ),
         pytest.param(
             replace(RUNNING, desired=DesiredPhase.ABSENT),
-            ObservedState(NOW, [status(OLD)]),
+            ObservedState(NOW, workers=[status(OLD)]),
             [StopWorkers, RemoveAll, StoreObservation],
             id="a teardown removes all in order",
         ),
         pytest.param(
             replace(ROLLING, unreadable="why", credentials=2),
-            ObservedState(NOW, [status(OLD)]),
+            ObservedState(NOW, workers=[status(OLD)]),
             [],
             id="what can't be read is left alone, its workers too",
         ),
         pytest.param(
             replace(RUNNING, unreadable="why", desired=DesiredPhase.ABSENT),
-            ObservedState(NOW, [status(OLD)]),
+            ObservedState(NOW, workers=[status(OLD)]),
             [StopWorkers, RemoveAll, StoreObservation],
             id="what can't be read is torn down all the same",
         ),
@@ -211,19 +219,21 @@ def test_table(of: Deployment, observed: ObservedState, expected: Sequence[type[
 class TestRecorded:
     def test_a_revision_becomes_stable(self) -> None:
         rollout = remembered(ON_PROBATION, ready_since=NOW - STABLE_AFTER_S, startup_deaths=0)
-        planned = plan(desired(ON_PROBATION), ObservedState(NOW, [status(NEW)], rollout=rollout))
+        planned = plan(desired(ON_PROBATION), ObservedState(NOW, workers=[status(NEW)], rollout=rollout))
         assert recorded(planned) == (Phase.RUNNING, 2, Condition.STABLE)
 
     def test_a_death_between_two_rounds_begins_probation_anew(self) -> None:
         rollout = remembered(ON_PROBATION, ready_since=NOW - STABLE_AFTER_S, startup_deaths=0)
-        planned = plan(desired(ON_PROBATION), ObservedState(NOW, [status(NEW, deaths=1)], rollout=rollout))
+        planned = plan(desired(ON_PROBATION), ObservedState(NOW, workers=[status(NEW, deaths=1)], rollout=rollout))
         assert planned.actions == ()
         assert planned.rollout is not None
         assert planned.rollout.ready_since == NOW
 
     def test_late_workers_of_a_rollout_are_rolled_back(self) -> None:
         rollout = remembered(ROLLING, not_ready_since=NOW - READY_WITHIN_S - 1)
-        late = ObservedState(NOW, [status(OLD)], [status(NEW, ready=False)], rollout, ensured=True)
+        late = ObservedState(
+            NOW, workers=[status(OLD)], successors=[status(NEW, ready=False)], rollout=rollout, ensured=True
+        )
         planned = plan(desired(ROLLING), late)
         assert planned.actions[0] == EnsureWorkers(OLD)
         assert recorded(planned) == (Phase.RUNNING, 1, Condition.ROLLED_BACK)
@@ -232,7 +242,9 @@ class TestRecorded:
 
     def test_late_workers_of_a_first_deploy_fail_it(self) -> None:
         rollout = remembered(FIRST, not_ready_since=NOW - READY_WITHIN_S - 1)
-        seen = ObservedState(NOW, [status(workers_of(FIRST, REVISION_1), ready=False)], rollout=rollout, ensured=True)
+        seen = ObservedState(
+            NOW, workers=[status(workers_of(FIRST, REVISION_1), ready=False)], rollout=rollout, ensured=True
+        )
         planned = plan(desired(FIRST), seen)
         assert kinds(planned) == [StopWorkers, StoreObservation]
         assert recorded(planned) == (Phase.FAILED, None, Condition.FAILED)
@@ -242,7 +254,9 @@ class TestRecorded:
     )
     def test_workers_that_keep_dying(self, of: Deployment, limit: int) -> None:
         for deaths in (limit - 1, limit):
-            seen = ObservedState(NOW, [status(NEW, ready=False, deaths=deaths)], rollout=remembered(of), ensured=True)
+            seen = ObservedState(
+                NOW, workers=[status(NEW, ready=False, deaths=deaths)], rollout=remembered(of), ensured=True
+            )
             planned = plan(desired(of), seen)
             assert bool(planned.actions) == (deaths == limit)
         assert recorded(planned)[2] is Condition.ROLLED_BACK
@@ -258,7 +272,7 @@ class TestRecorded:
         assert planned.actions[-1].observed.reason.endswith("Revision 1 can't run either: No binding either.")
 
     def test_a_rolled_back_revision_runs_on(self) -> None:
-        seen = ObservedState(NOW, [status(OLD)], rollout=remembered(ROLLED_BACK))
+        seen = ObservedState(NOW, workers=[status(OLD)], rollout=remembered(ROLLED_BACK))
         assert plan(desired(ROLLED_BACK), seen).actions == ()
 
 
@@ -274,10 +288,10 @@ class Cluster:
         """Do one reconciliation round. Return False if there was nothing to do."""
         seen = ObservedState(
             self.now,
-            [] if self.running is None else [status(self.running)],
-            [] if self.successor is None else [status(self.successor)],
-            self.rollout,
-            ensured,
+            workers=[] if self.running is None else [status(self.running)],
+            successors=[] if self.successor is None else [status(self.successor)],
+            rollout=self.rollout,
+            ensured=ensured,
         )
         planned = plan(desired(self.deployment), seen)
         for action in planned.actions:

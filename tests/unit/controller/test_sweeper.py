@@ -6,7 +6,7 @@ import pytest
 
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.sources import Sources
-from headwater.controller.sweeper import DRAFT_FOR, SUPERSEDED_FOR, Sweeper
+from headwater.controller.sweeper import SUPERSEDED_FOR, UNSAVED_AFTER, Sweeper
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Phase
 from headwater.model.value_sets import filter_set
@@ -24,18 +24,18 @@ class World:
         self.database, self.sets, self.drafts = fresh_database(), MemorySetStore(), MemoryUnsavedSets()
         broker = MemoryClusterAdmin()
         self.sweeper = Sweeper(
-            broker,
-            Sources(Bindings(), broker, self.database.deployments.unfinished),
-            MemoryOrchestrator(),
-            FlowLocks(),
-            self.database.deployments,
-            self.database.revisions,
-            self.database.datasets,
-            MemoryDatasetNames(),
-            self.sets,
-            self.drafts,
-            lambda: None,
-            self.time,
+            broker=broker,
+            sources=Sources(bindings=Bindings(), broker=broker, unfinished=self.database.deployments.unfinished),
+            orchestrator=MemoryOrchestrator(),
+            flow_locks=FlowLocks(),
+            deployments=self.database.deployments,
+            revisions=self.database.revisions,
+            datasets=self.database.datasets,
+            names=MemoryDatasetNames(),
+            sets=self.sets,
+            unsaved_sets=self.drafts,
+            require_lease=lambda: None,
+            now=self.time,
             ended_for=timedelta(days=90),
         )
 
@@ -73,7 +73,7 @@ class TestDrafts:
         for target in (saved, lost):
             world.sets.add(target, ["value"])
         world.database.flows.create(a_flow(pipeline_config=a_config(transforms=[FILTER])))
-        world.now += DRAFT_FOR
+        world.now += UNSAVED_AFTER
         world.sweeper.sweep()
         assert [world.sets.count(target)[0] for target in (saved, lost)] == [1, 1]
         world.now += timedelta(seconds=1)
@@ -103,7 +103,7 @@ def test_a_failed_step_does_not_prevent_other_steps(world: World, monkeypatch: p
     monkeypatch.setattr(world.database.datasets, "incomplete", fail)
     world.drafts.begin([filter_set("f9", "t9")], T0)
     world.sets.add(filter_set("f9", "t9"), ["value"])
-    world.now = T0 + DRAFT_FOR + timedelta(seconds=1)
+    world.now = T0 + UNSAVED_AFTER + timedelta(seconds=1)
     with pytest.raises(RuntimeError, match="unexpected"):
         world.sweeper.sweep()
     assert world.sets.count(filter_set("f9", "t9"))[0] == 0

@@ -79,28 +79,51 @@ class World:
         settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", False, self.broker.manages_users)
         clusters = dict.fromkeys(self.bindings.clusters(), self.cluster)
         sources = Sources(
-            self.bindings, self.broker, self.database.deployments.unfinished, clusters, {ACCESS: self.project}
+            bindings=self.bindings,
+            broker=self.broker,
+            unfinished=self.database.deployments.unfinished,
+            clusters=clusters,
+            projects={ACCESS: self.project},
         )
         confirm = self.leadership.require_lease
-        executor = Executor(self.broker, sources, self.orchestrator, self.metrics, flow_locks, confirm)
-        reconciler = Reconciler(self.orchestrator, executor, settings, sources, lambda: self.now)
+        executor = Executor(
+            broker=self.broker,
+            sources=sources,
+            orchestrator=self.orchestrator,
+            metrics=self.metrics,
+            flow_locks=flow_locks,
+            require_lease=confirm,
+        )
+        reconciler = Reconciler(
+            orchestrator=self.orchestrator,
+            executor=executor,
+            settings=settings,
+            sources=sources,
+            clock=lambda: self.now,
+        )
         purger = Purger(self.database.flows, self.database.revisions, self.sets, confirm)
         self.sweeper = Sweeper(
-            self.broker,
-            sources,
-            self.orchestrator,
-            flow_locks,
-            self.database.deployments,
-            self.database.revisions,
-            self.database.datasets,
-            self.names,
-            self.sets,
-            MemoryUnsavedSets(),
-            self.leadership.require_lease,
-            lambda: NOW,
+            broker=self.broker,
+            sources=sources,
+            orchestrator=self.orchestrator,
+            flow_locks=flow_locks,
+            deployments=self.database.deployments,
+            revisions=self.database.revisions,
+            datasets=self.database.datasets,
+            names=self.names,
+            sets=self.sets,
+            unsaved_sets=MemoryUnsavedSets(),
+            require_lease=self.leadership.require_lease,
+            now=lambda: NOW,
         )
         self.controller = Controller(
-            self.leadership, self.database, self.orchestrator, reconciler, self.sweeper, purger, lambda: self.now
+            leadership=self.leadership,
+            stores=self.database,
+            orchestrator=self.orchestrator,
+            reconciler=reconciler,
+            sweeper=self.sweeper,
+            purger=purger,
+            clock=lambda: self.now,
         )
 
     def deploy(self) -> Deployment:

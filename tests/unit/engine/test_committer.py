@@ -1,5 +1,7 @@
 """Who commits the positions, and what becomes of those that can't be committed."""
 
+from typing import cast
+
 import pytest
 
 from headwater.engine.committer import Committer
@@ -28,8 +30,8 @@ class Running:
         return self._succeeds
 
 
-class StubDelivery(Delivery):
-    """A delivery whose `commit` returns `pending` or raises `error`."""
+class StubDelivery:
+    """The part of a delivery that a committer uses. Its `commit` returns `pending` or raises `error`."""
 
     checkpoint_s = 1.0
 
@@ -71,7 +73,7 @@ class Scene:
         metrics_writer = MetricsWriter(MemoryMetrics(), deployment_id="d1", group="group", owner="a")
         self.committer = Committer(
             source=self.source,
-            delivery=self.delivery,
+            delivery=cast("Delivery", self.delivery),
             offsets=self.offsets,
             metrics=PipelineMetrics(metrics_writer),
             on_commit=self.committed.append,
@@ -93,12 +95,10 @@ def test_a_transaction_that_contains_the_positions_is_waited_for() -> None:
     running = Running(succeeds=True)
     scene = Scene(running)
     assert not scene.committer.start(wait=False)
-    assert not scene.committer.end(wait=False)
-    assert scene.committer.is_running
+    assert (scene.committer.end(wait=False), scene.committer.is_running) == (False, True)
     scene.offsets.delivered({0: 7})
     running.is_done = True
-    assert scene.committer.end(wait=False)
-    assert not scene.committer.is_running
+    assert (scene.committer.end(wait=False), scene.committer.is_running) == (True, False)
     assert (scene.source.committed_to_it, scene.committed) == ([], [{0: 5}])
     assert scene.offsets.pending == {0: 7}
 

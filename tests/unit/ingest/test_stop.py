@@ -40,7 +40,14 @@ def silent() -> Iterator[str]:
 
 def evm(stop: Event, **options: Any) -> EvmFeed:
     checked = EvmOptions.model_validate({"name": "n", "chain": "base", **options})
-    return EvmFeed(checked, Decoder(Abis(well_known(), {})), {}, [], lambda *_: iter([]), stop)
+    return EvmFeed(
+        options=checked,
+        decoder=Decoder(Abis(well_known(), {})),
+        tokens={},
+        zerolag=[],
+        read_back=lambda *_: iter([]),
+        stop=stop,
+    )
 
 
 class Store:

@@ -68,6 +68,7 @@ class TestSuperseded:
         assert world.left == ({1, 3}, "abc")
         assert [removed.uid for removed in world.database.revisions.removed_filters()] == ["b"]
 
+    @pytest.mark.long
     def test_ten_thousand_saves_leave_one(self) -> None:
         world = World("a", *"b" * 10_000)
         world.sweep(before_s=1e6)

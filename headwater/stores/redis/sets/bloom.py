@@ -6,6 +6,8 @@ rate is 0.42 %.
 A filter grows by layers (Almeida et al., "Scalable Bloom Filters", 2007). When a layer is full, a new one, which is at
 least as large as all earlier layers together, takes further values. So a growing set need not be read again. The false
 positive rates of the layers add up.
+
+No library is used, because the filter takes arrays of hashes that exist already, a batch of values at once.
 """
 
 import threading

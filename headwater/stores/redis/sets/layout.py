@@ -84,7 +84,7 @@ class SortedValues:
         return SortedValues(np.concatenate([self.hashes, later.hashes]), self.encoded + later.encoded)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetGeneration:
     """One generation of one set.
 
@@ -192,7 +192,7 @@ class Keys:
 
     def dead_generation(self, gen: int) -> SetGeneration:
         """Return a generation whose buckets are to be deleted, for which only the number matters."""
-        return SetGeneration(self.tag, gen, BITS, 0, "set")
+        return SetGeneration(tag=self.tag, number=gen, bits=BITS, hash_key=0, kind="set")
 
     def create(self, client: Client, kind: Kind) -> SetGeneration:
         """Create the set unless it exists, and return its current generation."""
@@ -205,4 +205,10 @@ class Keys:
         gen, bits, hash_key, kind = fields
         if gen is None or bits is None or hash_key is None or kind is None:
             return None
-        return SetGeneration(self.tag, int(gen), int(bits), int(hash_key), "hash" if kind == b"hash" else "set")
+        return SetGeneration(
+            tag=self.tag,
+            number=int(gen),
+            bits=int(bits),
+            hash_key=int(hash_key),
+            kind="hash" if kind == b"hash" else "set",
+        )

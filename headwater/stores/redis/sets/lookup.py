@@ -14,7 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain, islice
 from typing import Any
 
@@ -64,6 +64,7 @@ class _Filter:
     bloom: Bloom
     version: int
     stamp: bytes
+    _: KW_ONLY
     at_rest: bool = True
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -110,7 +111,7 @@ class _Reply:
         return cls(int(version), answers.translate(_FROM_DIGITS), bool(complete), int(log_version), log_stamp, added)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class _SetState:
     """The state of one set in this process.
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from headwater.model.value_sets import SetId
 from headwater.stores.redis.client import Client
 
-_KEY = "headwater:drafts"
+KEY = "headwater:drafts"
 
 
 class RedisUnsavedSets:
@@ -19,17 +19,17 @@ class RedisUnsavedSets:
         """See UnsavedSets."""
         arguments = [argument for target in targets for argument in (int(now.timestamp()), _member(target))]
         if arguments:
-            self._client.call("ZADD", _KEY, *arguments)
+            self._client.call("ZADD", KEY, *arguments)
 
     def end(self, targets: Iterable[SetId]) -> None:
         """See UnsavedSets."""
         members = [_member(target) for target in targets]
         if members:
-            self._client.call("ZREM", _KEY, *members)
+            self._client.call("ZREM", KEY, *members)
 
     def begun_before(self, time: datetime) -> Sequence[SetId]:
         """See UnsavedSets."""
-        found: list[bytes] = self._client.call("ZRANGEBYSCORE", _KEY, "-inf", f"({int(time.timestamp())}")
+        found: list[bytes] = self._client.call("ZRANGEBYSCORE", KEY, "-inf", f"({int(time.timestamp())}")
         return [_set_id(member.decode()) for member in found]
 
 

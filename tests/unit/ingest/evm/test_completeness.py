@@ -40,7 +40,9 @@ def by_receipts(block: ChainBlock, receipts: list[dict[str, Any]] | None = None)
     converted = from_receipts(header, found)
     assert converted is not None
     blooms = {each.transaction_hash: each.logs_bloom for each in found}
-    return BlockResponse(converted, header.logs_bloom, frozenset(header.transactions), frozenset({"receipts"}), blooms)
+    return BlockResponse(
+        converted, header.logs_bloom, frozenset(header.transactions), frozenset({"receipts"}), receipt_blooms=blooms
+    )
 
 
 def by_logs(block: ChainBlock, logs: list[dict[str, Any]] | None = None) -> BlockResponse:

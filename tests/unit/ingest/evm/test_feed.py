@@ -58,7 +58,14 @@ def ingest(addresses: list[str]) -> tuple[Store, IngestMetrics]:
         {"name": "n", "chain": "base", "rpc": addresses, "from_block": 0, "to_block": LAST, "parallel": 1}
     )
     store, metrics = Store(), IngestMetrics()
-    feed = EvmFeed(options, Decoder(Abis([], {})), {}, [], lambda *_: iter([]), Event())
+    feed = EvmFeed(
+        options=options,
+        decoder=Decoder(Abis([], {})),
+        tokens={},
+        zerolag=[],
+        read_back=lambda *_: iter([]),
+        stop=Event(),
+    )
     run(feed, store.open, Event(), metrics, Backoff(0.001, 0.01))
     return store, metrics
 
@@ -104,7 +111,14 @@ def test_subscriptions_that_fail_are_counted() -> None:
             {"name": "n", "chain": "base", "rpc": [node.address], "ws": f"ws://127.0.0.1:{free_port()}",
              "from_block": LAST, "poll_s": 0.01}
         )  # fmt: skip
-        feed = EvmFeed(options, Decoder(Abis([], {})), {}, [], lambda *_: iter([]), stop)
+        feed = EvmFeed(
+            options=options,
+            decoder=Decoder(Abis([], {})),
+            tokens={},
+            zerolag=[],
+            read_back=lambda *_: iter([]),
+            stop=stop,
+        )
         run(feed, Store().open, stop, metrics, Backoff(0.001, 0.01))
     assert metrics.counts["subscription_failures"] >= 1
 

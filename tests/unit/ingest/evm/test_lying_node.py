@@ -92,7 +92,14 @@ class World:
             {"name": "n", "chain": self.name, "rpc": addresses, "poll_s": 0.005, "from_block": 0, "fetch": self.fetch}
         )
         decoder = Decoder(Abis(well_known(), {}))
-        feed = EvmFeed(options, decoder, {}, ENTITIES, self.store.read_back, self.stop)
+        feed = EvmFeed(
+            options=options,
+            decoder=decoder,
+            tokens={},
+            zerolag=ENTITIES,
+            read_back=self.store.read_back,
+            stop=self.stop,
+        )
         try:
             run(feed, self.store.open, self.stop, self.metrics, Backoff(0.001, 0.01))
         except BaseException as error:  # noqa: BLE001  # an ingest that ends by itself fails the test

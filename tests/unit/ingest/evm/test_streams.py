@@ -120,7 +120,7 @@ def steps_of(
         reorg_depth=depth,
     )
     position = Position(8453) if store.position is None else decode(store.position, "test", 8453)
-    work = IngestState(options, chain, Converter("base", None, {}), position)  # type: ignore[arg-type]  # a chain in memory
+    work = IngestState(options=options, nodes=chain, converter=Converter("base", None, {}), position=position)  # type: ignore[arg-type]  # a chain in memory
     head, final_blocks = HeadBlocks(work, ENTITIES, store.read_back), FinalBlocks(work, pool)
     final = final_blocks.steps()
     yield from first_step(work, final_blocks, head if fast else None)
