@@ -129,7 +129,7 @@ def main_thread_seconds(pid: int) -> float:
 
 
 def tree(pid: int) -> list[int]:
-    """Return the ids of a process and of all its descendants. psutil walks all processes of the machine, too long for every sample."""
+    """Return the ids of a process and its descendants. psutil is too slow here, since it walks all processes."""
     try:
         children = [p for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
     except OSError:
