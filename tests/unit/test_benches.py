@@ -12,4 +12,4 @@ def test_without_recorded_data_a_bench_is_left_out(
 ) -> None:
     monkeypatch.setattr(ingest_solana, "FOLDER", tmp_path / "nowhere")
     ingest_solana.main()
-    assert "left out: HEADWATER_TEST_DATA" in capsys.readouterr().out
+    assert "skipped: HEADWATER_TEST_DATA" in capsys.readouterr().out
