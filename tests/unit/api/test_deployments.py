@@ -66,7 +66,9 @@ class TestDeploy:
             assert set(snippets) == {"python", "node", "java", "kcat"}
             assert all(sink["topic"] in text and sink["password"] in text for text in snippets.values())
 
-    def test_concurrent_deploys_create_one_deployment(self, headwater: Installation, alice: User, config_id: str) -> None:
+    def test_concurrent_deploys_create_one_deployment(
+        self, headwater: Installation, alice: User, config_id: str
+    ) -> None:
         sent = [alice.start("POST", f"{FLOW}/{config_id}/deploy") for _ in range(50)]
         answers = [response.result() for response in sent]
         assert {answer.status_code for answer in answers} == {200}
