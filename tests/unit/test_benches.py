@@ -7,7 +7,7 @@ import pytest
 from benches import ingest_solana
 
 
-def test_without_recorded_data_a_bench_is_left_out(
+def test_a_benchmark_without_recorded_data_is_skipped(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(ingest_solana, "FOLDER", tmp_path / "nowhere")
