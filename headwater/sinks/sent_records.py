@@ -15,10 +15,19 @@ from headwater.native.librdkafka import OutputIdColumn
 from headwater.sinks.base import RecordRejection
 from headwater.sinks.outputs import OutputBatch
 
-_RECORD_ERRORS: Final = frozenset({KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP})
-"""Errors for which the broker names the record at fault (KIP-467)."""
-_BATCH_ERRORS: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
-"""Errors for which the broker rejects a whole batch without naming a record."""
+_REJECTIONS: Final = frozenset(
+    {
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+    }
+)
+"""Errors for which the broker rejects a whole batch because of some of its records.
+
+The broker names invalid records (KIP-467). librdkafka 2.5 to 2.16 gives their error to all records of the batch when it
+names exactly one (`rd_kafka_dr_msgq0`).
+"""
 
 _Scope = Literal["record", "batch", "none"]
 
@@ -55,6 +64,6 @@ class SentRecords:
         return RecordRejection(reason, topic, output_id, self._scope(failure.code) if output_id else "none")
 
     def _scope(self, code: int) -> _Scope:
-        if code in _RECORD_ERRORS or (self._one_record_per_batch and code in _BATCH_ERRORS):
-            return "record"
-        return "batch" if code in _BATCH_ERRORS else "none"
+        if code not in _REJECTIONS:
+            return "none"
+        return "record" if self._one_record_per_batch else "batch"
