@@ -4,6 +4,8 @@ api/app.py lists all middlewares in their order. FastAPI parses the body before 
 that must refuse a request earlier is here.
 """
 
+from abc import ABC, abstractmethod
+
 from anyio import to_thread
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,7 +22,7 @@ from headwater.services.flows import Flows
 MAX_BODY_BYTES = 32 << 20
 
 
-class Guard:
+class Guard(ABC):
     """Base of the middlewares that check requests to guarded routes.
 
     All other requests pass unchecked.
@@ -35,9 +37,9 @@ class Guard:
             await self.check(rule, scope)
         await self._app(scope, receive, send)
 
+    @abstractmethod
     async def check(self, rule: RouteRule, scope: Scope) -> None:
         """Check one request. Raises a HeadwaterError to refuse it."""
-        raise NotImplementedError
 
 
 class RequiredScope(Guard):
