@@ -105,7 +105,7 @@ def fill(database: Database, count: int, script_bytes: int) -> None:
         created: Flow = replace(flow(), id=f"01jz0000000000000000{number:06}", pipeline_config=config)
         database.flows.create(created)
         requested: Deployment = deployment(f"01jy0000000000000000{number:06}")
-        database.deployments.request_deploy(created.owner, created.id, replace(requested, flow_id=created.id))
+        database.deployments.request_deploy(created.owner, created.id, replace(requested, config_id=created.id))
 
 
 def pass_time(controller: Controller, clock: Clock, seconds: float) -> None:

@@ -223,22 +223,22 @@ def waiting_deploys(installation: Installation) -> Iterator[None]:
     (controller,) = installation.processes("headwater controller")
     block_ended = threading.Event()
 
-    def deploy(flow_id: str) -> int:
+    def deploy(config_id: str) -> int:
         with installation.client() as waiting:
             while True:
-                status = waiting.post(f"/api/v1/flow/{flow_id}/deploy").status_code
+                status = waiting.post(f"/api/v1/flow/{config_id}/deploy").status_code
                 if status != 503 or block_ended.is_set():
                     return status
 
     with installation.client() as client, ThreadPoolExecutor(WAITING) as pool:
         ids = [client.post("/api/v1/flow", json=pipeline()).json()["id"] for _ in range(WAITING)]
         with suspended([controller]):
-            calls = [pool.submit(deploy, flow_id) for flow_id in ids]
+            calls = [pool.submit(deploy, config_id) for config_id in ids]
             yield
             assert not any(call.done() for call in calls)
             block_ended.set()
         assert {call.result() for call in calls} <= {200, 503}
-        assert {client.delete(f"/api/v1/flow/{flow_id}").status_code for flow_id in ids} == {200}
+        assert {client.delete(f"/api/v1/flow/{config_id}").status_code for config_id in ids} == {200}
 
 
 def at_once(api: Api, path: str, bodies: list[Path]) -> None:

@@ -137,7 +137,7 @@ class Watcher:
         awaited = frozenset(self._awaited)
         try:
             found = await to_thread.run_sync(self._read_progress, awaited, limiter=self._thread)
-            self._latest = {flow_id: found.get(flow_id) for flow_id in awaited}
+            self._latest = {config_id: found.get(config_id) for config_id in awaited}
             self._error = None
         except StoreUnavailable as error:
             self._error = error
@@ -149,7 +149,9 @@ class Watcher:
             self._poll_finished.set()
             self._poll_finished = anyio.Event()
 
-    async def until(self, flow_id: str, done: Callable[[Progress | None], bool], within_s: float, pending: str) -> None:
+    async def until(
+        self, config_id: str, done: Callable[[Progress | None], bool], within_s: float, pending: str
+    ) -> None:
         """Wait until `done` returns true for the progress of a configuration's deployment.
 
         The progress is None when there is no deployment. An exception of `done` is passed on. Only polls that start
@@ -157,18 +159,18 @@ class Watcher:
         DeployPending with the sentence `pending` after `within_s` seconds.
         """
         polls_before = self._polls_started
-        self._awaited[flow_id] += 1
+        self._awaited[config_id] += 1
         try:
             with anyio.move_on_after(within_s):
-                while not done(await self._next(flow_id, polls_before)):
+                while not done(await self._next(config_id, polls_before)):
                     pass
                 return
             raise DeployPending(pending)
         finally:
-            self._awaited[flow_id] -= 1
+            self._awaited[config_id] -= 1
             self._awaited += Counter()  # the sum of two Counters has no members whose count is 0
 
-    async def _next(self, flow_id: str, polls_before: int) -> Progress | None:
+    async def _next(self, config_id: str, polls_before: int) -> Progress | None:
         """Return the progress from the next poll that starts after poll number `polls_before`."""
         while True:
             finished = self._poll_finished
@@ -178,7 +180,7 @@ class Watcher:
                 continue
             if self._error is not None:
                 raise self._error
-            return self._latest[flow_id]
+            return self._latest[config_id]
 
 
 async def roll_out(
@@ -207,4 +209,4 @@ async def wait_until_running(watcher: Watcher, started: Deployment, within_s: fl
     Raises DeployFailed, DeployPending, and Conflict when it is torn down.
     """
     pending = "Deployment in progress. Repeat the request to wait for it, or read its state with GET …/deploy."
-    await watcher.until(started.flow_id, partial(is_running, started), within_s, pending)
+    await watcher.until(started.config_id, partial(is_running, started), within_s, pending)

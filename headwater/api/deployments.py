@@ -185,15 +185,15 @@ def _body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentBody:
         raise StoredDataUnreadable(deployment.unreadable)
     status, config = _status(deployment), deployment.effective_revision.config
     return DeploymentBody(
-        message=STATUS_MESSAGES[status].format(deployment.flow_id),
+        message=STATUS_MESSAGES[status].format(deployment.config_id),
         status=status,
-        config_id=deployment.flow_id,
+        config_id=deployment.config_id,
         revision=deployment.observed_revision,
         desired_revision=deployment.desired_revision,
         condition=deployment.condition,
         reason=deployment.reason,
         workers=config.parallelism,
-        dead_letter=DeadLetter(topic=dead_letter_topic(deployment.flow_id)),
+        dead_letter=DeadLetter(topic=dead_letter_topic(deployment.config_id)),
         sinks=[_connection(deployment, sink, kafka) for sink in config.sinks],
     )
 
@@ -211,7 +211,7 @@ def _connection(deployment: Deployment, sink: Sink, kafka: KafkaEndpoint) -> Sin
         return PricesConnection(uid=sink.uid, name=sink.name, type=sink.type)
     login = kafka.login(deployment)
     connection = TopicConnection(
-        topic=sink_topic(deployment.flow_id, sink.name),
+        topic=sink_topic(deployment.config_id, sink.name),
         bootstrap_servers=kafka.bootstrap_servers,
         security_protocol=kafka.security_protocol,
         sasl_mechanism=kafka.sasl_mechanism,

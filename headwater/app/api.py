@@ -148,7 +148,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         kafka=_reader_endpoint(endpoints),
         rate_limits=_rate_limits(endpoints),
         probes={
-            "database": database.doorbell.value,
+            "database": database.change_counter.value,
             "set_store": lambda: client.call("PING"),
             "broker": lambda: broker.ping(probe_topic),
             "controller": lambda: _require_leader(database.leases),

@@ -49,9 +49,9 @@ class ApiClient:
         self._call("PUT", f"/api/v1/flow/{known['id']}", known | {"description": body["description"]})
         return str(known["id"])
 
-    def deploy(self, flow_id: str) -> None:
+    def deploy(self, config_id: str) -> None:
         """Deploy the newest revision of a configuration."""
-        self._call("POST", f"/api/v1/flow/{flow_id}/deploy")
+        self._call("POST", f"/api/v1/flow/{config_id}/deploy")
 
     def priced(self, chain: str, addresses: Iterable[str]) -> set[str]:
         """Return the addresses among these that currently have a price."""

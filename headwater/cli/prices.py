@@ -70,12 +70,12 @@ def enable(
             quotes=quote or (),
         )
         recipe_table = table_of(settings, api, known.name, chain, sources)
-        flow_id = api.put(known.configuration(chain, entity, recipe_table.table, recipe_table.note))
+        config_id = api.put(known.configuration(chain, entity, recipe_table.table, recipe_table.note))
         if deploy:
-            api.deploy(flow_id)
+            api.deploy(config_id)
     for address, symbol in recipe_table.dollars.items():
         print(f"{symbol} ({address}) counts as one USD.")
-    print(f"{recipe_table.note}\nConfiguration {flow_id}{' is deployed' if deploy else ''}.")
+    print(f"{recipe_table.note}\nConfiguration {config_id}{' is deployed' if deploy else ''}.")
 
 
 def import_(

@@ -1,6 +1,6 @@
 """The controller's main loop.
 
-It renews the lease, polls the change counter of the database (`Doorbell`), reconciles deployments in parallel, and
+It renews the lease, polls the change counter of the database (`ChangeCounter`), reconciles deployments in parallel, and
 stores the states of the workers. A failing deployment never delays another one: each has its own back-off, and at most
 one reconciliation at a time.
 """
@@ -32,7 +32,7 @@ from headwater.model.deployment import (
 from headwater.model.flow import Flow
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores.protocols.configurations import FlowStore
-from headwater.stores.protocols.deployments import DeploymentStore, Doorbell
+from headwater.stores.protocols.deployments import ChangeCounter, DeploymentStore
 
 log = structlog.get_logger(__name__)
 
@@ -74,7 +74,7 @@ class ControlStores(Protocol):
     @property
     def deployments(self) -> DeploymentStore: ...
     @property
-    def doorbell(self) -> Doorbell: ...
+    def change_counter(self) -> ChangeCounter: ...
 
 
 class Controller:
@@ -98,7 +98,7 @@ class Controller:
         self._leadership = leadership
         self._flows = stores.flows
         self._deployments = stores.deployments
-        self._doorbell = stores.doorbell
+        self._change_counter = stores.change_counter
         self._orchestrator = orchestrator
         self._reconciler = reconciler
         self._sweeper = sweeper
@@ -107,7 +107,7 @@ class Controller:
         self._pool = ThreadPoolExecutor(MAX_CONCURRENT_RECONCILES, thread_name_prefix="reconcile")
         self._managed: dict[str, _ManagedDeployment] = {}
         self._versions: dict[str, DeploymentVersion] = {}
-        self._doorbell_value: int | None = None
+        self._seen_change: int | None = None
         self._next_due: dict[str, float] = {}
         self._reported: dict[str, Sequence[WorkerStatus]] = {}
         self._has_lost_lease = False
@@ -209,8 +209,8 @@ class Controller:
 
     def _has_changed(self) -> bool:
         """Whether deployments may have changed in the database since the last call."""
-        value = self._doorbell.value()
-        has_changed, self._doorbell_value = value != self._doorbell_value, value
+        value = self._change_counter.value()
+        has_changed, self._seen_change = value != self._seen_change, value
         return has_changed
 
     def _reload(self, observed: Collection[str] = ()) -> None:
@@ -231,7 +231,7 @@ class Controller:
         ]:
             del self._managed[deployment_id]
             self._reconciler.discard(deployment_id)
-        busy = {version.flow_id for version in versions.values()}
+        busy = {version.config_id for version in versions.values()}
         self._purge([flow for flow in deleted if flow.id not in busy])
 
     def _update_managed(self, deployment: Deployment) -> None:

@@ -58,7 +58,7 @@ def resources(deployment: Deployment, revision: Revision, binding: Binding, part
     There are two users: one for the readers, which may only read the outputs, and one for the workers.
     """
     reader, worker = reader_user(deployment.id), worker_user(deployment.id)
-    topics = output_topics(deployment.flow_id, revision.config)
+    topics = output_topics(deployment.config_id, revision.config)
     shared = [TICKS_TOPIC_SPEC] if has_prices_sink(revision.config.sinks) else []
     rules = [
         *_reader_rules(deployment, topics),
@@ -66,7 +66,7 @@ def resources(deployment: Deployment, revision: Revision, binding: Binding, part
         *(AccessRule(worker, "topic", topic, ("WRITE",)) for topic in [*topics, *(spec.name for spec in shared)]),
     ]
     if revision.config.delivery == "exactly_once":
-        ids = transactional_id_prefix(deployment.flow_id)
+        ids = transactional_id_prefix(deployment.config_id)
         rules.append(AccessRule(worker, "transactional_id", ids, ("WRITE",), prefixed=True))
     return DeploymentResources(
         topics=(*_topic_specs(deployment, revision, partitions), *shared),
@@ -82,11 +82,11 @@ def _topic_specs(deployment: Deployment, revision: Revision, partitions: int) ->
     partitions: the number of partitions of the source.
     """
     sinks = [
-        TopicSpec(sink_topic(deployment.flow_id, sink.name), sink.partitions or partitions, creation_settings(sink))
+        TopicSpec(sink_topic(deployment.config_id, sink.name), sink.partitions or partitions, creation_settings(sink))
         for sink in revision.config.sinks
         if isinstance(sink, TopicSink)
     ]
-    return [*sinks, TopicSpec(dead_letter_topic(deployment.flow_id), partitions, OUTPUT_TOPIC_CONFIG)]
+    return [*sinks, TopicSpec(dead_letter_topic(deployment.config_id), partitions, OUTPUT_TOPIC_CONFIG)]
 
 
 def _source_rules(worker: str, binding: Binding) -> list[AccessRule]:
@@ -105,7 +105,7 @@ def _source_rules(worker: str, binding: Binding) -> list[AccessRule]:
 def reader_resources(deployment: Deployment) -> DeploymentResources:
     """Return the readers' user and its access rules, which a password rotation changes."""
     user = User(reader_user(deployment.id), deployment.reader_password)
-    rules = _reader_rules(deployment, output_topics(deployment.flow_id, deployment.effective_revision.config))
+    rules = _reader_rules(deployment, output_topics(deployment.config_id, deployment.effective_revision.config))
     return DeploymentResources((), (user,), tuple(rules), ())
 
 
@@ -122,8 +122,8 @@ def all_resources(deployment: Deployment) -> DeploymentResources:
 
     Access rules are not listed, since they are removed with their users.
     """
-    flow_id, revisions = deployment.flow_id, deployment.revisions
-    topics = {topic for revision in revisions for topic in output_topics(flow_id, revision.config)}
+    config_id, revisions = deployment.config_id, deployment.revisions
+    topics = {topic for revision in revisions for topic in output_topics(config_id, revision.config)}
     reader, worker = reader_user(deployment.id), worker_user(deployment.id)
     return DeploymentResources(
         topics=tuple(TopicSpec(topic, 1) for topic in sorted(topics)),
@@ -135,7 +135,7 @@ def all_resources(deployment: Deployment) -> DeploymentResources:
 
 def retired_topics(deployment: Deployment) -> list[str]:
     """Return the topics of other revisions that the desired revision does not write."""
-    wanted = set(output_topics(deployment.flow_id, deployment.config))
+    wanted = set(output_topics(deployment.config_id, deployment.config))
     return sorted({topic.name for topic in all_resources(deployment).topics} - wanted)
 
 
@@ -146,7 +146,7 @@ def _sink_spec(deployment: Deployment, sink: Sink) -> SinkSpec:
         uid=sink.uid,
         name=sink.name,
         type=sink.type,
-        topic=sink_topic(deployment.flow_id, sink.name),
+        topic=sink_topic(deployment.config_id, sink.name),
         partitions=sink.partitions,
         compression=sink.compression,
         is_compacted=sink.is_compacted,
@@ -175,14 +175,14 @@ def worker_set(deployment: Deployment, revision: Revision, binding: Binding, set
     own_user = {"username": worker_user(deployment.id), "password": deployment.worker_password}
     spec = WorkerSpec(
         deployment_id=deployment.id,
-        config_id=deployment.flow_id,
+        config_id=deployment.config_id,
         owner=deployment.owner,
         revision=revision.number,
         source_topic=binding_name(binding),
         source_group=group,
         transforms=revision.config.transforms,
         sinks=[_sink_spec(deployment, sink) for sink in revision.config.sinks],
-        dead_letter_topic=dead_letter_topic(deployment.flow_id),
+        dead_letter_topic=dead_letter_topic(deployment.config_id),
         kafka=settings.kafka.model_copy(update=own_user) if settings.manages_users else settings.kafka,
         redis_url=settings.redis_url,
         chain=revision.config.source.chain,

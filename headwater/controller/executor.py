@@ -86,7 +86,7 @@ class Executor:
 
     def _prepare(self, deployment: Deployment, target: Revision) -> None:
         self.sources.require(deployment, target)
-        with self.flow_locks.of(deployment.flow_id):
+        with self.flow_locks.of(deployment.config_id):
             self._require_no_fewer_partitions(deployment, target)
             self.broker.ensure(self._resources(deployment, target))
             self.broker.configure(without_compaction(changed_settings(deployment, target)))
@@ -102,7 +102,7 @@ class Executor:
         """Raise DeployFailed for a sink with fewer partitions than its topic has."""
         for sink in target.config.sinks:
             if isinstance(sink, TopicSink) and sink.partitions is not None:
-                existing = self.broker.partitions(sink_topic(deployment.flow_id, sink.name)) or 0
+                existing = self.broker.partitions(sink_topic(deployment.config_id, sink.name)) or 0
                 if existing > sink.partitions:
                     raise DeployFailed(
                         f"The topic of the sink {sink.name} has {existing} partitions, and Kafka can't remove "
@@ -113,7 +113,7 @@ class Executor:
         with suppress(DeployFailed, BrokerUnavailable):  # the states of the workers show these errors
             needed = self._resources(deployment, target)
             if any((self.broker.partitions(topic.name) or 0) < topic.partitions for topic in needed.topics):
-                with self.flow_locks.of(deployment.flow_id):
+                with self.flow_locks.of(deployment.config_id):
                     self.broker.ensure(needed)
             self.broker.configure(changed_settings(deployment, target))
 

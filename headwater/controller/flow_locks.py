@@ -17,7 +17,7 @@ class FlowLocks:
         self._mutex = threading.Lock()
         self._locks: WeakValueDictionary[str, threading.Semaphore] = WeakValueDictionary()
 
-    def of(self, flow_id: str) -> threading.Semaphore:
-        """Return the lock of a configuration: `with flow_locks.of(flow_id): …`."""
+    def of(self, config_id: str) -> threading.Semaphore:
+        """Return the lock of a configuration: `with flow_locks.of(config_id): …`."""
         with self._mutex:
-            return self._locks.setdefault(flow_id, threading.Semaphore())
+            return self._locks.setdefault(config_id, threading.Semaphore())

@@ -77,8 +77,8 @@ class ResourceNames:
         """Return the topics by the id of their configuration."""
         found: dict[str, set[str]] = {}
         for topic in self.topics:
-            if flow_id := flow_of(topic):
-                found.setdefault(flow_id, set()).add(topic)
+            if config_id := flow_of(topic):
+                found.setdefault(config_id, set()).add(topic)
         return found
 
     def restricted_to(self, deployments: Collection[str], topics: Collection[str]) -> "ResourceNames":

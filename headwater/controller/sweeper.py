@@ -59,7 +59,7 @@ def recorded_state(deployments: DeploymentStore, found: ExistingResources) -> Re
     return RecordedState(
         active=frozenset(version.id for version in versions),
         ended=frozenset(deployments.ended_among(names.deployments)),
-        deployed=frozenset(version.flow_id for version in versions),
+        deployed=frozenset(version.config_id for version in versions),
         undeployed=frozenset(deployments.undeployed_among(names.flows)),
         torn_down=None if found.inventory.lists_users else deployments.obsolete_topics(names.topics_by_flow()),
     )
@@ -189,9 +189,9 @@ class Sweeper:
     def _remove_topics(self, topics: frozenset[str]) -> None:
         """Remove topics that were left over in this sweep and in the previous one."""
         for topic in sorted(topics & self._left_over_topics):
-            flow_id = flow_of(topic) or ""
-            with self._flow_locks.of(flow_id):  # a deploy that starts now creates its topics afterwards
-                if self._deployments.undeployed_among([flow_id]):
+            config_id = flow_of(topic) or ""
+            with self._flow_locks.of(config_id):  # a deploy that starts now creates its topics afterwards
+                if self._deployments.undeployed_among([config_id]):
                     log.warning("a topic of an ended deployment is removed", topic=topic)
                     self._require_lease()
                     self._broker.remove_all(DeploymentResources((TopicSpec(topic, 1),), (), (), ()))

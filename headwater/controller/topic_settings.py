@@ -35,7 +35,7 @@ def changed_settings(deployment: Deployment, target: Revision) -> dict[str, dict
         versions = [other for other in versions if other.name == sink.name]
         members = [name for name in _SETTINGS if any(getattr(version, name) is not None for version in versions)]
         if members:
-            changed[sink_topic(deployment.flow_id, sink.name)] = _settings(sink, members)
+            changed[sink_topic(deployment.config_id, sink.name)] = _settings(sink, members)
     return changed
 
 

@@ -118,7 +118,7 @@ class Deployment:
     """
 
     id: str
-    flow_id: str
+    config_id: str
     owner: str
     config: PipelineConfig
     desired: DesiredPhase
@@ -182,7 +182,7 @@ class Progress:
     """
 
     id: str
-    flow_id: str
+    config_id: str
     desired: DesiredPhase
     desired_revision: int
     generation: int
@@ -207,7 +207,7 @@ class DeploymentVersion(NamedTuple):
     """
 
     id: str
-    flow_id: str
+    config_id: str
     desired: str
     generation: int
     phase: str
@@ -284,13 +284,13 @@ def consumer_group(deployment_id: str) -> str:
     return f"{reader_user(deployment_id)}.main"
 
 
-def transactional_id_prefix(flow_id: str) -> str:
+def transactional_id_prefix(config_id: str) -> str:
     """Return the prefix of the transactional ids of a configuration's workers.
 
     The slot number follows it. It is the same in all deployments and revisions, so that a new worker of a slot fences
     the previous one.
     """
-    return f"headwater-{flow_id}-"
+    return f"headwater-{config_id}-"
 
 
 def source_group(deployment_id: str, epoch: int) -> str:

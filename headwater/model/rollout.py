@@ -40,7 +40,9 @@ def stream_of(source: Source) -> str:
 
 def first_rollout(new: Deployment, flow: Flow) -> Deployment:
     """Return the deployment to insert for a configuration that has no active one."""
-    return replace(new, flow_id=flow.id, owner=flow.owner, config=flow.pipeline_config, desired_revision=flow.revision)
+    return replace(
+        new, config_id=flow.id, owner=flow.owner, config=flow.pipeline_config, desired_revision=flow.revision
+    )
 
 
 def needs_rollout(current: Deployment, flow: Flow) -> bool:

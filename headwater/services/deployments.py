@@ -71,12 +71,12 @@ class Deployments:
         self._new_id = new_id
         self._new_password = new_password
 
-    def start(self, owner: str, flow_id: str) -> Deployment:
+    def start(self, owner: str, config_id: str) -> Deployment:
         """Request that the newest revision runs. Idempotent. Raises NotFound, TeardownInProgress."""
-        flow = self._flows.get(owner, flow_id)
+        flow = self._flows.get(owner, config_id)
         new = Deployment(
             id=self._new_id(),
-            flow_id=flow_id,
+            config_id=config_id,
             owner=owner,
             config=flow.pipeline_config,
             desired=DesiredPhase.RUNNING,
@@ -86,61 +86,63 @@ class Deployments:
             worker_password=self._new_password(),
             created_at=self._now(),
         )
-        return self._store.request_deploy(owner, flow_id, new)
+        return self._store.request_deploy(owner, config_id, new)
 
-    def redeploy(self, owner: str, flow_id: str) -> Deployment:
+    def redeploy(self, owner: str, config_id: str) -> Deployment:
         """Request that the newest revision runs, when the configuration is deployed already.
 
         Raises NotFound when it is not deployed, and TeardownInProgress.
         """
-        return self._store.request_deploy(owner, flow_id, None)
+        return self._store.request_deploy(owner, config_id, None)
 
-    def rotate(self, owner: str, flow_id: str) -> Deployment:
+    def rotate(self, owner: str, config_id: str) -> Deployment:
         """Request a new password for the readers.
 
         Raises NotFound, also when the configuration is not deployed. Raises Conflict where the operator manages the
         users of Kafka.
         """
         if not self._manages_users:
-            self.get(owner, flow_id)
+            self.get(owner, config_id)
             raise Conflict(
                 "The operator of this installation manages the Kafka credentials of readers, so Headwater can't "
                 "change them. Ask the operator for new ones."
             )
-        return self._store.request_credential_rotation(owner, flow_id, self._new_password())
+        return self._store.request_credential_rotation(owner, config_id, self._new_password())
 
-    def stop(self, owner: str, flow_id: str) -> Deployment | None:
+    def stop(self, owner: str, config_id: str) -> Deployment | None:
         """Request a teardown. Returns the deployment, or None when there is none. Raises NotFound."""
-        self._flows.get(owner, flow_id)
-        return self._store.request_teardown(flow_id)
+        self._flows.get(owner, config_id)
+        return self._store.request_teardown(config_id)
 
-    def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
+    def progress(self, config_ids: Collection[str]) -> Mapping[str, Progress]:
         """Return the progress of the deployments of these configurations.
 
         Configurations that are not deployed are left out.
         """
-        found = self._store.progress(flow_ids)
-        return {flow_id: replace(progress, reason=self._redact(progress.reason)) for flow_id, progress in found.items()}
+        found = self._store.progress(config_ids)
+        return {
+            config_id: replace(progress, reason=self._redact(progress.reason)) for config_id, progress in found.items()
+        }
 
-    def find(self, owner: str, flow_id: str) -> Deployment | None:
+    def find(self, owner: str, config_id: str) -> Deployment | None:
         """Return the deployment of a configuration, or None.
 
         Raises NotFound when the configuration does not exist.
         """
-        self._flows.get(owner, flow_id)
-        found = self._store.active(flow_id)
+        self._flows.get(owner, config_id)
+        found = self._store.active(config_id)
         return None if found is None else self._redacted(found)
 
-    def get(self, owner: str, flow_id: str) -> Deployment:
+    def get(self, owner: str, config_id: str) -> Deployment:
         """Return the deployment of a configuration. Raises NotFound, also when it is not deployed."""
-        deployment = self.find(owner, flow_id)
+        deployment = self.find(owner, config_id)
         if deployment is None:
             raise NotFound("This configuration is not deployed. Deploy it with POST …/deploy.")
         return deployment
 
-    def logs(self, owner: str, flow_id: str, limit: int) -> Sequence[LogLine]:
+    def logs(self, owner: str, config_id: str, limit: int) -> Sequence[LogLine]:
         """Return the last log lines of the workers and scripts, newest first. Raises NotFound."""
-        lines = self._store.read_logs(self.get(owner, flow_id).id, limit)
+        lines = self._store.read_logs(self.get(owner, config_id).id, limit)
         return [line if line.source == "script" else self._redacted_line(line) for line in lines]
 
     def _redacted(self, deployment: Deployment) -> Deployment:

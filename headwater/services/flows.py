@@ -107,7 +107,7 @@ class Flows:
         )
         return self._save(self._store.create, flow, checked)
 
-    def replace(self, owner: str, flow_id: str, sent: NewFlow, if_match: IfMatch = None) -> SavedFlow:
+    def replace(self, owner: str, config_id: str, sent: NewFlow, if_match: IfMatch = None) -> SavedFlow:
         """Replace a whole configuration.
 
         This also repairs a configuration that this version can't read. Raises NotFound and PreconditionFailed, and
@@ -128,37 +128,37 @@ class Flows:
             )
             return saved, checked
 
-        return self._change(owner, flow_id, if_match, changed)
+        return self._change(owner, config_id, if_match, changed)
 
     def replace_transforms(
-        self, owner: str, flow_id: str, sent: Sequence[NewTransform], if_match: IfMatch = None
+        self, owner: str, config_id: str, sent: Sequence[NewTransform], if_match: IfMatch = None
     ) -> SavedFlow:
         """Replace the list of transforms. Raises NotFound, PreconditionFailed."""
         checker = self._checker.with_compile_cache()
         return self._change_transforms(
-            owner, flow_id, if_match, lambda stored: checker.replace_transforms(sent, stored)
+            owner, config_id, if_match, lambda stored: checker.replace_transforms(sent, stored)
         )
 
     def replace_transform(
-        self, owner: str, flow_id: str, uid: str, sent: NewTransform, if_match: IfMatch = None
+        self, owner: str, config_id: str, uid: str, sent: NewTransform, if_match: IfMatch = None
     ) -> SavedFlow:
         """Replace one transform. Raises NotFound, also for an unknown uid, and PreconditionFailed."""
         checker = self._checker.with_compile_cache()
         return self._change_transforms(
-            owner, flow_id, if_match, lambda stored: checker.replace_transform(uid, sent, stored)
+            owner, config_id, if_match, lambda stored: checker.replace_transform(uid, sent, stored)
         )
 
     def _change_transforms(
-        self, owner: str, flow_id: str, if_match: IfMatch, check: Callable[[PipelineConfig], CheckedPipeline]
+        self, owner: str, config_id: str, if_match: IfMatch, check: Callable[[PipelineConfig], CheckedPipeline]
     ) -> SavedFlow:
         def changed(stored: Flow) -> tuple[Flow, CheckedPipeline]:
             stored.require_readable()
             return stored, check(stored.pipeline_config)
 
-        return self._change(owner, flow_id, if_match, changed)
+        return self._change(owner, config_id, if_match, changed)
 
     def _change(
-        self, owner: str, flow_id: str, if_match: IfMatch, changed: Callable[[Flow], tuple[Flow, CheckedPipeline]]
+        self, owner: str, config_id: str, if_match: IfMatch, changed: Callable[[Flow], tuple[Flow, CheckedPipeline]]
     ) -> SavedFlow:
         """Apply `changed` to the newest revision and save the result.
 
@@ -166,19 +166,19 @@ class Flows:
         """
 
         def attempt() -> SavedFlow:
-            stored = self._get_matching(owner, flow_id, if_match)
+            stored = self._get_matching(owner, config_id, if_match)
             flow, checked = changed(stored)
             new = replace(flow, pipeline_config=checked.config, revision=stored.revision + 1, updated_at=self._now())
             return self._save(self._store.save, new, checked)
 
         return _on_conflict(attempt)
 
-    def _get_matching(self, owner: str, flow_id: str, if_match: IfMatch) -> Flow:
+    def _get_matching(self, owner: str, config_id: str, if_match: IfMatch) -> Flow:
         """Return the newest revision. Raises PreconditionFailed when it does not match.
 
         The store rejects a save that is based on an older revision.
         """
-        stored = self._store.get(owner, flow_id)
+        stored = self._store.get(owner, config_id)
         if if_match is not None and stored.revision not in if_match:
             raise PreconditionFailed(
                 f'If-Match names another revision than the newest one, which is "{stored.revision}". Read the '
@@ -234,9 +234,9 @@ class Flows:
         for target in sets:
             self._sets.drop(target)
 
-    def get(self, owner: str, flow_id: str) -> Flow:
+    def get(self, owner: str, config_id: str) -> Flow:
         """Return the newest revision. Raises NotFound."""
-        return self._store.get(owner, flow_id)
+        return self._store.get(owner, config_id)
 
     def list(self, owner: str, after: ListPosition | None = None, limit: int | None = None) -> FlowList:
         """Return the configurations of an owner after a list position, newest first.
@@ -260,7 +260,7 @@ class Flows:
         """Return the owner's configuration with this external_id, as a list of at most one."""
         return self._store.with_external_id(owner, external_id)
 
-    def delete(self, owner: str, flow_id: str, if_match: IfMatch = None) -> None:
+    def delete(self, owner: str, config_id: str, if_match: IfMatch = None) -> None:
         """Mark a configuration as deleted and request the teardown of its deployment.
 
         `purge` removes the configuration afterwards; until then, deleting it again is not an error. Raises NotFound,
@@ -268,18 +268,18 @@ class Flows:
         """
 
         def attempt() -> None:
-            expected = None if if_match is None else self._get_matching(owner, flow_id, if_match).revision
-            self._store.delete(owner, flow_id, expected)
+            expected = None if if_match is None else self._get_matching(owner, config_id, if_match).revision
+            self._store.delete(owner, config_id, expected)
 
         try:
             _on_conflict(attempt)
         except NotFound:
-            if all((flow.id, flow.owner) != (flow_id, owner) for flow in self._store.deleted()):
+            if all((flow.id, flow.owner) != (config_id, owner) for flow in self._store.deleted()):
                 raise
 
-    def purge(self, flow_id: str) -> None:
+    def purge(self, config_id: str) -> None:
         """Remove a deleted configuration that has no deployment any more, and its filter values.
 
         Idempotent.
         """
-        cleanup.purge_configuration(flow_id, self._store, self._revisions, self._sets)
+        cleanup.purge_configuration(config_id, self._store, self._revisions, self._sets)

@@ -12,11 +12,11 @@ from headwater.stores.protocols.configurations import FlowStore, RevisionStore
 from headwater.stores.protocols.sets import SetStore, UnsavedSets
 
 
-def purge_configuration(flow_id: str, flows: FlowStore, revisions: RevisionStore, sets: SetStore) -> None:
+def purge_configuration(config_id: str, flows: FlowStore, revisions: RevisionStore, sets: SetStore) -> None:
     """Remove a deleted configuration without a deployment, and the values of its filters."""
-    removed = frozenset(removed.uid for removed in revisions.removed_filters(flow_id=flow_id))
-    _drop(sets, flow_id, removed.union(*revisions.filters(flow_id).values()))
-    flows.purge(flow_id)
+    removed = frozenset(removed.uid for removed in revisions.removed_filters(config_id=config_id))
+    _drop(sets, config_id, removed.union(*revisions.filters(config_id).values()))
+    flows.purge(config_id)
 
 
 def remove_superseded(revisions: RevisionStore, before: datetime, now: datetime) -> None:
@@ -24,8 +24,8 @@ def remove_superseded(revisions: RevisionStore, before: datetime, now: datetime)
 
     The values of filters that only these revisions contained are kept until `remove_expired_filters`.
     """
-    for flow_id, superseded in revisions.superseded(before).items():
-        revisions.remove(flow_id, superseded, now)
+    for config_id, superseded in revisions.superseded(before).items():
+        revisions.remove(config_id, superseded, now)
 
 
 def remove_expired_filters(revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
@@ -35,22 +35,22 @@ def remove_expired_filters(revisions: RevisionStore, sets: SetStore, before: dat
     """
     expired: dict[str, list[str]] = defaultdict(list)
     for removed in revisions.removed_filters(before=before):
-        expired[removed.flow_id].append(removed.uid)
-    for flow_id, uids in expired.items():
-        _drop(sets, flow_id, frozenset(uids).difference(*revisions.filters(flow_id).values()))
-        revisions.delete_removed_filters(flow_id, uids)
+        expired[removed.config_id].append(removed.uid)
+    for config_id, uids in expired.items():
+        _drop(sets, config_id, frozenset(uids).difference(*revisions.filters(config_id).values()))
+        revisions.delete_removed_filters(config_id, uids)
 
 
 def remove_unsaved_sets(unsaved: UnsavedSets, revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
     """Drop filter sets that were first written before `before` and whose revision is unsaved."""
     for target in unsaved.begun_before(before):
-        flow_id, _, uid = target.id.partition(".")
-        kept = {removed.uid for removed in revisions.removed_filters(flow_id=flow_id)}
-        if uid not in kept.union(*revisions.filters(flow_id).values()):
+        config_id, _, uid = target.id.partition(".")
+        kept = {removed.uid for removed in revisions.removed_filters(config_id=config_id)}
+        if uid not in kept.union(*revisions.filters(config_id).values()):
             sets.drop(target)
         unsaved.end([target])
 
 
-def _drop(sets: SetStore, flow_id: str, uids: Iterable[str]) -> None:
+def _drop(sets: SetStore, config_id: str, uids: Iterable[str]) -> None:
     for uid in uids:
-        sets.drop(filter_set(flow_id, uid))
+        sets.drop(filter_set(config_id, uid))

@@ -52,8 +52,8 @@ class TestSaved:
         copy = client.post(FLOW, json=saved)
         assert copy.status_code == 201, copy.text
         assert copy.json()["id"] != saved["id"]
-        for flow_id in (copy.json()["id"], saved["id"]):
-            assert client.delete(f"{FLOW}/{flow_id}").status_code == 200
+        for config_id in (copy.json()["id"], saved["id"]):
+            assert client.delete(f"{FLOW}/{config_id}").status_code == 200
 
     def test_scripts_are_compiled_and_run_on_an_example(self, client: httpx2.Client) -> None:
         flow = client.post(FLOW, json=pipeline(transforms=[marks("a")])).json()

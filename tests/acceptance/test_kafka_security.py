@@ -179,9 +179,9 @@ def run_program(kafka: SecuredKafka, sink: dict[str, Any], folder: Path) -> None
     assert printed == RECORDS
 
 
-def rotate(kafka: SecuredKafka, client: httpx2.Client, flow_id: str, old: dict[str, Any]) -> None:
+def rotate(kafka: SecuredKafka, client: httpx2.Client, config_id: str, old: dict[str, Any]) -> None:
     """Rotate the credentials. The new password must work, and the old one must not."""
-    answer = client.post(f"/api/v1/flow/{flow_id}/deploy/credentials")
+    answer = client.post(f"/api/v1/flow/{config_id}/deploy/credentials")
     assert answer.status_code == 200, answer.text
     new = answer.json()["sinks"][0]
     assert new["password"] != old["password"]

@@ -72,14 +72,14 @@ def rounds(installation: Installation, count: int, kill_every_s: tuple[float, fl
 
     def work(_: int) -> None:
         with installation.client() as client:
-            flow_id = client.post(FLOW, json=pipeline(name="round")).json()["id"]
+            config_id = client.post(FLOW, json=pipeline(name="round")).json()["id"]
             while (number := next(numbers)) < count:
                 began = time.monotonic()
                 for call in ("deploy", "teardown"):
-                    answer = send(client, "POST", f"{FLOW}/{flow_id}/{call}")
+                    answer = send(client, "POST", f"{FLOW}/{config_id}/{call}")
                     assert answer.status_code == 200, answer.text
                 took[number] = time.monotonic() - began
-            assert send(client, "DELETE", f"{FLOW}/{flow_id}").status_code == 200
+            assert send(client, "DELETE", f"{FLOW}/{config_id}").status_code == 200
 
     with in_background(disturb), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         list(pool.map(work, range(SIDE_BY_SIDE)))

@@ -131,8 +131,8 @@ class Greedy:
         allowed = {limit["name"]: limit["allowed"] for limit in limits}
         self._fill_configurations(allowed["configurations"], allowed["script_bytes"])
         flows = [flow["id"] for flow in self._client.get("/api/v1/flow").json()]
-        for flow_id in flows[: allowed["deployments"]]:
-            response = self._client.post(f"/api/v1/flow/{flow_id}/deploy")
+        for config_id in flows[: allowed["deployments"]]:
+            response = self._client.post(f"/api/v1/flow/{config_id}/deploy")
             assert response.status_code == 200, response.text
         for number in range(allowed["datasets"]):
             created = self._client.post("/api/v1/flow/datasets", json={"name": f"d{number}"})

@@ -70,7 +70,7 @@ def content(stores: Database) -> list[object]:
         stores.datasets.incomplete(),
         stores.audit.read(AuditQuery()),
         stores.idempotency.claim("c", "x", at(2), at(3)),
-        stores.doorbell.value(),
+        stores.change_counter.value(),
     ]
 
 

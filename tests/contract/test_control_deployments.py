@@ -1,4 +1,4 @@
-"""The contract of DeploymentStore and Doorbell."""
+"""The contract of DeploymentStore and ChangeCounter."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +41,7 @@ class TestRequestDeploy:
     def test_first_time_inserts_and_rings(self, stores: ControlStores) -> None:
         assert deploy(stores) == a_deployment()
         assert stores.deployments.active("f1") == a_deployment()
-        assert stores.doorbell.value() == 1
+        assert stores.change_counter.value() == 1
 
     def test_takes_configuration_and_revision_from_the_flow(self, stores: ControlStores) -> None:
         save(stores, SOLANA)
@@ -55,13 +55,13 @@ class TestRequestDeploy:
 
     def test_a_pending_deployment_is_unchanged(self, stores: ControlStores) -> None:
         assert deploy(stores) == deploy(stores, "d2")
-        assert stores.doorbell.value() == 1
+        assert stores.change_counter.value() == 1
 
     def test_a_running_revision_is_unchanged(self, stores: ControlStores) -> None:
         deploy(stores)
         before = running(stores)
         assert deploy(stores, "d2") == before
-        assert stores.doorbell.value() == 1
+        assert stores.change_counter.value() == 1
 
     def test_new_revision_rolls_out_in_the_same_deployment(self, stores: ControlStores) -> None:
         deploy(stores)
@@ -80,7 +80,7 @@ class TestRequestDeploy:
         assert deploy(stores, "d2") == wanted
         assert stores.deployments.active("f1") == wanted
         assert not wanted.is_reconciled
-        assert stores.doorbell.value() == 2
+        assert stores.change_counter.value() == 2
 
     def test_saved_but_not_deployed_keeps_the_old_configuration(self, stores: ControlStores) -> None:
         before = deploy(stores)
@@ -125,7 +125,7 @@ class TestRequestDeploy:
             deployments = list(pool.map(lambda number: deploy(stores, f"d{number}"), range(32)))
         assert len({deployment.id for deployment in deployments}) == 1
         assert [d.id for d in stores.deployments.unfinished()] == [deployments[0].id]
-        assert stores.doorbell.value() == 1
+        assert stores.change_counter.value() == 1
 
     def test_concurrent_retries_raise_the_generation_once(self, stores: ControlStores) -> None:
         deploy(stores)
@@ -142,7 +142,7 @@ class TestCredentials:
         asked = stores.deployments.request_credential_rotation(OWNER, "f1", "new")
         assert asked == replace(before, reader_password="new", credentials=2)
         assert stores.deployments.active("f1") == asked
-        assert stores.doorbell.value() == 2
+        assert stores.change_counter.value() == 2
         stores.deployments.observe([seen(asked, observed_credentials=2)])
         progress = stores.deployments.progress(["f1", "unknown"])
         assert set(progress) == {"f1"}
@@ -184,7 +184,7 @@ class TestRequestRedeploy:
         with pytest.raises(NotFound):
             stores.deployments.request_deploy(OWNER, "f1", None)
         assert stores.deployments.active("f1") is None
-        assert stores.doorbell.value() == 0
+        assert stores.change_counter.value() == 0
 
     def test_deployed_runs_the_newest_revision(self, stores: ControlStores) -> None:
         deploy(stores)
@@ -211,7 +211,7 @@ class TestRequestTeardown:
         assert asked == replace(before, desired=DesiredPhase.ABSENT, generation=2)
         assert stores.deployments.request_teardown("f1") == asked
         assert stores.deployments.active("f1") == asked
-        assert stores.doorbell.value() >= 2
+        assert stores.change_counter.value() >= 2
 
 
 class TestObserve:
@@ -352,7 +352,7 @@ class TestDeleteEnded:
     def test_old_ended_deployments_are_deleted_unless_resources_remain(self, stores: ControlStores) -> None:
         for number in range(1, 5):
             stores.flows.create(a_flow(f"g{number}"))
-            new = a_deployment(f"e{number}", flow_id=f"g{number}")
+            new = a_deployment(f"e{number}", config_id=f"g{number}")
             stores.deployments.request_deploy(OWNER, f"g{number}", new)
         for number in range(1, 4):
             ending = stores.deployments.request_teardown(f"g{number}")

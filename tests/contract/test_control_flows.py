@@ -44,8 +44,8 @@ class TestGet:
 
 class TestList:
     def test_newest_first_then_by_id(self, stores: ControlStores) -> None:
-        for flow_id, created_s in (("f1", 0), ("f4", 1), ("f2", 1), ("f3", 1)):
-            stores.flows.create(a_flow(flow_id, created_s=created_s))
+        for config_id, created_s in (("f1", 0), ("f4", 1), ("f2", 1), ("f3", 1)):
+            stores.flows.create(a_flow(config_id, created_s=created_s))
         assert [flow.id for flow in stores.flows.list(OWNER)] == ["f4", "f3", "f2", "f1"]
 
     def test_only_the_owners(self, stores: ControlStores) -> None:
@@ -61,8 +61,8 @@ class TestList:
 
 class TestListPositions:
     def test_of_the_owner_newest_first(self, stores: ControlStores) -> None:
-        for flow_id, created_s in (("f1", 0), ("f4", 1), ("f2", 1), ("f3", 1), ("f5", 2)):
-            stores.flows.create(a_flow(flow_id, created_s=created_s))
+        for config_id, created_s in (("f1", 0), ("f4", 1), ("f2", 1), ("f3", 1), ("f5", 2)):
+            stores.flows.create(a_flow(config_id, created_s=created_s))
         stores.flows.create(a_flow("b1", "bob"))
         stores.flows.delete(OWNER, "f5")
         places = stores.flows.list_positions(OWNER, None, 10)
@@ -73,15 +73,15 @@ class TestListPositions:
             assert stores.flows.list_positions(OWNER, place, 2) == places[number + 1 : number + 3]
 
     def test_a_position_needs_no_configuration(self, stores: ControlStores) -> None:
-        for flow_id in ("f1", "f2", "f3"):
-            stores.flows.create(a_flow(flow_id))
+        for config_id in ("f1", "f2", "f3"):
+            stores.flows.create(a_flow(config_id))
         [_, middle, last] = stores.flows.list_positions(OWNER, None, 3)
         stores.flows.delete(OWNER, middle.id)
         assert stores.flows.list_positions(OWNER, middle, 3) == [last]
 
     def test_several_positions_of_the_owner(self, stores: ControlStores) -> None:
-        for flow_id, created_s in (("f1", 0), ("f2", 1), ("f3", 2)):
-            stores.flows.create(a_flow(flow_id, created_s=created_s))
+        for config_id, created_s in (("f1", 0), ("f2", 1), ("f3", 2)):
+            stores.flows.create(a_flow(config_id, created_s=created_s))
         stores.flows.create(a_flow("b1", "bob"))
         assert stores.flows.get_many(OWNER, ["f1", "f3", "b1", "f9"]) == [a_flow("f3", created_s=2), a_flow("f1")]
 
@@ -106,16 +106,16 @@ class TestSave:
             stores.flows.save(replace(a_flow(name="lost"), revision=revision))
         assert stores.flows.get(OWNER, "f1") == a_flow()
 
-    @pytest.mark.parametrize("fields", [{"flow_id": "f2"}, {"owner": "bob"}])
+    @pytest.mark.parametrize("fields", [{"config_id": "f2"}, {"owner": "bob"}])
     def test_a_configuration_of_another_owner_is_rejected(self, stores: ControlStores, fields: dict[str, Any]) -> None:
         stores.flows.create(a_flow())
         with pytest.raises(NotFound):
             stores.flows.save(next_revision(a_flow(**fields)))
 
-    def test_a_save_does_not_ring_the_doorbell(self, stores: ControlStores) -> None:
+    def test_a_save_does_not_increment_the_change_counter(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
         stores.flows.save(next_revision(a_flow()))
-        assert stores.doorbell.value() == 0
+        assert stores.change_counter.value() == 0
 
 
 class TestExternalId:
@@ -144,8 +144,8 @@ class TestExternalId:
         stores.flows.create(a_flow("f2", external_id="y"))
         stores.flows.delete(OWNER, "f1")
         stores.flows.save(next_revision(a_flow("f2"), external_id=None))
-        for flow_id, external_id in (("f3", "x"), ("f4", "y")):
-            stores.flows.create(a_flow(flow_id, external_id=external_id))
+        for config_id, external_id in (("f3", "x"), ("f4", "y")):
+            stores.flows.create(a_flow(config_id, external_id=external_id))
         assert list(stores.flows.deleted()) == [a_flow()]
 
     def test_concurrent_creates_with_one_external_id_create_one(self, stores: ControlStores) -> None:
@@ -166,7 +166,7 @@ class TestDelete:
         assert stores.flows.delete(OWNER, "f1") is False
         assert list(stores.flows.list(OWNER)) == []
         assert list(stores.flows.deleted()) == [a_flow()]
-        assert stores.doorbell.value() == 1
+        assert stores.change_counter.value() == 1
 
     def test_deployed_is_torn_down(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
@@ -174,7 +174,7 @@ class TestDelete:
         assert stores.flows.delete(OWNER, "f1") is True
         [deployment] = stores.deployments.unfinished()
         assert (deployment.desired, deployment.delete_flow, deployment.generation) == (DesiredPhase.ABSENT, True, 2)
-        assert stores.doorbell.value() == 2
+        assert stores.change_counter.value() == 2
 
     def test_during_a_teardown_marks_it(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
@@ -184,13 +184,13 @@ class TestDelete:
         [deployment] = stores.deployments.unfinished()
         assert (deployment.delete_flow, deployment.generation) == (True, 2)
 
-    @pytest.mark.parametrize(("owner", "flow_id"), [("bob", "f1"), (OWNER, "f2")])
+    @pytest.mark.parametrize(("owner", "config_id"), [("bob", "f1"), (OWNER, "f2")])
     def test_a_configuration_of_another_owner_is_rejected(
-        self, stores: ControlStores, owner: str, flow_id: str
+        self, stores: ControlStores, owner: str, config_id: str
     ) -> None:
         stores.flows.create(a_flow())
         with pytest.raises(NotFound):
-            stores.flows.delete(owner, flow_id)
+            stores.flows.delete(owner, config_id)
 
     def test_a_deleted_configuration_rejects_all_requests(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
@@ -261,7 +261,9 @@ class TestRevisions:
             stores.flows.save(flow)
 
     def superseded(self, stores: ControlStores, before_s: float = 100) -> dict[str, list[int]]:
-        return {flow_id: list(revisions) for flow_id, revisions in stores.revisions.superseded(at(before_s)).items()}
+        return {
+            config_id: list(revisions) for config_id, revisions in stores.revisions.superseded(at(before_s)).items()
+        }
 
     def test_filters_by_revision(self, stores: ControlStores) -> None:
         wanted = {1: {"t0"}, 2: {"t0", "t1"}, 3: {"t0", "t1", "t2"}}
@@ -340,8 +342,8 @@ class TestRemovedFilters:
         stores.revisions.remove("f1", [2], at(8))
         both = [("t0", at(7)), ("t1", at(8))]
         assert RemovedFilter("f1", OWNER, "t0", at(7)) in stores.revisions.removed_filters()
-        assert self.removed(stores, owner=OWNER) == self.removed(stores, flow_id="f1") == both
-        assert self.removed(stores, owner="bob") == self.removed(stores, flow_id="f2") == []
+        assert self.removed(stores, owner=OWNER) == self.removed(stores, config_id="f1") == both
+        assert self.removed(stores, owner="bob") == self.removed(stores, config_id="f2") == []
         assert self.removed(stores, before=at(8)) == both[:1]
 
     def test_comes_back_with_a_revision_that_has_it(self, stores: ControlStores) -> None:
@@ -396,9 +398,9 @@ class TestUnreadable:
 
     def test_can_not_be_deployed(self, stores: ControlStores) -> None:
         with pytest.raises(StoredDataUnreadable):
-            stores.deployments.request_deploy(OWNER, "f1", a_deployment(flow_id="f1"))
-        stores.deployments.request_deploy(OWNER, "f2", a_deployment(flow_id="f2"))
-        assert [d.flow_id for d in stores.deployments.unfinished()] == ["f2"]
+            stores.deployments.request_deploy(OWNER, "f1", a_deployment(config_id="f1"))
+        stores.deployments.request_deploy(OWNER, "f2", a_deployment(config_id="f2"))
+        assert [d.config_id for d in stores.deployments.unfinished()] == ["f2"]
 
     def test_is_repaired_by_a_save(self, stores: ControlStores) -> None:
         mended = next_revision(stores.flows.get(OWNER, "f1"), pipeline_config=a_config())

@@ -94,7 +94,7 @@ def test_concurrent_migrations(url: str) -> None:
     def start(_: int) -> int:
         database = open_database(url, Sealer(SECRET_KEY))
         try:
-            return database.doorbell.value()
+            return database.change_counter.value()
         finally:
             database.close()
 

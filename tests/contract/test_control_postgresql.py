@@ -91,16 +91,16 @@ class TestWriters:
     def test_everything_at_once(self, database: Database) -> None:
         def write(number: int) -> None:
             for turn in range(3):
-                flow_id = f"f-{number}-{turn}"
-                database.flows.create(a_flow(flow_id))
-                deployment = database.deployments.request_deploy(OWNER, flow_id, a_deployment(f"d-{number}-{turn}"))
+                config_id = f"f-{number}-{turn}"
+                database.flows.create(a_flow(config_id))
+                deployment = database.deployments.request_deploy(OWNER, config_id, a_deployment(f"d-{number}-{turn}"))
                 database.deployments.observe([seen(deployment)])
                 database.keys.create(a_key(f"k-{number}-{turn}"))
 
         with ThreadPoolExecutor(20) as pool:
             list(pool.map(write, range(20)))
         assert {d.phase for d in database.deployments.unfinished()} == {Phase.RUNNING}
-        assert database.doorbell.value() == len(database.keys.list()) == 60
+        assert database.change_counter.value() == len(database.keys.list()) == 60
 
 
 def _until_waiting(server: PostgresServer, count: int) -> None:
@@ -271,7 +271,7 @@ class TestUrls:
     @pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg"])
     def test_schemes(self, shared_postgres: PostgresServer, postgres_url: str, scheme: str) -> None:
         database = open_postgres(shared_postgres.url("shared", scheme))
-        assert database.doorbell.value() == 0
+        assert database.change_counter.value() == 0
         database.close()
 
     @pytest.mark.parametrize("scheme", ["postgres", "mysql", "postgresql+psycopg2"])

@@ -33,8 +33,8 @@ def script(size: int) -> dict[str, Any]:
     return {"uid": "t1", "type": "v8", "script": "/" * size}
 
 
-def sized(size: int, flow_id: str = "f1", owner: str = OWNER) -> Any:
-    return a_flow(flow_id, owner, pipeline_config=a_config(transforms=[script(size)]))
+def sized(size: int, config_id: str = "f1", owner: str = OWNER) -> Any:
+    return a_flow(config_id, owner, pipeline_config=a_config(transforms=[script(size)]))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -183,11 +183,11 @@ class TestEnforced:
             stores.flows.create(a_flow(f"f{number}", pipeline_config=config))
         deploy = stores.deployments.request_deploy
         first = deploy(OWNER, "f1", a_deployment("d1"))
-        rung = stores.doorbell.value()
+        before = stores.change_counter.value()
         with pytest.raises(QuotaExceeded, match="You have 2 of 3 workers"):
             deploy(OWNER, "f2", a_deployment("d2"))
         assert stores.deployments.active("f2") is None
-        assert stores.doorbell.value() == rung
+        assert stores.change_counter.value() == before
         deploy(OWNER, "f3", a_deployment("d3"))
         with pytest.raises(QuotaExceeded, match="You have 2 of 2 deployments"):
             deploy(OWNER, "f4", a_deployment("d4"))

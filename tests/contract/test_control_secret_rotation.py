@@ -35,7 +35,7 @@ def deployed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     database = open_database(url, Sealer(SECRET_KEY))
     for number in range(COUNT):
         database.flows.create(a_flow(f"f{number}", created_s=number))
-        new = a_deployment(f"d{number}", flow_id=f"f{number}", created_at=at(number))
+        new = a_deployment(f"d{number}", config_id=f"f{number}", created_at=at(number))
         made = database.deployments.request_deploy(OWNER, f"f{number}", new)
     database.deployments.observe([seen(made, Phase.ABSENT)])
     database.close()
@@ -76,7 +76,7 @@ def test_all_passwords_are_encrypted_with_the_new_key(url: str, both: Database) 
 
 def test_new_deployments_use_the_new_key(url: str, both: Database) -> None:
     both.flows.create(a_flow("f9"))
-    both.deployments.request_deploy(OWNER, "f9", a_deployment("d9", flow_id="f9"))
+    both.deployments.request_deploy(OWNER, "f9", a_deployment("d9", config_id="f9"))
     assert both.rotate_secret_key() == RotationResult(4, 0)
     assert "d9" in readable(url, NEW_KEY)
 

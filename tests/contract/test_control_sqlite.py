@@ -44,12 +44,12 @@ def other(path: Path, database: Database) -> Iterator[sqlite3.Connection]:
 
 def _write(database: Database, name: str) -> None:
     for number in range(ROUNDS):
-        flow_id = f"f-{name}-{number}"
-        database.flows.create(a_flow(flow_id))
-        deployment = database.deployments.request_deploy(OWNER, flow_id, a_deployment(f"d-{name}-{number}"))
+        config_id = f"f-{name}-{number}"
+        database.flows.create(a_flow(config_id))
+        deployment = database.deployments.request_deploy(OWNER, config_id, a_deployment(f"d-{name}-{number}"))
         database.deployments.observe([seen(deployment)])
         database.keys.create(a_key(f"k-{name}-{number}"))
-        assert database.flows.get(OWNER, flow_id).id == flow_id
+        assert database.flows.get(OWNER, config_id).id == config_id
 
 
 def _write_in_threads(path: Path, process: int) -> None:
@@ -70,7 +70,7 @@ class TestProcesses:
         written = WRITERS * ROUNDS
         assert len(database.flows.list(OWNER)) == len(database.keys.list()) == written
         assert {d.phase for d in database.deployments.unfinished()} == {Phase.RUNNING}
-        assert database.doorbell.value() == written
+        assert database.change_counter.value() == written
         database.close()
 
     def test_processes_see_each_others_writes(self, path: Path, database: Database) -> None:

@@ -67,45 +67,45 @@ class Twins(RuleBasedStateMachine):
     def create(self) -> None:
         """Create the configurations that do not exist."""
         known = {flow.id for flow in [*self._sqlite.flows.list(OWNER), *self._sqlite.flows.deleted()]}
-        for flow_id in IDS:
-            if flow_id not in known:
-                self.both(partial(_create, flow_id=flow_id))
+        for config_id in IDS:
+            if config_id not in known:
+                self.both(partial(_create, config_id=config_id))
 
     @rule(
         owner=OWNERS,
-        flow_id=FLOWS,
+        config_id=FLOWS,
         config=CONFIGS,
         external_id=st.sampled_from([None, "x"]),
         current=st.integers(0, 9),
     )
-    def save(self, owner: str, flow_id: str, config: Any, external_id: str | None, current: int) -> None:
+    def save(self, owner: str, config_id: str, config: Any, external_id: str | None, current: int) -> None:
         def call(stores: ControlStores) -> None:
-            read = stores.flows.get(OWNER, flow_id)
+            read = stores.flows.get(OWNER, config_id)
             saved = next_revision(read, owner=owner, pipeline_config=config, external_id=external_id)
             stores.flows.save(saved if current else replace(saved, revision=read.revision))
 
         self.both(call)
 
-    @rule(owner=OWNERS, flow_id=FLOWS)
-    def deploy(self, owner: str, flow_id: str) -> None:
+    @rule(owner=OWNERS, config_id=FLOWS)
+    def deploy(self, owner: str, config_id: str) -> None:
         self._made += 1
         new = a_deployment(f"d{self._made}", created_at=at(self._made))
-        self.both(lambda stores: stores.deployments.request_deploy(owner, flow_id, new))
+        self.both(lambda stores: stores.deployments.request_deploy(owner, config_id, new))
 
-    @rule(owner=OWNERS, flow_id=FLOWS)
-    def rotate(self, owner: str, flow_id: str) -> None:
+    @rule(owner=OWNERS, config_id=FLOWS)
+    def rotate(self, owner: str, config_id: str) -> None:
         self._made += 1
         password = f"password-{self._made}"
-        self.both(lambda stores: stores.deployments.request_credential_rotation(owner, flow_id, password))
+        self.both(lambda stores: stores.deployments.request_credential_rotation(owner, config_id, password))
 
     @rule(newest=st.integers(0, 2), count=st.integers(0, 3))
     def log(self, newest: int, count: int) -> None:
         lines = [a_line(number) for number in range(count)]
         self.both(lambda stores: stores.deployments.write_logs({f"d{self._made - newest}": lines}))
 
-    @rule(flow_id=FLOWS)
-    def tear_down(self, flow_id: str) -> None:
-        self.both(lambda stores: stores.deployments.request_teardown(flow_id))
+    @rule(config_id=FLOWS)
+    def tear_down(self, config_id: str) -> None:
+        self.both(lambda stores: stores.deployments.request_teardown(config_id))
 
     @rule(
         newest=st.integers(0, 2),
@@ -129,25 +129,25 @@ class Twins(RuleBasedStateMachine):
         )
         self.both(lambda stores: stores.deployments.report_workers({f"d{self._made - newest}": [state]}))
 
-    @rule(owner=OWNERS, flow_id=FLOWS, revision=st.sampled_from([None] * 3 + [1, 2]))
-    def delete(self, owner: str, flow_id: str, revision: int | None) -> None:
-        self.both(lambda stores: stores.flows.delete(owner, flow_id, revision))
+    @rule(owner=OWNERS, config_id=FLOWS, revision=st.sampled_from([None] * 3 + [1, 2]))
+    def delete(self, owner: str, config_id: str, revision: int | None) -> None:
+        self.both(lambda stores: stores.flows.delete(owner, config_id, revision))
 
     @rule(seconds=st.integers(0, 9))
     def remove_superseded(self, seconds: int) -> None:
         def call(stores: ControlStores) -> Any:
             found = {
-                flow_id: list(revisions) for flow_id, revisions in stores.revisions.superseded(at(seconds)).items()
+                config_id: list(revisions) for config_id, revisions in stores.revisions.superseded(at(seconds)).items()
             }
-            for flow_id, revisions in found.items():
-                stores.revisions.remove(flow_id, revisions, at(seconds))
+            for config_id, revisions in found.items():
+                stores.revisions.remove(config_id, revisions, at(seconds))
             return found, list(stores.revisions.removed_filters(before=at(5)))
 
         self.both(call)
 
-    @rule(flow_id=FLOWS)
-    def purge(self, flow_id: str) -> None:
-        self.both(lambda stores: stores.flows.purge(flow_id))
+    @rule(config_id=FLOWS)
+    def purge(self, config_id: str) -> None:
+        self.both(lambda stores: stores.flows.purge(config_id))
 
     @invariant()
     def same_content(self) -> None:
@@ -161,15 +161,15 @@ class Twins(RuleBasedStateMachine):
         self.both(lambda stores: sorted(stores.deployments.versions(), key=lambda marker: marker.id))
         self.both(lambda stores: dict(stores.deployments.progress(["f1", "f2", "f3"])))
         self.both(lambda stores: list(stores.deployments.read_logs(f"d{self._made}", 5)))
-        self.both(lambda stores: [dict(stores.revisions.filters(flow_id)) for flow_id in IDS])
+        self.both(lambda stores: [dict(stores.revisions.filters(config_id)) for config_id in IDS])
         self.both(lambda stores: list(stores.revisions.removed_filters()))
         self.both(lambda stores: list(stores.flows.with_external_id(OWNER, "x")))
-        self.both(lambda stores: stores.doorbell.value())
+        self.both(lambda stores: stores.change_counter.value())
         self.both(lambda stores: [entry.change for entry in stores.audit.read(AuditQuery(limit=1000))])
 
 
-def _create(stores: ControlStores, flow_id: str) -> None:
-    stores.flows.create(a_flow(flow_id))
+def _create(stores: ControlStores, config_id: str) -> None:
+    stores.flows.create(a_flow(config_id))
 
 
 def _outcome(call: Callable[[ControlStores], Any], stores: ControlStores) -> Any:

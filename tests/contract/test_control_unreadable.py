@@ -63,7 +63,7 @@ def two(database: Database) -> Database:
     for number in (1, 2):
         database.flows.create(a_flow(f"f{number}", created_s=number))
         deployment = database.deployments.request_deploy(
-            OWNER, f"f{number}", a_deployment(f"d{number}", flow_id=f"f{number}", created_at=at(number))
+            OWNER, f"f{number}", a_deployment(f"d{number}", config_id=f"f{number}", created_at=at(number))
         )
         database.deployments.observe([seen(deployment)])
     return database

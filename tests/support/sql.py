@@ -15,7 +15,7 @@ from headwater.model.quota import NO_QUOTAS, QuotaDefaults
 from headwater.model.value_sets import Dataset
 from headwater.stores.protocols.configurations import FlowStore, RevisionStore
 from headwater.stores.protocols.control import AuditLog, DatasetStore, IdempotencyStore, KeyStore, Leases, QuotaStore
-from headwater.stores.protocols.deployments import DeploymentStore, Doorbell
+from headwater.stores.protocols.deployments import ChangeCounter, DeploymentStore
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
@@ -39,7 +39,7 @@ class ControlStores(Protocol):
     def deployments(self) -> DeploymentStore: ...
 
     @property
-    def doorbell(self) -> Doorbell: ...
+    def change_counter(self) -> ChangeCounter: ...
 
     @property
     def leases(self) -> Leases: ...
@@ -118,11 +118,11 @@ def a_config(chain: str = "base", entity: str = "log", **members: Any) -> Pipeli
     return PipelineConfig.model_validate(body | members)
 
 
-def a_flow(flow_id: str = "f1", owner: str = OWNER, created_s: float = 0, **fields: Any) -> Flow:
+def a_flow(config_id: str = "f1", owner: str = OWNER, created_s: float = 0, **fields: Any) -> Flow:
     """Return a configuration at revision 1."""
     created = at(created_s)
     values: dict[str, Any] = {"name": "Größe", "description": "", "tags": ("a", "b"), "pipeline_config": a_config()}
-    return Flow(id=flow_id, owner=owner, revision=1, created_at=created, updated_at=created, **(values | fields))
+    return Flow(id=config_id, owner=owner, revision=1, created_at=created, updated_at=created, **(values | fields))
 
 
 def next_revision(flow: Flow, **fields: Any) -> Flow:
@@ -133,7 +133,7 @@ def next_revision(flow: Flow, **fields: Any) -> Flow:
 def a_deployment(deployment_id: str = "d1", **fields: Any) -> Deployment:
     """Return a deployment as the service passes it to `request_deploy`."""
     values: dict[str, Any] = {
-        "flow_id": "f1",
+        "config_id": "f1",
         "owner": OWNER,
         "config": a_config(),
         "desired": DesiredPhase.RUNNING,

@@ -69,11 +69,11 @@ class Demo:
         return 0 if is_correct else 1
 
     def _prices(self, client: httpx2.Client, data_dir: Path, screen: Screen) -> bool:
-        flow_id = _checked(client.post("/api/v1/flow", json=prices.BODY))["id"]
-        _checked(client.post(f"/api/v1/flow/{flow_id}/deploy"))
+        config_id = _checked(client.post("/api/v1/flow", json=prices.BODY))["id"]
+        _checked(client.post(f"/api/v1/flow/{config_id}/deploy"))
         prices.feed_trades(self._feed, data_dir)
         stats = prices.price(client)
-        _checked(client.delete(f"/api/v1/flow/{flow_id}"))
+        _checked(client.delete(f"/api/v1/flow/{config_id}"))
         if stats is None or not prices.is_correct(stats):
             screen.say(f"7. The prices are not correct: {stats}")
             return False

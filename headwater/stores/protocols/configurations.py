@@ -32,7 +32,7 @@ class FlowStore(Protocol):
         configuration of the owner has the same external_id.
         """
 
-    def get(self, owner: str, flow_id: str) -> Flow:
+    def get(self, owner: str, config_id: str) -> Flow:
         """Return the newest revision.
 
         Raises NotFound when the configuration is unknown, belongs to another owner, or is marked as deleted.
@@ -47,13 +47,13 @@ class FlowStore(Protocol):
         The list starts behind the position `after`, or at the newest configuration when `after` is None.
         """
 
-    def get_many(self, owner: str, flow_ids: Collection[str]) -> Sequence[Flow]:
+    def get_many(self, owner: str, config_ids: Collection[str]) -> Sequence[Flow]:
         """Return the configurations with these ids that belong to the owner, newest first."""
 
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
         """Return the owner's configuration with this external_id, as a list of at most one."""
 
-    def delete(self, owner: str, flow_id: str, revision: int | None = None) -> bool:
+    def delete(self, owner: str, config_id: str, revision: int | None = None) -> bool:
         """Mark a configuration as deleted.
 
         From then on it is invisible, and its external_id is free. In the same transaction, the desired state of an
@@ -63,7 +63,7 @@ class FlowStore(Protocol):
         Raises NotFound, and ConcurrentUpdate when `revision` is given and is not the newest one.
         """
 
-    def purge(self, flow_id: str) -> None:
+    def purge(self, config_id: str) -> None:
         """Remove a deleted configuration and all its revisions. Unknown ids are no error."""
 
     def deleted(self) -> Sequence[Flow]:
@@ -74,7 +74,7 @@ class FlowStore(Protocol):
 class RemovedFilter:
     """A filter that no stored revision contains, and whose values are kept for some time."""
 
-    flow_id: str
+    config_id: str
     owner: str
     uid: str
     removed_at: datetime
@@ -83,7 +83,7 @@ class RemovedFilter:
 class RevisionStore(Protocol):
     """The stored revisions of configurations, and the filters of deleted revisions."""
 
-    def filters(self, flow_id: str) -> Mapping[int, frozenset[str]]:
+    def filters(self, config_id: str) -> Mapping[int, frozenset[str]]:
         """Return the uids of the filters in each stored revision, by revision.
 
         The configuration may be deleted.
@@ -96,14 +96,14 @@ class RevisionStore(Protocol):
         to it. Deleted configurations are left to `purge`.
         """
 
-    def remove(self, flow_id: str, revisions: Collection[int], now: datetime) -> None:
+    def remove(self, config_id: str, revisions: Collection[int], now: datetime) -> None:
         """Remove revisions that `superseded` returned.
 
         Filters that only they had are recorded as removed at `now`. Unknown revisions are no error.
         """
 
     def removed_filters(
-        self, *, owner: str | None = None, flow_id: str | None = None, before: datetime | None = None
+        self, *, owner: str | None = None, config_id: str | None = None, before: datetime | None = None
     ) -> Sequence[RemovedFilter]:
         """Return the removed filters of an owner or a configuration, oldest first.
 
@@ -111,5 +111,5 @@ class RevisionStore(Protocol):
         kept until `purge`.
         """
 
-    def delete_removed_filters(self, flow_id: str, uids: Collection[str]) -> None:
+    def delete_removed_filters(self, config_id: str, uids: Collection[str]) -> None:
         """Delete the rows of removed filters whose values were dropped. Unknown uids are no error."""

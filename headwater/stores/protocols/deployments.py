@@ -17,8 +17,8 @@ class DeploymentStore(Protocol):
     returned like any other; its `unreadable` says why.
     """
 
-    def request_deploy(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
-        """Request that the configuration's newest revision runs, and ring the doorbell.
+    def request_deploy(self, owner: str, config_id: str, new: Deployment | None) -> Deployment:
+        """Request that the configuration's newest revision runs, and increment the change counter.
 
         If no deployment is active, `new` is inserted, with its config and desired_revision taken from the
         configuration. If the active deployment is at another revision, or its last rollout failed, its desired revision
@@ -29,20 +29,20 @@ class DeploymentStore(Protocol):
         the configuration can't be read.
         """
 
-    def request_credential_rotation(self, owner: str, flow_id: str, reader_password: str) -> Deployment:
-        """Replace the password of the readers, and ring the doorbell.
+    def request_credential_rotation(self, owner: str, config_id: str, reader_password: str) -> Deployment:
+        """Replace the password of the readers, and increment the change counter.
 
         Raises NotFound, also when no deployment is active, and Unreadable when the password of the workers can't be
         decrypted.
         """
 
-    def request_teardown(self, flow_id: str) -> Deployment | None:
+    def request_teardown(self, config_id: str) -> Deployment | None:
         """Request the teardown of the active deployment. Return None when there is none."""
 
-    def active(self, flow_id: str) -> Deployment | None:
+    def active(self, config_id: str) -> Deployment | None:
         """Return the deployment whose phase is not ABSENT, or None."""
 
-    def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
+    def progress(self, config_ids: Collection[str]) -> Mapping[str, Progress]:
         """Return the progress of the active deployments by configuration id.
 
         Configurations without one are left out.
@@ -60,7 +60,7 @@ class DeploymentStore(Protocol):
         Unknown ids are not returned.
         """
 
-    def undeployed_among(self, flow_ids: Collection[str]) -> Sequence[str]:
+    def undeployed_among(self, config_ids: Collection[str]) -> Sequence[str]:
         """Return the ids of configurations that had a deployment and have none now.
 
         Configurations that were recorded as ended are included. Unknown ids are not returned.
@@ -109,7 +109,7 @@ class DeploymentStore(Protocol):
         """Return the last log lines, newest first."""
 
 
-class Doorbell(Protocol):
+class ChangeCounter(Protocol):
     """A counter that every change of a desired state raises.
 
     The controller polls it to learn of changes at once.

@@ -60,18 +60,18 @@ def _pipeline(config: PipelineConfig) -> Any:
 def deployed(before: Deployment | None, after: Deployment) -> Change:
     """Return the change for a deployment that is asked to run a revision."""
     was = "" if before is None else _deployment(before)
-    return Change("flow.deploy", after.owner, after.flow_id, was, _deployment(after))
+    return Change("flow.deploy", after.owner, after.config_id, was, _deployment(after))
 
 
 def torn_down(deployment: Deployment) -> Change:
     """Return the change for the teardown of a deployment."""
-    return Change("flow.teardown", deployment.owner, deployment.flow_id, before=_deployment(deployment))
+    return Change("flow.teardown", deployment.owner, deployment.config_id, before=_deployment(deployment))
 
 
 def rotated(deployment: Deployment) -> Change:
     """Return the change for new credentials of a deployment."""
     after = f"{_deployment(deployment)} credentials {deployment.credentials}"
-    return Change("flow.rotate_credentials", deployment.owner, deployment.flow_id, after=after)
+    return Change("flow.rotate_credentials", deployment.owner, deployment.config_id, after=after)
 
 
 def _deployment(deployment: Deployment) -> str:

@@ -8,12 +8,12 @@ from headwater.errors import SetupError, StoreUnavailable
 from headwater.model.quota import NO_QUOTAS, QuotaDefaults
 from headwater.stores.protocols.control import UnreadableRow
 from headwater.stores.sql.audit import SqlAudit
+from headwater.stores.sql.change_counter import SqlChangeCounter
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.credential_rows import RotationResult
 from headwater.stores.sql.datasets import SqlDatasets
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
 from headwater.stores.sql.deployments import SqlDeployments
-from headwater.stores.sql.doorbell import SqlDoorbell
 from headwater.stores.sql.encryption import Sealer
 from headwater.stores.sql.flows import SqlFlows
 from headwater.stores.sql.idempotency import SqlIdempotencyStore
@@ -35,7 +35,7 @@ class Database:
         self.flows = SqlFlows(connections, rows, quota_rows)
         self.revisions = SqlRevisions(connections)
         self.deployments = SqlDeployments(connections, rows, quota_rows)
-        self.doorbell = SqlDoorbell(connections)
+        self.change_counter = SqlChangeCounter(connections)
         self.leases = SqlLeases(connections)
         self.keys = SqlKeys(connections)
         self.datasets = SqlDatasets(connections, quota_rows)

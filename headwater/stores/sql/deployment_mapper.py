@@ -26,8 +26,8 @@ from headwater.model.deployment import (
 from headwater.model.rollout import RequestedRevision
 from headwater.model.stored_config import read_config
 from headwater.stores.sql import logs, store_errors
+from headwater.stores.sql.change_counter import increment
 from headwater.stores.sql.credential_rows import FIELDS, CredentialRows
-from headwater.stores.sql.doorbell import ring
 from headwater.stores.sql.encryption import Sealer
 from headwater.stores.sql.tables import (
     ACTIVE,
@@ -46,7 +46,7 @@ _SELECT_DEPLOYMENTS = (
     select(deployments, flow_revisions.c.config, deployment_revisions.c.source_epoch, worker_states.c.workers)
     .join(
         flow_revisions,
-        (flow_revisions.c.flow_id == deployments.c.flow_id)
+        (flow_revisions.c.config_id == deployments.c.config_id)
         & (flow_revisions.c.revision == deployments.c.desired_revision),
     )
     .join(
@@ -66,7 +66,7 @@ _SELECT_PREVIOUS_REVISIONS = (
     .join(deployment_revisions, deployment_revisions.c.deployment_id == deployments.c.id)
     .join(
         flow_revisions,
-        (flow_revisions.c.flow_id == deployments.c.flow_id)
+        (flow_revisions.c.config_id == deployments.c.config_id)
         & (flow_revisions.c.revision == deployment_revisions.c.revision),
     )
     .where(
@@ -77,11 +77,11 @@ _SELECT_PREVIOUS_REVISIONS = (
 )
 
 _SELECT_STORED_REVISIONS = (
-    select(deployments.c.flow_id, flow_revisions.c.config)
+    select(deployments.c.config_id, flow_revisions.c.config)
     .join(deployment_revisions, deployment_revisions.c.deployment_id == deployments.c.id)
     .join(
         flow_revisions,
-        (flow_revisions.c.flow_id == deployments.c.flow_id)
+        (flow_revisions.c.config_id == deployments.c.config_id)
         & (flow_revisions.c.revision == deployment_revisions.c.revision),
         isouter=True,
     )
@@ -114,19 +114,19 @@ class DeploymentMapper:
         previous = _previous_revisions(connection, *where) if rows else {}
         return [replace(row, previous_revisions=tuple(previous.get(row.id, ()))) for row in rows]
 
-    def progress(self, connection: Connection, flow_ids: Sequence[str]) -> list[Progress]:
+    def progress(self, connection: Connection, config_ids: Sequence[str]) -> list[Progress]:
         """Return the progress of the active deployments of these configurations."""
         columns = [deployments.c[field.name] for field in fields(Progress)]
-        found = connection.execute(select(*columns).where(ACTIVE, deployments.c.flow_id.in_(flow_ids)))
-        return [Progress(**row._asdict() | _states(row).values) for row in found]
+        found = connection.execute(select(*columns).where(ACTIVE, deployments.c.config_id.in_(config_ids)))
+        return [Progress(**_attributes(row) | _states(row).values) for row in found]
 
     def versions(self, connection: Connection) -> list[DeploymentVersion]:
         """A marker of each active deployment."""
         return [DeploymentVersion._make(row) for row in connection.execute(_SELECT_VERSIONS)]
 
-    def active(self, connection: Connection, flow_id: str) -> Deployment | None:
+    def active(self, connection: Connection, config_id: str) -> Deployment | None:
         """Return the active deployment of a configuration, and lock its row."""
-        return next(iter(self.unfinished(connection, deployments.c.flow_id == flow_id, lock=True)), None)
+        return next(iter(self.unfinished(connection, deployments.c.config_id == config_id, lock=True)), None)
 
     def history(self, connection: Connection, deployment_id: str) -> Sequence[RequestedRevision]:
         """Return the rollouts of all revisions that the deployment was asked to run."""
@@ -136,40 +136,40 @@ class DeploymentMapper:
         )
         return [RequestedRevision(*row) for row in connection.execute(found)]
 
-    def written_topics(self, connection: Connection, flow_ids: Sequence[str]) -> set[str]:
+    def written_topics(self, connection: Connection, config_ids: Sequence[str]) -> set[str]:
         """Return the topics that deployments of these configurations write.
 
         Revisions that are not stored are ignored.
         """
-        rows = connection.execute(_SELECT_STORED_REVISIONS.where(deployments.c.flow_id.in_(flow_ids)))
-        configs = {(row.flow_id, row.config) for row in rows}
-        found = {dead_letter_topic(flow_id) for flow_id, _ in configs}
-        for flow_id, config in configs:
+        rows = connection.execute(_SELECT_STORED_REVISIONS.where(deployments.c.config_id.in_(config_ids)))
+        configs = {(row.config_id, row.config) for row in rows}
+        found = {dead_letter_topic(config_id) for config_id, _ in configs}
+        for config_id, config in configs:
             if config is not None:
-                found.update(output_topics(flow_id, read_config(config)))
+                found.update(output_topics(config_id, read_config(config)))
         return found
 
     def insert(self, connection: Connection, new: Deployment) -> None:
-        """Insert a new deployment, and ring the doorbell."""
-        first = {"id": new.id, "flow_id": new.flow_id, "owner": new.owner, "created_at": new.created_at}
+        """Insert a new deployment, and increment the change counter."""
+        first = {"id": new.id, "config_id": new.config_id, "owner": new.owner, "created_at": new.created_at}
         values = first | self.credentials.encrypt(new) | _desired(new) | _observed(new)
         connection.execute(insert(deployments).values(values))
         self._insert_revision(connection, new)
-        ring(connection)
+        increment(connection)
 
     def write_desired(self, connection: Connection, changed: Deployment) -> None:
-        """Write a changed desired state, and ring the doorbell."""
+        """Write a changed desired state, and increment the change counter."""
         asked = {**_desired(changed), "condition": changed.condition.value, "reason": changed.reason}
         connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**asked))
         if all(rollout.revision != changed.desired_revision for rollout in self.history(connection, changed.id)):
             self._insert_revision(connection, changed)
-        ring(connection)
+        increment(connection)
 
     def write_secrets(self, connection: Connection, changed: Deployment) -> None:
-        """Write changed passwords, and ring the doorbell."""
+        """Write changed passwords, and increment the change counter."""
         values = {**self.credentials.encrypt(changed), "credentials": changed.credentials}
         connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**values))
-        ring(connection)
+        increment(connection)
 
     def write_observed(self, connection: Connection, changed: Deployment) -> None:
         """Write a changed observed state.
@@ -191,8 +191,8 @@ class DeploymentMapper:
         See DeploymentStore.
         """
         ended = func.coalesce(deployments.c.ended_at, deployments.c.created_at)
-        rows = connection.execute(select(deployments.c.id, deployments.c.flow_id).where(~ACTIVE, ended < before))
-        old = [row.id for row in rows if row.id not in kept and row.flow_id not in kept]
+        rows = connection.execute(select(deployments.c.id, deployments.c.config_id).where(~ACTIVE, ended < before))
+        old = [row.id for row in rows if row.id not in kept and row.config_id not in kept]
         for start in range(0, len(old), IDS_PER_QUERY):
             connection.execute(delete(deployments).where(deployments.c.id.in_(old[start : start + IDS_PER_QUERY])))
         return len(old)
@@ -211,7 +211,7 @@ class DeploymentMapper:
 
     def _deployment(self, row: Row[Any]) -> Deployment:
         states = _states(row)
-        values = row._asdict() | states.values
+        values = _attributes(row) | states.values
         values.pop("ended_at")
         values["config"] = config = read_config(row.config)
         values["workers"] = read_workers(row.workers) or ()
@@ -222,6 +222,13 @@ class DeploymentMapper:
             values |= dict.fromkeys(FIELDS, "")
             error = store_errors.UNREADABLE_SECRETS
         return Deployment(**values, unreadable=error or states.error or config.unreadable)
+
+
+def _attributes(row: Row[Any]) -> dict[str, Any]:
+    """Return the values of a row by the names of attributes: a row has the name that a column has in the database."""
+    values = row._asdict()
+    values["config_id"] = values.pop(deployments.c.config_id.name)
+    return values
 
 
 def read_workers(stored: str | None) -> tuple[WorkerStatus, ...] | None:

@@ -27,14 +27,14 @@ class SqlDeployments:
         self._quotas = quotas
         self._flows = FlowMapper(rows)
 
-    def request_deploy(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
+    def request_deploy(self, owner: str, config_id: str, new: Deployment | None) -> Deployment:
         with (
             self._connections.writing() as connection,
             self._quotas.enforced(connection, owner, "deployments", "workers"),
         ):
-            flow = self._flows.visible(connection, owner, flow_id, lock=True)
+            flow = self._flows.visible(connection, owner, config_id, lock=True)
             flow.require_readable()
-            current = self._rows.active(connection, flow_id)
+            current = self._rows.active(connection, config_id)
             if current is None:
                 if new is None:
                     raise rollout.not_deployed()
@@ -49,10 +49,10 @@ class SqlDeployments:
             record(connection, audit_changes.deployed(current, changed))
             return changed
 
-    def request_credential_rotation(self, owner: str, flow_id: str, reader_password: str) -> Deployment:
+    def request_credential_rotation(self, owner: str, config_id: str, reader_password: str) -> Deployment:
         with self._connections.writing() as connection:
-            self._flows.visible(connection, owner, flow_id, lock=True)
-            current = self._rows.active(connection, flow_id)
+            self._flows.visible(connection, owner, config_id, lock=True)
+            current = self._rows.active(connection, config_id)
             if current is None:
                 raise rollout.not_deployed()
             changed = rollout.new_credentials(current, reader_password)
@@ -60,9 +60,9 @@ class SqlDeployments:
             record(connection, audit_changes.rotated(changed))
             return changed
 
-    def request_teardown(self, flow_id: str) -> Deployment | None:
+    def request_teardown(self, config_id: str) -> Deployment | None:
         with self._connections.writing() as connection:
-            current = self._rows.active(connection, flow_id)
+            current = self._rows.active(connection, config_id)
             if current is None:
                 return None
             changed = rollout.tear_down(current)
@@ -71,14 +71,14 @@ class SqlDeployments:
                 record(connection, audit_changes.torn_down(current))
             return changed
 
-    def active(self, flow_id: str) -> Deployment | None:
+    def active(self, config_id: str) -> Deployment | None:
         with self._connections.reading() as connection:
-            return next(iter(self._rows.unfinished(connection, deployments.c.flow_id == flow_id)), None)
+            return next(iter(self._rows.unfinished(connection, deployments.c.config_id == config_id)), None)
 
-    def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
+    def progress(self, config_ids: Collection[str]) -> Mapping[str, Progress]:
         with self._connections.reading() as connection:
-            found = [p for ids in _chunks(flow_ids) for p in self._rows.progress(connection, ids)]
-        return {progress.flow_id: progress for progress in found}
+            found = [p for ids in _chunks(config_ids) for p in self._rows.progress(connection, ids)]
+        return {progress.config_id: progress for progress in found}
 
     def unfinished(self, deployment_ids: Collection[str] | None = None) -> Sequence[Deployment]:
         with self._connections.reading() as connection:
@@ -97,19 +97,19 @@ class SqlDeployments:
             recorded = _known_ids(connection, deployments.c.id, deployment_ids)
         return sorted(recorded - active)
 
-    def undeployed_among(self, flow_ids: Collection[str]) -> Sequence[str]:
+    def undeployed_among(self, config_ids: Collection[str]) -> Sequence[str]:
         with self._connections.reading() as connection:
-            active = set(connection.scalars(select(deployments.c.flow_id).where(ACTIVE)))
-            recorded = _known_ids(connection, deployments.c.flow_id, flow_ids)
+            active = set(connection.scalars(select(deployments.c.config_id).where(ACTIVE)))
+            recorded = _known_ids(connection, deployments.c.config_id, config_ids)
         return sorted(recorded - active)
 
     def obsolete_topics(self, topics: Mapping[str, Collection[str]]) -> frozenset[str]:
         with self._connections.reading() as connection:
-            active = set(connection.scalars(select(deployments.c.flow_id).where(ACTIVE)))
-            ended = {flow_id: set(names) for flow_id, names in topics.items() if flow_id not in active}
+            active = set(connection.scalars(select(deployments.c.config_id).where(ACTIVE)))
+            ended = {config_id: set(names) for config_id, names in topics.items() if config_id not in active}
             abandoned = _recorded_as_ended(connection, ended)
             written = {topic for ids in _chunks(ended) for topic in self._rows.written_topics(connection, ids)}
-        found = (names if flow_id in abandoned else names & written for flow_id, names in ended.items())
+        found = (names if config_id in abandoned else names & written for config_id, names in ended.items())
         return frozenset().union(*found)
 
     def delete_ended(self, before: datetime, kept: Collection[str]) -> int:

@@ -17,22 +17,22 @@ from headwater.model.quota import RevisionUsage, quotas_of_save, revision_usage
 from headwater.model.stored_config import read_config, write_config
 from headwater.stores.sql import audit_changes, store_errors
 from headwater.stores.sql.audit import record
+from headwater.stores.sql.change_counter import increment
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.credential_rows import CredentialRows
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
-from headwater.stores.sql.doorbell import ring
 from headwater.stores.sql.quotas import QuotaChecker
 from headwater.stores.sql.tables import ACTIVE, deployments, flow_revisions, flows, removed_filters
 
 PASSWORD_BYTES = 24
 _SELECT_NEWEST_REVISIONS = (
     select(flows, flow_revisions.c.config, *CredentialRows.COLUMNS)
-    .join(flow_revisions, (flow_revisions.c.flow_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision))
-    .join(deployments, (deployments.c.flow_id == flows.c.id) & ACTIVE, isouter=True)
+    .join(flow_revisions, (flow_revisions.c.config_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision))
+    .join(deployments, (deployments.c.config_id == flows.c.id) & ACTIVE, isouter=True)
 )
 
 _SELECT_POSITIONS = select(flows.c.created_at, flows.c.id, flow_revisions.c.stored_bytes).join(
-    flow_revisions, (flow_revisions.c.flow_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision)
+    flow_revisions, (flow_revisions.c.config_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision)
 )
 _NEWEST_FIRST = (flows.c.created_at.desc(), flows.c.id.desc())
 
@@ -46,21 +46,21 @@ class FlowMapper:
     def __init__(self, rows: DeploymentMapper) -> None:
         self._rows = rows
 
-    def visible(self, connection: Connection, owner: str, flow_id: str, *, lock: bool = False) -> Flow:
+    def visible(self, connection: Connection, owner: str, config_id: str, *, lock: bool = False) -> Flow:
         """Return the newest revision of an owner's configuration. Raises NotFound.
 
         Args:
             connection: The transaction.
             owner: The owner.
-            flow_id: The id of the configuration.
+            config_id: The id of the configuration.
             lock: Whether to lock the row of the configuration, so that transactions that change the same configuration
                 or its deployment are serialised.
         """
         if lock:
-            connection.execute(select(flows.c.id).where(flows.c.id == flow_id).with_for_update())
-        found = self.select(connection, flows.c.id == flow_id, flows.c.owner == owner, flows.c.deleted == false())
+            connection.execute(select(flows.c.id).where(flows.c.id == config_id).with_for_update())
+        found = self.select(connection, flows.c.id == config_id, flows.c.owner == owner, flows.c.deleted == false())
         if not found:
-            raise store_errors.flow_not_found(flow_id)
+            raise store_errors.flow_not_found(config_id)
         return found[0]
 
     def select(self, connection: Connection, *where: ColumnElement[Any]) -> list[Flow]:
@@ -121,9 +121,9 @@ class SqlFlows:
             if stored.unreadable_members:
                 self._renew_credentials(connection, flow.id)
 
-    def _renew_credentials(self, connection: Connection, flow_id: str) -> None:
+    def _renew_credentials(self, connection: Connection, config_id: str) -> None:
         """Give an active deployment new passwords if its passwords can't be decrypted."""
-        active = self._rows.active(connection, flow_id)
+        active = self._rows.active(connection, config_id)
         if active is not None and active.desired is DesiredPhase.RUNNING and not active.has_secrets:
             renewed = rollout.renew_credentials(active, *(secrets.token_urlsafe(PASSWORD_BYTES) for _ in range(2)))
             self._rows.write_secrets(connection, renewed)
@@ -135,9 +135,9 @@ class SqlFlows:
         with _external_id_checked(flow), self._connections.writing() as connection:
             yield connection
 
-    def get(self, owner: str, flow_id: str) -> Flow:
+    def get(self, owner: str, config_id: str) -> Flow:
         with self._connections.reading() as connection:
-            return self._flows.visible(connection, owner, flow_id)
+            return self._flows.visible(connection, owner, config_id)
 
     def list(self, owner: str) -> Sequence[Flow]:
         return self._select(flows.c.owner == owner, flows.c.deleted == false())
@@ -151,31 +151,31 @@ class SqlFlows:
         with self._connections.reading() as connection:
             return [ListPosition(*row) for row in connection.execute(found)]
 
-    def get_many(self, owner: str, flow_ids: Collection[str]) -> Sequence[Flow]:
-        return self._select(flows.c.owner == owner, flows.c.deleted == false(), flows.c.id.in_(flow_ids))
+    def get_many(self, owner: str, config_ids: Collection[str]) -> Sequence[Flow]:
+        return self._select(flows.c.owner == owner, flows.c.deleted == false(), flows.c.id.in_(config_ids))
 
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
         return self._select(flows.c.owner == owner, flows.c.deleted == false(), flows.c.external_id == external_id)
 
-    def delete(self, owner: str, flow_id: str, revision: int | None = None) -> bool:
+    def delete(self, owner: str, config_id: str, revision: int | None = None) -> bool:
         with self._connections.writing() as connection:
-            stored = self._flows.visible(connection, owner, flow_id, lock=True)
+            stored = self._flows.visible(connection, owner, config_id, lock=True)
             if revision not in (None, stored.revision):
-                raise store_errors.concurrent_update(flow_id)
-            gone = update(flows).where(flows.c.id == flow_id).values(deleted=True, external_id=None)
+                raise store_errors.concurrent_update(config_id)
+            gone = update(flows).where(flows.c.id == config_id).values(deleted=True, external_id=None)
             connection.execute(gone)
             record(connection, audit_changes.deleted(stored))
-            active = self._rows.active(connection, flow_id)
+            active = self._rows.active(connection, config_id)
             if active is None:
-                ring(connection)
+                increment(connection)
                 return False
             self._rows.write_desired(connection, rollout.tear_down(active, delete_flow=True))
             return True
 
-    def purge(self, flow_id: str) -> None:
-        in_use = exists().where(deployments.c.flow_id == flows.c.id, ACTIVE)
+    def purge(self, config_id: str) -> None:
+        in_use = exists().where(deployments.c.config_id == flows.c.id, ACTIVE)
         with self._connections.writing() as connection:
-            connection.execute(delete(flows).where(flows.c.id == flow_id, flows.c.deleted == true(), ~in_use))
+            connection.execute(delete(flows).where(flows.c.id == config_id, flows.c.deleted == true(), ~in_use))
 
     def deleted(self) -> Sequence[Flow]:
         return self._select(flows.c.deleted == true())
@@ -216,18 +216,18 @@ def _usage(flow: Flow) -> RevisionUsage:
 
 def _replaced_bytes(connection: Connection, flow: Flow) -> int:
     """Return the size in bytes of the previous revision, which never changes."""
-    before = (flow_revisions.c.flow_id == flow.id) & (flow_revisions.c.revision == flow.revision - 1)
+    before = (flow_revisions.c.config_id == flow.id) & (flow_revisions.c.revision == flow.revision - 1)
     return connection.scalar(select(flow_revisions.c.stored_bytes).where(before)) or 0
 
 
 def _insert_revision(connection: Connection, flow: Flow, revision: int, usage: RevisionUsage) -> None:
     """Add a revision. Its filters are no longer recorded as removed."""
     config = write_config(flow.pipeline_config)
-    saved = {"flow_id": flow.id, "revision": revision, "config": config, "saved_at": flow.updated_at}
+    saved = {"config_id": flow.id, "revision": revision, "config": config, "saved_at": flow.updated_at}
     counted = asdict(usage)
     counted["filter_uids"] = " ".join(counted["filter_uids"])
     connection.execute(insert(flow_revisions).values(**saved, **counted))
     filters = flow.pipeline_config.filter_uids
-    back = (removed_filters.c.flow_id == flow.id) & removed_filters.c.uid.in_(filters)
+    back = (removed_filters.c.config_id == flow.id) & removed_filters.c.uid.in_(filters)
     if filters:
         connection.execute(delete(removed_filters).where(back))

@@ -93,15 +93,15 @@ class SqlQuotas:
         return found
 
     def sets(self, owner: str | None = None) -> Sequence[SetId]:
-        of_flows = (flow_revisions.c.flow_id == flows.c.id) & _of(flows.c.owner, owner)
-        filters = select(flow_revisions.c.flow_id, flow_revisions.c.filter_uids).where(of_flows)
-        kept = select(removed_filters.c.flow_id, removed_filters.c.uid).join(
-            flows, flows.c.id == removed_filters.c.flow_id
+        of_flows = (flow_revisions.c.config_id == flows.c.id) & _of(flows.c.owner, owner)
+        filters = select(flow_revisions.c.config_id, flow_revisions.c.filter_uids).where(of_flows)
+        kept = select(removed_filters.c.config_id, removed_filters.c.uid).join(
+            flows, flows.c.id == removed_filters.c.config_id
         )
         named = select(datasets.c.id).where(_of(datasets.c.owner, owner))
         with self._connections.reading() as connection:
             rows = connection.execute(filters)
-            found = {filter_set(row.flow_id, uid) for row in rows for uid in row.filter_uids.split()}
+            found = {filter_set(row.config_id, uid) for row in rows for uid in row.filter_uids.split()}
             found.update(filter_set(*row) for row in connection.execute(kept.where(_of(flows.c.owner, owner))))
             return [*found, *map(dataset_set, connection.scalars(named))]
 
@@ -129,7 +129,7 @@ def _script_bytes(owner: str | None) -> Select[Any]:
 
 
 def _sum_of_revisions(column: str, owner: str | None, *where: ColumnElement[bool]) -> Select[Any]:
-    joined = flow_revisions.join(flows, flow_revisions.c.flow_id == flows.c.id)
+    joined = flow_revisions.join(flows, flow_revisions.c.config_id == flows.c.id)
     counted = select(func.sum(flow_revisions.c[column])).select_from(joined)
     return counted.where(_of(flows.c.owner, owner), *where)
 
@@ -139,7 +139,7 @@ def _deployments(owner: str | None) -> Select[Any]:
 
 
 def _workers(owner: str | None) -> Select[Any]:
-    of_desired = (flow_revisions.c.flow_id == deployments.c.flow_id) & (
+    of_desired = (flow_revisions.c.config_id == deployments.c.config_id) & (
         flow_revisions.c.revision == deployments.c.desired_revision
     )
     joined = deployments.join(flow_revisions, of_desired)

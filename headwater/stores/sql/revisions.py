@@ -28,81 +28,83 @@ class SqlRevisions:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def filters(self, flow_id: str) -> Mapping[int, frozenset[str]]:
+    def filters(self, config_id: str) -> Mapping[int, frozenset[str]]:
         with self._connections.reading() as connection:
-            return _filters(connection, flow_id)
+            return _filters(connection, config_id)
 
     def superseded(self, before: datetime) -> Mapping[str, Sequence[int]]:
         found: dict[str, list[int]] = defaultdict(list)
         with self._connections.reading() as connection:
             for row in connection.execute(_superseded(before)):
-                found[row.flow_id].append(row.revision)
+                found[row.config_id].append(row.revision)
         return found
 
-    def remove(self, flow_id: str, revisions: Collection[int], now: datetime) -> None:
-        this = (flow_revisions.c.flow_id == flow_id) & (flow_revisions.c.revision == bindparam("number"))
+    def remove(self, config_id: str, revisions: Collection[int], now: datetime) -> None:
+        this = (flow_revisions.c.config_id == config_id) & (flow_revisions.c.revision == bindparam("number"))
         with self._connections.writing() as connection:
             if revisions:
-                gone = rollout.filters_only_in(revisions, _filters(connection, flow_id))
+                gone = rollout.filters_only_in(revisions, _filters(connection, config_id))
                 connection.execute(delete(flow_revisions).where(this), [{"number": number} for number in revisions])
-                _record_removed(connection, flow_id, gone, now)
+                _record_removed(connection, config_id, gone, now)
 
     def removed_filters(
-        self, *, owner: str | None = None, flow_id: str | None = None, before: datetime | None = None
+        self, *, owner: str | None = None, config_id: str | None = None, before: datetime | None = None
     ) -> Sequence[RemovedFilter]:
         table = removed_filters
         found = (
-            select(table.c.flow_id, flows.c.owner, table.c.uid, table.c.removed_at)
-            .join(flows, flows.c.id == table.c.flow_id)
-            .order_by(table.c.removed_at, table.c.flow_id, table.c.uid)
+            select(table.c.config_id, flows.c.owner, table.c.uid, table.c.removed_at)
+            .join(flows, flows.c.id == table.c.config_id)
+            .order_by(table.c.removed_at, table.c.config_id, table.c.uid)
         )
         if owner is not None:
             found = found.where(flows.c.owner == owner)
-        if flow_id is not None:
-            found = found.where(table.c.flow_id == flow_id)
+        if config_id is not None:
+            found = found.where(table.c.config_id == config_id)
         if before is not None:
             found = found.where(table.c.removed_at < before)
         with self._connections.reading() as connection:
             return [RemovedFilter(*row) for row in connection.execute(found)]
 
-    def delete_removed_filters(self, flow_id: str, uids: Collection[str]) -> None:
-        these = (removed_filters.c.flow_id == flow_id) & removed_filters.c.uid.in_(uids)
+    def delete_removed_filters(self, config_id: str, uids: Collection[str]) -> None:
+        these = (removed_filters.c.config_id == config_id) & removed_filters.c.uid.in_(uids)
         with self._connections.writing() as connection:
             connection.execute(delete(removed_filters).where(these))
 
 
-def _filters(connection: Connection, flow_id: str) -> dict[int, frozenset[str]]:
+def _filters(connection: Connection, config_id: str) -> dict[int, frozenset[str]]:
     """Return the uids of the filters in each stored revision."""
-    stored = select(flow_revisions.c.revision, flow_revisions.c.config).where(flow_revisions.c.flow_id == flow_id)
+    stored = select(flow_revisions.c.revision, flow_revisions.c.config).where(flow_revisions.c.config_id == config_id)
     # The rows are read one by one, because each may contain megabytes of scripts.
     rows = connection.execute(stored.execution_options(yield_per=1))
     return {row.revision: read_config(row.config).filter_uids for row in rows}
 
 
-def _record_removed(connection: Connection, flow_id: str, uids: Collection[str], now: datetime) -> None:
+def _record_removed(connection: Connection, config_id: str, uids: Collection[str], now: datetime) -> None:
     """Record filters as removed. A filter that is recorded already gets the new time."""
     table = removed_filters
-    connection.execute(delete(table).where(table.c.flow_id == flow_id, table.c.uid.in_(uids)))
+    connection.execute(delete(table).where(table.c.config_id == config_id, table.c.uid.in_(uids)))
     if uids:
-        connection.execute(insert(table), [{"flow_id": flow_id, "uid": uid, "removed_at": now} for uid in sorted(uids)])
+        connection.execute(
+            insert(table), [{"config_id": config_id, "uid": uid, "removed_at": now} for uid in sorted(uids)]
+        )
 
 
 def _superseded(before: datetime) -> Select[Any]:
     revision = flow_revisions.c.revision
     replaced_at = func.lead(flow_revisions.c.saved_at, type_=UtcDateTime).over(
-        partition_by=flow_revisions.c.flow_id, order_by=revision
+        partition_by=flow_revisions.c.config_id, order_by=revision
     )
-    stored = select(flow_revisions.c.flow_id, revision, replaced_at.label("replaced_at")).subquery()
+    stored = select(flow_revisions.c.config_id, revision, replaced_at.label("replaced_at")).subquery()
     of_active_deployment = (deployments.c.id == deployment_revisions.c.deployment_id) & ACTIVE
     in_use = exists().where(
         of_active_deployment,
         deployment_revisions.c.retired == false(),
-        deployments.c.flow_id == stored.c.flow_id,
+        deployments.c.config_id == stored.c.config_id,
         deployment_revisions.c.revision == stored.c.revision,
     )
     return (
-        select(stored.c.flow_id, stored.c.revision)
-        .join(flows, flows.c.id == stored.c.flow_id)
+        select(stored.c.config_id, stored.c.revision)
+        .join(flows, flows.c.id == stored.c.config_id)
         .where(flows.c.deleted == false(), stored.c.revision < flows.c.revision, stored.c.replaced_at < before, ~in_use)
-        .order_by(stored.c.flow_id, stored.c.revision)
+        .order_by(stored.c.config_id, stored.c.revision)
     )

@@ -18,12 +18,12 @@ def unreadable_state(column: str, value: str) -> str:
     )
 
 
-def flow_not_found(flow_id: str) -> NotFound:
+def flow_not_found(config_id: str) -> NotFound:
     """Return the error for an unknown id, or for the id of another owner.
 
     It does not reveal whether the id exists.
     """
-    return NotFound(f"There is no pipeline {flow_id}. GET /api/v1/flow lists yours.")
+    return NotFound(f"There is no pipeline {config_id}. GET /api/v1/flow lists yours.")
 
 
 def external_id_taken(external_id: str | None) -> Conflict:
@@ -34,10 +34,10 @@ def external_id_taken(external_id: str | None) -> Conflict:
     )
 
 
-def concurrent_update(flow_id: str) -> ConcurrentUpdate:
+def concurrent_update(config_id: str) -> ConcurrentUpdate:
     """Return the error for a change that is not based on the newest revision."""
     return ConcurrentUpdate(
-        f"Pipeline {flow_id} was saved by another request meanwhile. Read it and send your change again."
+        f"Pipeline {config_id} was saved by another request meanwhile. Read it and send your change again."
     )
 
 

@@ -112,7 +112,7 @@ flows = Table(
 flow_revisions = Table(
     "flow_revisions",
     metadata,
-    Column("flow_id", ForeignKey("flows.id", ondelete="CASCADE"), primary_key=True),
+    Column("flow_id", ForeignKey("flows.id", ondelete="CASCADE"), primary_key=True, key="config_id"),
     Column("revision", Integer, primary_key=True),
     Column("config", Text, nullable=False),
     Column("saved_at", UtcDateTime, nullable=False),
@@ -126,14 +126,14 @@ flow_revisions = Table(
 # the table it would have to read all scripts to reach these columns.
 Index(
     "ix_flow_revisions_counted",
-    *(flow_revisions.c[name] for name in ("flow_id", "revision", *QUOTA_COLUMNS, "filter_uids")),
+    *(flow_revisions.c[name] for name in ("config_id", "revision", *QUOTA_COLUMNS, "filter_uids")),
 )
 
 # Filters that no stored revision contains any more. Their values are kept for some time.
 removed_filters = Table(
     "removed_filters",
     metadata,
-    Column("flow_id", ForeignKey("flows.id", ondelete="CASCADE"), primary_key=True),
+    Column("flow_id", ForeignKey("flows.id", ondelete="CASCADE"), primary_key=True, key="config_id"),
     Column("uid", String, primary_key=True),
     Column("removed_at", UtcDateTime, nullable=False),
 )
@@ -142,7 +142,7 @@ deployments = Table(
     "deployments",
     metadata,
     Column("id", String, primary_key=True),
-    Column("flow_id", String, nullable=False),
+    Column("flow_id", String, nullable=False, key="config_id"),
     Column("owner", String, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("ended_at", UtcDateTime),
@@ -164,7 +164,7 @@ deployments = Table(
 
 # A literal instead of a parameter: SQLite uses a partial index only for a query that repeats its condition exactly.
 ACTIVE = deployments.c.phase != literal_column("'absent'")
-Index("uq_deployments_active", deployments.c.flow_id, unique=True, sqlite_where=ACTIVE, postgresql_where=ACTIVE)
+Index("uq_deployments_active", deployments.c.config_id, unique=True, sqlite_where=ACTIVE, postgresql_where=ACTIVE)
 
 # One row with a known text, encrypted with the secret key of this installation. It proves that a key is the right one.
 secret_key_proof = Table(
@@ -199,7 +199,7 @@ worker_logs = Table(
     Column("line", Text, nullable=False),
 )
 
-doorbell = Table(
+change_counter = Table(
     "doorbell",
     metadata,
     Column("id", Integer, primary_key=True),

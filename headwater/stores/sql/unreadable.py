@@ -48,11 +48,11 @@ def unreadable_rows(connection: Connection, rows: DeploymentMapper) -> Iterator[
 
 
 def _old_revisions(connection: Connection) -> Iterator[UnreadableRow]:
-    old = select(flow_revisions, flows.c.owner).join(flows, flows.c.id == flow_revisions.c.flow_id)
-    old = old.where(flow_revisions.c.revision != flows.c.revision).order_by(flow_revisions.c.flow_id)
+    old = select(flow_revisions, flows.c.owner).join(flows, flows.c.id == flow_revisions.c.config_id)
+    old = old.where(flow_revisions.c.revision != flows.c.revision).order_by(flow_revisions.c.config_id)
     for row in connection.execute(old.execution_options(yield_per=1)):
         if reason := read_config(row.config).unreadable:
-            yield UnreadableRow("revision", row.flow_id, row.owner, OLD_REVISION.format(row.revision, reason))
+            yield UnreadableRow("revision", row.config_id, row.owner, OLD_REVISION.format(row.revision, reason))
 
 
 def _workers(connection: Connection) -> Iterator[UnreadableRow]:

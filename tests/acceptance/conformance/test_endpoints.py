@@ -45,10 +45,10 @@ class TestConfigurations:
 
     @pytest.mark.proves("4.2/GET /api/v1/flow")
     def test_list(self, alice: Owner) -> None:
-        flow_id = [alice.create()["id"] for _ in range(3)]
+        config_id = [alice.create()["id"] for _ in range(3)]
         listed = json(alice.http.get(FLOW))
         assert isinstance(listed, list)
-        assert [flow["id"] for flow in listed][:3] == flow_id[::-1]  # newest first
+        assert [flow["id"] for flow in listed][:3] == config_id[::-1]  # newest first
 
     @pytest.mark.proves("4.2/GET /api/v1/flow/{config_id}")
     def test_read(self, alice: Owner) -> None:
@@ -96,10 +96,10 @@ class TestDeployments:
 
     @pytest.mark.proves("4.2/POST /api/v1/flow/{config_id}/teardown")
     def test_teardown(self, alice: Owner) -> None:
-        flow_id = alice.create()["id"]
-        answer = json(alice.http.post(f"{FLOW}/{flow_id}/teardown"))
-        assert answer == {"message": f"Pipeline {flow_id} successfully torn down"}
-        json(alice.http.get(f"{FLOW}/{flow_id}"))
+        config_id = alice.create()["id"]
+        answer = json(alice.http.post(f"{FLOW}/{config_id}/teardown"))
+        assert answer == {"message": f"Pipeline {config_id} successfully torn down"}
+        json(alice.http.get(f"{FLOW}/{config_id}"))
         json(alice.http.post(f"{FLOW}/unknown/teardown"), 404)
 
     @pytest.mark.proves("4.2/GET /api/v1/flow/{config_id}/deploy/stats")

@@ -40,9 +40,9 @@ def body(*scripts: str) -> dict[str, Any]:
     return flow_body(source={"chain": "base", "entity": "log"}, transforms=[v8(script) for script in scripts])
 
 
-def stored(headwater: Installation, flow_id: str) -> list[tuple[str, str | None]]:
+def stored(headwater: Installation, config_id: str) -> list[tuple[str, str | None]]:
     """Return the stored scripts of a configuration, each with the JavaScript that was generated from it."""
-    transforms = headwater.database.flows.get("alice", flow_id).pipeline_config.transforms
+    transforms = headwater.database.flows.get("alice", config_id).pipeline_config.transforms
     return [(t.script, t.javascript) for t in transforms if isinstance(t, V8Transform)]
 
 

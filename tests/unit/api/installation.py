@@ -155,18 +155,18 @@ class Controller:
         self.write_logs = store.write_logs
         self.read_logs = store.read_logs
 
-    def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
-        active = (self.active(flow_id) for flow_id in flow_ids)
-        return {deployment.flow_id: Progress.of(deployment) for deployment in active if deployment is not None}
+    def progress(self, config_ids: Collection[str]) -> Mapping[str, Progress]:
+        active = (self.active(config_id) for config_id in config_ids)
+        return {deployment.config_id: Progress.of(deployment) for deployment in active if deployment is not None}
 
-    def active(self, flow_id: str) -> Deployment | None:
-        deployment = self._store.active(flow_id)
+    def active(self, config_id: str) -> Deployment | None:
+        deployment = self._store.active(config_id)
         if deployment is None or self.asleep:
             return deployment
         if deployment.is_reconciled and deployment.observed_credentials == deployment.credentials:
             return deployment
         self._store.observe([self._act(deployment)])
-        return self._store.active(flow_id)
+        return self._store.active(config_id)
 
     def _act(self, deployment: Deployment) -> Observation:
         generation = deployment.generation

@@ -23,8 +23,8 @@ STARTED = datetime(2026, 1, 2, 3, 4, 5, 123000, UTC)
 
 @pytest.fixture
 def config_id(alice: User) -> str:
-    flow_id: str = alice.create(sinks=[{"type": "kafka", "name": "a"}, {"type": "kafka", "name": "b"}])["id"]
-    return flow_id
+    config_id: str = alice.create(sinks=[{"type": "kafka", "name": "a"}, {"type": "kafka", "name": "b"}])["id"]
+    return config_id
 
 
 class TestDeploy:
@@ -140,7 +140,7 @@ class TestDeploy:
             alice.post(path)
             headwater.controller.asleep = True
             (deployment,) = headwater.database.deployments.unfinished()
-            headwater.database.deployments.request_teardown(deployment.flow_id)
+            headwater.database.deployments.request_teardown(deployment.config_id)
             began = time.monotonic()
             again = alice.start("POST", path)
             time.sleep(1.5)

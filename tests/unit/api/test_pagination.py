@@ -69,8 +69,8 @@ def test_unchanged_items_are_listed_once_during_changes(headwater: Installation,
         headwater.clock.forward(1)
         alice.create()
         alice.delete(f"{FLOW}/{gone}")
-    stays = [flow_id for flow_id in ids if flow_id not in (ids[1], ids[3], ids[0], ids[2], ids[5])]
-    assert [flow_id for flow_id in listed if flow_id in stays] == stays
+    stays = [config_id for config_id in ids if config_id not in (ids[1], ids[3], ids[0], ids[2], ids[5])]
+    assert [config_id for config_id in listed if config_id in stays] == stays
     assert len(set(listed)) == len(listed)
 
 
@@ -125,8 +125,8 @@ def test_a_long_list_is_read_in_chunks_of_bounded_size(
     read: list[int] = []
     many = SqlFlows.get_many
 
-    def measured(self: SqlFlows, owner: str, flow_ids: Sequence[str]) -> Sequence[Flow]:
-        found = many(self, owner, flow_ids)
+    def measured(self: SqlFlows, owner: str, config_ids: Sequence[str]) -> Sequence[Flow]:
+        found = many(self, owner, config_ids)
         read.append(sum(len(flow.pipeline_config.model_dump_json()) for flow in found))
         return found
 

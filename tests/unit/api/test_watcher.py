@@ -40,7 +40,7 @@ class Polls:
 def deployment(generation: int = 1) -> Deployment:
     return Deployment(
         id="d",
-        flow_id=FLOW_ID,
+        config_id=FLOW_ID,
         owner="alice",
         config=PipelineConfig(
             source=Source(type="pubsub", chain="base", entity="log"),

@@ -26,7 +26,7 @@ def data_dir(tmp_path: Path) -> Path:
     database = open_sqlite(tmp_path / "headwater.db", key)
     for number in (1, 2):
         database.flows.create(a_flow(f"f{number}"))
-        database.deployments.request_deploy(OWNER, f"f{number}", a_deployment(f"d{number}", flow_id=f"f{number}"))
+        database.deployments.request_deploy(OWNER, f"f{number}", a_deployment(f"d{number}", config_id=f"f{number}"))
     database.close()
     return tmp_path
 

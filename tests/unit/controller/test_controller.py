@@ -345,10 +345,10 @@ def test_a_configuration_that_cannot_be_purged_does_not_delay_others(
         drop(target)
 
     monkeypatch.setattr(world.sets, "drop", fail_for_one)
-    for flow_id in (FLOW, other):
-        world.database.flows.create(replace(flow(), id=flow_id))
-        world.sets.add(filter_set(flow_id, "t1"), ["value"])
-        world.database.flows.delete("owner", flow_id)
+    for config_id in (FLOW, other):
+        world.database.flows.create(replace(flow(), id=config_id))
+        world.sets.add(filter_set(config_id, "t1"), ["value"])
+        world.database.flows.delete("owner", config_id)
     world.run()
     assert [left.id for left in world.database.flows.deleted()] == [other]
     assert world.sets.count(filter_set(FLOW, "t1"))[0] == 0

@@ -43,7 +43,7 @@ class TestOrphans:
         )
 
     def test_resources_of_other_installations_are_kept(self, world: World) -> None:
-        foreign = replace(deployment("01zz0000000000000000000000"), flow_id="01zz0000000000000000000001")
+        foreign = replace(deployment("01zz0000000000000000000000"), config_id="01zz0000000000000000000001")
         world.broker.ensure(resources(foreign, foreign.requested_revision, KafkaTopic(TOPIC), 4))
         before = world.broker.inventory()
         world.run(ticks=200)

@@ -138,7 +138,7 @@ class TestSubscription:
     def second(self, world: World, deployment_id: str) -> Deployment:
         other = replace(flow(), id="01jz000000000000000000f200")
         world.database.flows.create(other)
-        new = replace(deployment(deployment_id), flow_id=other.id)
+        new = replace(deployment(deployment_id), config_id=other.id)
         world.database.deployments.request_deploy("owner", other.id, new)
         world.run()
         found = world.database.deployments.active(other.id)

@@ -43,7 +43,7 @@ def flow() -> Flow:
 def deployment(deployment_id: str = DEPLOYMENT) -> Deployment:
     return Deployment(
         id=deployment_id,
-        flow_id=FLOW,
+        config_id=FLOW,
         owner="owner",
         config=flow().pipeline_config,
         desired=DesiredPhase.RUNNING,

@@ -202,9 +202,9 @@ class TestChange:
         flow = flows.create("alice", SENT).flow
         delete = database.flows.delete
 
-        def late(owner: str, flow_id: str, revision: int | None = None) -> bool:
+        def late(owner: str, config_id: str, revision: int | None = None) -> bool:
             database.flows.save(replace(flow, revision=2))
-            return delete(owner, flow_id, revision)
+            return delete(owner, config_id, revision)
 
         monkeypatch.setattr(database.flows, "delete", late)
         with pytest.raises(PreconditionFailed):

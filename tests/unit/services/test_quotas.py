@@ -32,9 +32,9 @@ class Scene:
         self.reservations = MemoryReservations()
         stores = QuotaStores(self.database.quotas, self.sets, self.reservations, lambda: self.now)
         self.bounded = QuotaSets(stores)
-        for flow_id, owner in (("f1", OWNER), ("f2", "bob")):
+        for config_id, owner in (("f1", OWNER), ("f2", "bob")):
             config = a_config(transforms=[FILTER])
-            self.database.flows.create(a_flow(flow_id, owner, pipeline_config=config))
+            self.database.flows.create(a_flow(config_id, owner, pipeline_config=config))
         self.database.datasets.create(a_dataset())
         set_actor(Actor("key", OWNER, "", ""))
 
