@@ -1,12 +1,13 @@
 """Fixtures shared by all tests; the real servers are in tests/support."""
 
-import os
 from typing import Any
 
 import hypothesis
 import pytest
 import structlog
 from xdist.scheduler import LoadScopeScheduling
+
+from tests.support.examples import examples
 
 pytest.register_assert_rewrite("tests.support")
 
@@ -40,7 +41,7 @@ def pytest_configure() -> None:
 # On a new machine the first example with text is slow, since Hypothesis builds its table of characters.
 hypothesis.settings.register_profile(
     "headwater",
-    max_examples=100 if "CI" in os.environ else 30,
+    max_examples=examples(100),
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )

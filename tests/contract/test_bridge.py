@@ -17,6 +17,7 @@ from headwater.brokers.producer import LibrdkafkaProducer
 from headwater.native import BytesColumn
 from headwater.native.librdkafka import FetchedColumns, HeaderColumn, OutputIdColumn, PartitionOffset
 from tests.support.columns import numbers
+from tests.support.examples import examples
 from tests.support.kafka import KafkaServer
 
 PARTITIONS: Final = 2
@@ -144,7 +145,7 @@ def check(written: Sequence[Row], read: Sequence[Row]) -> None:
 
 
 class TestRecords:
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(PLAIN_ROWS, COLUMNS)
     def test_columns_are_read_as_they_were_written(
         self, shared: Bridge, rows: list[Row], columns: list[tuple[str, list[Text]]]

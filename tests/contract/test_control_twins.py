@@ -15,6 +15,7 @@ from headwater.model.audit import AuditQuery
 from headwater.model.deployment import Condition, Observation, Phase, Status, WorkerStatus
 from headwater.model.stored_config import read_config
 from headwater.stores.sql.database import Database
+from tests.support.examples import examples
 from tests.support.postgres_server import PostgresServer
 from tests.support.postgresql import empty_tables
 from tests.support.sql import (
@@ -185,6 +186,6 @@ def test_random_calls(shared_postgres: PostgresServer, postgres_url: str) -> Non
         empty_tables(shared_postgres)
         return open_postgres(postgres_url)
 
-    few = settings(max_examples=4, stateful_step_count=30)
+    few = settings(max_examples=examples(4), stateful_step_count=30)
     twins: type[Twins] = type("OpenedTwins", (Twins,), {"open_empty": staticmethod(open_empty)})
     run_state_machine_as_test(twins, settings=few)

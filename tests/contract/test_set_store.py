@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from headwater.stores.protocols.sets import SetStore
 from headwater.stores.redis.sets import value_encoding
+from tests.support.examples import examples
 from tests.support.sets import OTHER, TARGET, VALUES, everything, listing, numbers
 
 
@@ -269,5 +270,5 @@ class Machine(RuleBasedStateMachine):
 
 def test_any_sequence_of_calls(store: SetStore) -> None:
     machine = type("StoreMachine", (Machine,), {"make": staticmethod(lambda: store)})
-    few = settings(max_examples=15, stateful_step_count=15, suppress_health_check=list(HealthCheck))
+    few = settings(max_examples=examples(15), stateful_step_count=15, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(machine, settings=few)

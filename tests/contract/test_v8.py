@@ -20,6 +20,7 @@ from headwater.stores.redis.sets.set_store import RedisSetStore
 from headwater.transforms.base import PendingBatch, TransformContext
 from headwater.transforms.v8 import build
 from tests.support.columns import plain
+from tests.support.examples import examples
 from tests.support.sandbox import TIME_MS, batch, lines
 from tests.support.v8 import Bench
 from tests.support.valkey import ValkeyServer
@@ -323,7 +324,7 @@ class TestContains:
         bench.fill("wallets", ["0xaa", "x" * 1024])
         assert bench.run(script, asked)[0] == [b'{"m":false}', b'{"m":true}', b'{"m":true}']
 
-    @settings(max_examples=50)
+    @settings(max_examples=examples(50))
     @given(
         wallets=st.sets(st.integers(0, 12), max_size=8),
         tokens=st.sets(st.integers(0, 12), max_size=8),

@@ -14,6 +14,7 @@ from headwater.ingest.evm.abi import Abis
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.records import Converter
 from headwater.ingest.evm.well_known import well_known
+from tests.support.examples import examples
 from tests.support.plain_chain import Filter, Outputs, PlainDeno, SandboxChains, Step
 from tests.unit.ingest.evm.recorded import blocks_of, needs_recorded
 
@@ -111,7 +112,7 @@ def records() -> st.SearchStrategy[bytes]:
 
 
 class TestComposition:
-    @settings(max_examples=80)
+    @settings(max_examples=examples(80))
     @given(steps=st.integers(0, 10**6).map(generated), given_=st.lists(records(), min_size=1, max_size=12))
     @example(steps=[COPY, KINDS], given_=[b'{"a":48393744103758200.0}', b'{"a":48393744103758200}'])
     @example(steps=[COPY, COPY, KINDS], given_=[b'{"a":1e400,"b":-0,"c":1E21,"d":12345678901234567890}'] * 2)

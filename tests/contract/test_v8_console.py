@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.sandbox import batch
 from tests.support.v8 import Bench
 
@@ -65,7 +66,7 @@ class TestValues:
     def test_an_error_shows_where_it_comes_from(self, bench: Bench) -> None:
         assert printed(bench, "console.error(new TypeError('t'))") == ["TypeError: t\n    at process (script.js:2:37)"]
 
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(
         st.recursive(
             st.none()

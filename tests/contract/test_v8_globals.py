@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.plain_chain import PlainDeno
 from tests.support.v8 import Bench
 
@@ -71,7 +72,7 @@ def byte_lists() -> st.SearchStrategy[list[int]]:
 
 
 class TestTexts:
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(
         values=st.lists(
             st.text(alphabet="AQIDz09+/=- \n\f\v_", max_size=9)
@@ -102,14 +103,14 @@ class TestTexts:
     def test_base64(self, plain: PlainDeno, module_bench: Bench, values: list[str]) -> None:
         assert_as_in_plain_deno(plain, module_bench, BASE64, [{"text": text} for text in values])
 
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(
         records=st.lists(st.fixed_dictionaries({"text": texts(), "room": st.integers(0, 20)}), min_size=1, max_size=20)
     )
     def test_encode(self, plain: PlainDeno, module_bench: Bench, records: list[Any]) -> None:
         assert_as_in_plain_deno(plain, module_bench, ENCODES, records)
 
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     @given(
         records=st.lists(
             st.fixed_dictionaries(
@@ -219,7 +220,7 @@ def specs() -> st.SearchStrategy[list[Any]]:
 
 
 class TestStructuredClone:
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     @given(values=st.lists(specs(), min_size=1, max_size=20))
     def test_clones(self, plain: PlainDeno, module_bench: Bench, values: list[Any]) -> None:
         assert_as_in_plain_deno(plain, module_bench, CLONES, [{"spec": spec} for spec in values])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.plain_chain import PlainDeno
 from tests.support.v8 import Bench
 
@@ -52,7 +53,7 @@ COPIES = "function process({ text }) { return { text: JSON.stringify(JSON.parse(
 
 
 class TestAsInPlainJavaScript:
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(
         records=st.lists(
             st.fixed_dictionaries(
@@ -74,7 +75,7 @@ class TestAsInPlainJavaScript:
         assert failures == []
         assert [[(text or b"").decode()] for text in kept] == plain.run([WRITES], sent)
 
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(
         records=st.lists(
             st.fixed_dictionaries(
@@ -114,7 +115,7 @@ class TestAsInPlainJavaScript:
 
 
 class TestDigits:
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(
         numbers=st.lists(st.integers(-(10**40), 10**40) | st.integers(MAX_SAFE - 3, MAX_SAFE + 10**6), min_size=1),
         blank=st.sampled_from(["", " ", "\n\t"]),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.v8 import Bench
 
 MAX_SAFE = 2**53 - 1
@@ -58,7 +59,7 @@ def texts() -> st.SearchStrategy[str]:
 
 
 class TestNumbers:
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(records=st.lists(texts(), min_size=1, max_size=20))
     @example(records=['{"o":{"a" :9007199254740993},"a":9007199254740995}'])
     @example(records=['{"a":9007199254740993,"\\u0061":9007199254740995}'])
@@ -98,7 +99,7 @@ class TestNumbers:
         for line, value in zip(lines, kept, strict=True):
             assert json.loads(line) == json.loads(value or b"")
 
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(records=st.lists(st.dictionaries(st.text(), trees(), max_size=4), min_size=1, max_size=12))
     def test_every_record_survives_the_script_that_does_nothing(
         self, module_bench: Bench, records: list[dict[str, Any]]
@@ -107,7 +108,7 @@ class TestNumbers:
         assert failures == []
         assert same(records, [json.loads(value or b"") for value in kept])
 
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(
         numbers=st.lists(st.integers(0, 2**256 - 1) | st.integers(MAX_SAFE - 2, MAX_SAFE + 2), min_size=1, max_size=20)
     )

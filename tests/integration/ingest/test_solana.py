@@ -17,6 +17,7 @@ from headwater.errors import IngestStopped, NodeUnavailable
 from headwater.ingest.base import Step
 from headwater.ingest.solana.feed import SolanaFeed
 from headwater.ingest.solana.options import SolanaOptions
+from tests.support.examples import examples
 from tests.support.solana_blocks import Chain, nonvoting
 from tests.support.solana_node import KEY, Node
 
@@ -177,7 +178,7 @@ class TestFaults:
             assert [one for step in steps for one in signatures(step)] == nonvoting(BLOCKS)
         assert set(node.met) == set(self.FAULTS)
 
-    @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         number=st.integers(0, 10**6),
         skipped=st.sampled_from([0.0, 0.3, 0.9]),

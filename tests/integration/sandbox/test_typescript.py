@@ -17,6 +17,7 @@ from headwater.sandbox.deno_command import deno_command
 from headwater.sandbox.results import ScriptError
 from headwater.sandbox.validation.lint import MAX_WARNINGS
 from tests.integration.sandbox.corpus import ANY_BLAME, CASES, Case
+from tests.support.examples import examples
 from tests.support.sandbox import lines, result, run
 
 RECORD = {"a": 1, "address": "0xAB"}
@@ -229,7 +230,7 @@ FORMS = st.sampled_from([
 
 
 @given(FORMS, TYPES, SPACE, SPACE)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_error_positions_refer_to_the_source(form: str, type_: str, before: str, inside: str) -> None:
     text = before + form.format(type=type_, space=inside)
     (warning,) = validate(text, EXAMPLE).warnings
@@ -367,7 +368,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.sampled_from([*MODULES, *COMMON_JS, *TYPESCRIPT]), st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_sources_with_errors_are_rejected_or_keep_their_lines(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 10)))

@@ -252,7 +252,7 @@ class TestTeardown:
             assert alice.post(f"{FLOW}/{config_id}/teardown").status_code == 200
 
     def test_still_going_on_at_the_timeout(self) -> None:
-        with installation(deploy_timeout_s=1) as headwater:
+        with installation(deploy_timeout_s=0.3) as headwater:
             alice = headwater.user("alice")
             path = f"{FLOW}/{alice.create()['id']}"
             alice.post(f"{path}/deploy")

@@ -15,6 +15,7 @@ from headwater.api.guard import MAX_BODY_BYTES
 from headwater.errors import StoreUnavailable
 from headwater.model.key import ALPHABET, DEFAULT_SCOPES, SCOPES, ApiKey, generate_key
 from headwater.services.keys import CACHE_S
+from tests.support.examples import examples
 from tests.unit.api.installation import FLOW, Installation, Unread, User, flow_body
 
 ROUTES = [
@@ -111,7 +112,7 @@ class TestKey:
         alice.problem(alice.get(FLOW), 503, "store-unavailable")
         headwater.nobody().problem(headwater.nobody("x").get(FLOW), 401, "unauthenticated")
 
-    @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(text=st.text(string.printable.strip() + "ü€", max_size=80) | st.text(ALPHABET, min_size=61, max_size=61))
     def test_malformed_keys_are_rejected_without_a_lookup(self, headwater: Installation, text: str) -> None:
         headwater.keys._store = Away()  # type: ignore[assignment]  # only `find` may be called, and must not be

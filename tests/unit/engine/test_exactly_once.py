@@ -5,6 +5,7 @@ from threading import Event
 
 import pytest
 
+from headwater.engine import watchdog
 from headwater.engine.exactly_once import TransactionSizer
 from headwater.engine.heartbeat import SupervisorChannel
 from headwater.engine.pipeline import InFlightBatch
@@ -115,6 +116,7 @@ class TestFailures:
 
     @pytest.mark.parametrize("what", ["commit", "init_transactions", "close"])
     def test_a_hanging_client_is_detected(self, what: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(watchdog, "CHECK_INTERVAL_S", 0.1)
         hangs = Event()
         world.watching = Watchdog(2, hangs.set).watching
         member = working(world)

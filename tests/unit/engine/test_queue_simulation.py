@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from tests.support.examples import examples
 from tests.support.memory.message_queue import LEASE_S
 from tests.unit.engine.world import COPIES, DEAD, OUTPUTS, Member, QueueWorld, origin, without_repeats
 
@@ -118,4 +119,6 @@ class QueueStory(RuleBasedStateMachine):
 
 
 TestQueueStory = QueueStory.TestCase
-TestQueueStory.settings = settings(max_examples=150, stateful_step_count=30, suppress_health_check=list(HealthCheck))
+TestQueueStory.settings = settings(
+    max_examples=examples(150), stateful_step_count=30, suppress_health_check=list(HealthCheck)
+)

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from headwater.engine.isolation import RETRY_AFTER_S
 from headwater.model.worker_spec import PartitionPosition, ReadingPlan
+from tests.support.examples import examples
 from tests.unit.engine.faults import Killed
 from tests.unit.engine.world import COPIES, DEAD, OUTPUTS, SOURCE, Member, World, origin, without_repeats, word
 
@@ -333,7 +334,7 @@ class ExactlyOnceStory(WorkerStory):
 
 
 SETTINGS = settings(
-    max_examples=100,
+    max_examples=examples(100),
     stateful_step_count=40,
     suppress_health_check=list(HealthCheck),
 )

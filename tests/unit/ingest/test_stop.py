@@ -88,7 +88,7 @@ def test_a_silent_node(kind: str, silent: str) -> None:
             HyperliquidOptions.model_validate({"name": "n", "ws": f"ws://{silent}"}), stop
         ),
     }
-    assert_ends(feeds[kind](), stop, Store(), lambda: time.sleep(1))
+    assert_ends(feeds[kind](), stop, Store(), lambda: time.sleep(0.3))
 
 
 def test_a_silent_websocket(silent: str) -> None:
@@ -108,7 +108,7 @@ def test_a_slow_rate() -> None:
 def test_a_node_that_asks_for_patience() -> None:
     stop = Event()
     with Node(lambda _: Reply(429, headers=(("Retry-After", "9"),))) as node:
-        assert_ends(evm(stop, rpc=node.address), stop, Store(), lambda: time.sleep(1))
+        assert_ends(evm(stop, rpc=node.address), stop, Store(), lambda: time.sleep(0.3))
 
 
 def test_a_connection_that_opens_too_late_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

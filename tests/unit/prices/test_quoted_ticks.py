@@ -20,6 +20,7 @@ from headwater.prices.fold import PriceFold
 from headwater.prices.quoted_ticks import MAX_AGE_MS, QUOTE_WINDOW_MS
 from headwater.services.prices import PriceAnswer, Prices, Token
 from headwater.stores.protocols.prices import PriceStore
+from tests.support.examples import examples
 from tests.support.memory.prices import MemoryPrices
 from tests.support.prices import DAY, HOUR, MINUTE, brute_force, figures, in_usd
 
@@ -171,9 +172,9 @@ any_order = given(
     st.randoms(use_true_random=False),
     st.sampled_from([0, 5, 1024]),
 )
-test_ticks_and_quotes_in_any_order = settings(max_examples=30, deadline=None)(any_order(check_any_order))
+test_ticks_and_quotes_in_any_order = settings(max_examples=examples(30), deadline=None)(any_order(check_any_order))
 test_many_ticks_and_quotes_in_any_order = pytest.mark.long(
-    settings(max_examples=600, deadline=None)(any_order(check_any_order))
+    settings(max_examples=examples(600), deadline=None)(any_order(check_any_order))
 )
 
 

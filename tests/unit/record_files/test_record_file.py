@@ -26,6 +26,7 @@ from headwater.record_files.formats import FORMATS
 from headwater.record_files.formats.base import Dialect
 from headwater.record_files.record_file import STDIN, RecordFile, read_lines
 from tests.support.entities import like
+from tests.support.examples import examples
 
 ENTITIES = [entity for chain in CATALOG for entity in chain.entities]
 Record = dict[str, Any]
@@ -98,7 +99,7 @@ def read(path: Path, **options: Any) -> list[Record]:
 
 class TestFormats:
     @pytest.mark.parametrize("write", [json_lines, comma_separated, parquet])
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(data=st.data())
     def test_every_format_gives_the_same_records(
         self, tmp_path_factory: pytest.TempPathFactory, write: Callable[..., tuple[str, bytes]], data: st.DataObject

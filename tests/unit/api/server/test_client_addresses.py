@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.api.server.client_addresses import TrustedProxies, limit_key
+from tests.support.examples import examples
 
 PROXIES = TrustedProxies(["127.0.0.1", "10.0.0.0/8", "2001:db8:ff::/48"])
 TRUSTED = st.integers(1, 2**24 - 2).map(lambda n: str(IPv4Address((10 << 24) + n)))
@@ -38,7 +39,7 @@ def test_the_clients_address(peer: str, fields: list[str], client: str) -> None:
     assert PROXIES.client(peer, fields) == client
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.one_of(STRANGE, TRUSTED, st.text(max_size=8))), STRANGE, st.lists(TRUSTED))
 def test_addresses_written_by_the_client_are_ignored(forged: list[str], client: str, hops: list[str]) -> None:
     written = ",".join([*forged, client, *hops])

@@ -26,6 +26,7 @@ from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.position import Position, decode
 from headwater.ingest.evm.records import ENTITIES, Converter
 from headwater.ingest.evm.tokens import TRANSFER
+from tests.support.examples import examples
 
 CONFIRMATIONS, DEPTH = 3, 6
 WORD, TOKEN = "0x" + "0" * 64, "0x" + "aa" * 20
@@ -221,7 +222,7 @@ def standing(store: Store) -> list[str]:
     return sorted(hashes(list(state.values())))
 
 
-Ingest.TestCase.settings = settings(max_examples=100, stateful_step_count=20)
+Ingest.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=20)
 TestIngest = Ingest.TestCase
 
 

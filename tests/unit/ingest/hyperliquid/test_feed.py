@@ -16,6 +16,7 @@ from headwater.errors import NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.hyperliquid.feed import NodeFeed
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
+from tests.support.examples import examples
 from tests.unit.ingest.hyperliquid.node_files import (
     HASH,
     OTHER,
@@ -101,7 +102,7 @@ class TestNothingTwice:
         assert reader.skipped == {"repeated block": 4}
 
     @example(turns=["trades", *["fills"] * 7], by_block=True)
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(st.lists(st.sampled_from(["fills", "trades"]), max_size=30), st.booleans())
     def test_trades_that_stand_in_fills_and_in_trades(
         self, tmp_path_factory: pytest.TempPathFactory, turns: list[str], by_block: bool
@@ -236,7 +237,7 @@ class TestTurns:
         found += reader.values("trade")
         assert [int(trade["px"]) for trade in found] == list(range(1, 9))
 
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(st.data())
     def test_each_block_once(self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
         """Each block is in some folders, and is read at any time, by a process that continues or restarts."""

@@ -18,6 +18,7 @@ from headwater.model.price.state import TokenState
 from headwater.model.price.stats import EvaluableState, Stats, evaluate, needed_buckets
 from headwater.model.price.tick import pack
 from headwater.model.price.view import read_at
+from tests.support.examples import examples
 from tests.support.prices import DAY, HOUR, MINUTE, brute_force, figures
 
 START = 1_700_000_000_000
@@ -87,7 +88,7 @@ ticks = st.lists(st.tuples(times.map(lambda t: START + t), st.integers(0, 3), pr
 @given(
     ticks, st.integers(0, 80 * HOUR), st.booleans(), st.randoms(use_true_random=False), st.sampled_from([0, 5, 1024])
 )
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 def test_any_ticks_in_any_order(
     ticks: list[Tick], wait: int, filter_outliers: bool, draw: random.Random, many: int
 ) -> None:
@@ -112,7 +113,7 @@ tokens = st.lists(st.lists(one_tick, max_size=20), max_size=8)
 
 
 @given(tokens, st.integers(-HOUR, 80 * HOUR), st.randoms(use_true_random=False), st.sampled_from([0, 1024]))
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_many_tokens_in_one_call(series: list[list[Tick]], wait: int, draw: random.Random, many: int) -> None:
     all_times = [time for ticks in series for time, _, _ in ticks]
     now = max(all_times, default=START) + wait
