@@ -27,7 +27,7 @@ from headwater.ingest.evm.abi import Abis
 from headwater.ingest.evm.blocks import Block, Header, Receipt, from_receipts
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.records import Converter, EncodedRecord
-from headwater.ingest.evm.tokens import TRANSFER, TRANSFER_SINGLE
+from headwater.ingest.evm.token_transfers import TRANSFER, TRANSFER_SINGLE
 from headwater.ingest.evm.well_known import well_known
 
 BLOCKS, TRANSACTIONS, LOGS = 20, 150, 6

@@ -1,4 +1,4 @@
-"""Opens the feed of an EVM ingest."""
+"""Opens the chain reader of an EVM ingest."""
 
 from collections.abc import Iterator, Sequence
 from threading import Event
@@ -10,10 +10,10 @@ from headwater.app.stream_bindings import load_bindings, zerolag_topic
 from headwater.app.token_lists import read_tokens
 from headwater.errors import SetupError
 from headwater.ingest.base import StreamRecord
+from headwater.ingest.evm.chain_reader import EvmReader
 from headwater.ingest.evm.decode import Decoder
-from headwater.ingest.evm.feed import EvmFeed
 from headwater.ingest.evm.options import EvmOptions
-from headwater.ingest.evm.records import ENTITIES, Token
+from headwater.ingest.evm.records import ENTITIES
 from headwater.ingest.options import IngestOptions
 from headwater.model.binding import Bindings
 from headwater.model.stream import find_chain
@@ -21,8 +21,8 @@ from headwater.settings import Settings
 from headwater.sources.topic_reader import read_since
 
 
-def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmFeed:
-    """Open the feed of an EVM chain.
+def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmReader:
+    """Open the chain reader of an EVM chain.
 
     Raises SetupError when the chain has no EVM streams, or when the imported ABIs or tokens can't be read.
     """
@@ -39,15 +39,10 @@ def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmFeed
             if key is not None and value is not None:  # other writers may omit them
                 yield StreamRecord(by_topic[topic], key, value)
 
-    tokens = {
-        address: Token(token.symbol, token.decimals)
-        for address, token in read_tokens(settings).get(options.chain, {}).items()
-    }
-    decoder = Decoder(load_abis(settings))
-    return EvmFeed(
+    return EvmReader(
         options=options,
-        decoder=decoder,
-        tokens=tokens,
+        decoder=Decoder(load_abis(settings)),
+        tokens=read_tokens(settings).get(options.chain, {}),
         zerolag=zerolag_entities(options, bindings),
         read_back=read_back,
         stop=stop,

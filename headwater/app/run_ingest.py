@@ -1,4 +1,4 @@
-"""Runs an ingest: its feed, the topics that it writes to, and its metrics."""
+"""Runs an ingest: its chain reader, the topics that it writes to, and its metrics."""
 
 import signal
 import threading
@@ -22,7 +22,7 @@ from headwater.app.stream_bindings import load_bindings, stream_topic, zerolag_t
 from headwater.brokers.base import INGEST_TOPIC_CONFIG, STREAM_TOPIC_CONFIG, TopicSpec
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.errors import BrokerUnavailable
-from headwater.ingest.base import Feed
+from headwater.ingest.base import ChainReader
 from headwater.ingest.cancellation import CancelToken
 from headwater.ingest.options import IngestOptions
 from headwater.ingest.runner import COUNTS, IngestMetrics, run
@@ -39,8 +39,8 @@ log = structlog.get_logger(__name__)
 CONNECT_WITHIN_S: Final = 10.0
 BEGIN_WITHIN_S: Final = 30.0
 
-OpenFeed = Callable[[IngestOptions, Settings, threading.Event], Feed]
-"""Creates a feed. The event is set to stop the feed, which then ends its waits."""
+OpenChainReader = Callable[[IngestOptions, Settings, threading.Event], ChainReader]
+"""Opens a chain reader. The event is set to stop the reader, which then ends its waits."""
 
 
 class IngestCollector(Collector):
@@ -121,15 +121,15 @@ def _begin(producer: TransactionalKafkaProducer) -> None:
     producer.init_transactions(BEGIN_WITHIN_S)  # ends a transaction of a previous process, so the position is final
 
 
-def find_target(settings: Settings, options: IngestOptions, feed: Feed, stop: threading.Event) -> IngestTarget:
-    """Find the topics of a feed's streams.
+def find_target(settings: Settings, options: IngestOptions, reader: ChainReader, stop: threading.Event) -> IngestTarget:
+    """Find the topics of a chain reader's streams.
 
     Missing topics are created. Raises SetupError, BrokerUnavailable.
     """
     endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
     access = endpoints.kafka()
     bindings = load_bindings(settings)
-    topics = {stream: _topic(bindings, options.chain, stream) for stream in feed.streams}
+    topics = {stream: _topic(bindings, options.chain, stream) for stream in reader.streams}
     specs = [TopicSpec(topic, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for topic in topics.values()]
     broker = KafkaClusterAdmin(access, endpoints.replication())
     create_topics(broker, (*specs, TopicSpec(POSITIONS_TOPIC, 1, INGEST_TOPIC_CONFIG)), stop)
@@ -145,7 +145,7 @@ def find_target(settings: Settings, options: IngestOptions, feed: Feed, stop: th
 def _topic(bindings: Bindings, chain: str, stream: str) -> str:
     """Return the topic of a stream.
 
-    An unbound zerolag stream gets its default topic, because the feed decides whether to write the stream.
+    An unbound zerolag stream gets its default topic, because the chain reader decides whether to write the stream.
     """
     entity, _, zerolag = stream.partition(".")
     if zerolag and bindings.topic(chain, entity):
@@ -164,17 +164,17 @@ def stop_by_signal() -> threading.Event:
     return stop
 
 
-def run_ingest(settings: Settings, options: IngestOptions, feed: Feed, stop: threading.Event) -> IngestMetrics:
-    """Run until `stop` is set or the feed ends. Returns the counters of what was stored.
+def run_ingest(settings: Settings, options: IngestOptions, reader: ChainReader, stop: threading.Event) -> IngestMetrics:
+    """Run until `stop` is set or the chain reader ends. Returns the counters of what was stored.
 
     Raises SetupError, BrokerUnavailable, IngestStopped.
     """
     require_platform()
-    target = find_target(settings, options, feed, stop)
+    target = find_target(settings, options, reader, stop)
     metrics = IngestMetrics()
     log.info("the ingest starts: it reads its position from Kafka, then connects to its node", ingest=options.name)
     with serve_metrics(
         options.metrics_port, IngestCollector(options, metrics), "--metrics-port, or the member metrics_port"
     ):
-        run(feed, target.open, stop, metrics)
+        run(reader, target.open, stop, metrics)
     return metrics

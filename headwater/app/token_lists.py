@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from headwater.app.data_directory import DataDirectory
+from headwater.model.listed_token import ListedToken
 from headwater.record_files.record_file import read_lines
 from headwater.services.recipes import tokens as token_files
-from headwater.services.recipes.pools import ListedToken
 from headwater.services.recipes.tokens import Tokens
 from headwater.settings import Settings
 

@@ -2,10 +2,10 @@
 
 import itertools
 import time
-import zlib
 from collections.abc import Callable, Iterable
 
 from headwater.errors import BrokerUnavailable, SetupError
+from headwater.ingest.partitioner import partition_of
 from headwater.model.natural_key import KeyOf
 from headwater.sinks.base import Producer
 
@@ -13,14 +13,6 @@ CHECK_EVERY = 500
 """The number of records between two checks of the producer's queue and the clock, for at most a tenth of a second."""
 FLUSH_WITHIN_S = 60.0
 QUEUE_POLL_S = 0.05
-
-
-def partition_of(key: bytes, partitions: int) -> int:
-    """Return the CRC-32 of the key modulo the number of partitions.
-
-    librdkafka's `consistent` partitioner does the same.
-    """
-    return zlib.crc32(key) % partitions
 
 
 def write_lines(

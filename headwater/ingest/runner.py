@@ -11,7 +11,7 @@ import structlog
 
 from headwater.backoff import Backoff
 from headwater.errors import DeliveryFailed, NodeUnavailable, Unavailable
-from headwater.ingest.base import Feed, Step
+from headwater.ingest.base import ChainReader, Step
 from headwater.ingest.writer import StepResult, StreamWriter
 
 log = structlog.get_logger(__name__)
@@ -80,20 +80,20 @@ class IngestMetrics:
 
 
 def run(
-    feed: Feed,
+    reader: ChainReader,
     open_writer: Callable[[], OpenedWriter],
     stop: Event,
     metrics: IngestMetrics,
     backoff: Backoff | None = None,
 ) -> None:
-    """Run until the feed ends or `stop` is set.
+    """Run until the reader ends or `stop` is set.
 
     Waits and retries while the node or Kafka is unavailable.
     """
     backoff = backoff or Backoff(0.2, 30.0)
     while not stop.is_set():
         try:
-            _run_once(feed, open_writer, stop, metrics, backoff)
+            _run_once(reader, open_writer, stop, metrics, backoff)
             return
         except (Unavailable, DeliveryFailed) as error:
             if stop.is_set():  # Setting `stop` makes waits raise; that is no failure.
@@ -105,10 +105,10 @@ def run(
 
 
 def _run_once(
-    feed: Feed, open_writer: Callable[[], OpenedWriter], stop: Event, metrics: IngestMetrics, backoff: Backoff
+    reader: ChainReader, open_writer: Callable[[], OpenedWriter], stop: Event, metrics: IngestMetrics, backoff: Backoff
 ) -> None:
     with open_writer() as (writer, position):
-        for step in feed.steps(position):
+        for step in reader.steps(position):
             if step is not None:
                 _store(writer, step, metrics)
                 backoff.reset()

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, NoReturn
 
 from headwater.ingest.base import Step
-from headwater.ingest.replay_writer import partition_of
+from headwater.ingest.partitioner import partition_of
 from headwater.sinks.base import TransactionalProducer
 from headwater.sinks.outputs import OutputBatch, size_error
 

@@ -13,21 +13,15 @@ import msgspec
 
 from headwater.ingest.evm.blocks import Block, Log, TransactionDetails
 from headwater.ingest.evm.decode import Decoded, Decoder
-from headwater.ingest.evm.tokens import TOPICS, Transfer, transfers
+from headwater.ingest.evm.token_transfers import TOPICS, Transfer, transfers
 from headwater.ingest.evm.values import Value, amount_text
+from headwater.model.listed_token import ListedToken
 from headwater.model.outputs import MAX_OUTPUT_BYTES
 
 ENTITIES: Final = ("log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer")
 NOT_REMOVED_SUFFIX: Final = b',"removed":false}'
 REMOVED_SUFFIX: Final = b',"removed":true}'
 _NO_DETAILS: Final = TransactionDetails()
-
-
-class Token(NamedTuple):
-    """The known data of a token contract."""
-
-    symbol: str
-    decimals: int
 
 
 class EncodedRecord(NamedTuple):
@@ -203,7 +197,7 @@ class Converter:
         tokens: The known tokens, by address.
     """
 
-    def __init__(self, chain: str, decoder: Decoder | None, tokens: Mapping[str, Token]) -> None:
+    def __init__(self, chain: str, decoder: Decoder | None, tokens: Mapping[str, ListedToken]) -> None:
         self._chain = chain
         self._decoder = decoder
         self._tokens = tokens
@@ -285,7 +279,7 @@ def _decoded(
 
 
 def _transfer(
-    address: str, transfer: Transfer, token: Token | None, place: _Place, transaction: _Transaction
+    address: str, transfer: Transfer, token: ListedToken | None, place: _Place, transaction: _Transaction
 ) -> _Erc20 | _Erc721 | _Erc1155:
     _, from_address, to_address, token_id, raw, event_type, operator, array_index = transfer
     symbol = token.symbol.lower() if token else None

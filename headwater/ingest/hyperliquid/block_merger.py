@@ -21,7 +21,7 @@ from headwater.ingest.hyperliquid.conversion import (
     Converter,
     Kind,
 )
-from headwater.ingest.hyperliquid.node_files import READ_BYTES, FolderReader, Lines
+from headwater.ingest.hyperliquid.folder_reader import READ_BYTES, FolderReader, Lines
 from headwater.ingest.hyperliquid.options import Entity
 from headwater.ingest.hyperliquid.position import BlockCursor, Coverage, SeenBlocks
 from headwater.ingest.hyperliquid.records import BAD_EVENT_ERRORS, Block

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from headwater.errors import SetupError
+from headwater.model.listed_token import ListedToken
 
 MAX_POOLS = 5_000
 
@@ -43,14 +44,6 @@ class LearnedPools:
 
     pools: Sequence[Pool]
     refused: Counter[str]
-
-
-@dataclass(frozen=True, slots=True)
-class ListedToken:
-    """A token of a token list."""
-
-    symbol: str
-    decimals: int
 
 
 @dataclass(frozen=True, slots=True)

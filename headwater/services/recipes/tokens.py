@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import msgspec
 
 from headwater.errors import SetupError
+from headwater.model.listed_token import ListedToken
 from headwater.model.stream import CATALOG
-from headwater.services.recipes.pools import ListedToken
 
 CHAINS = {1: "ethereum", 10: "optimism", 101: "solana"} | {
     chain.chain_id: chain.name for chain in CATALOG if chain.chain_id is not None

@@ -8,7 +8,8 @@ import pytest
 
 from headwater.cli.demo.transfer_generator import TransferStream
 from headwater.errors import BrokerUnavailable, SetupError
-from headwater.ingest.replay_writer import partition_of, write_lines
+from headwater.ingest.partitioner import partition_of
+from headwater.ingest.replay_writer import write_lines
 from headwater.model.natural_key import natural_key
 from headwater.sinks.base import RecordRejection
 from headwater.sinks.outputs import OutputBatch
@@ -49,7 +50,7 @@ class Recorder:
         pass
 
 
-class TestFeed:
+class TestWriteLines:
     def test_equal_keys_share_a_partition_in_order(self) -> None:
         lines = [json.dumps({"transaction_hash": f"0x{n % 7}", "log_index": 0, "n": n}).encode() for n in range(70)]
         producer = Recorder()

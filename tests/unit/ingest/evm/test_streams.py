@@ -18,14 +18,14 @@ from pydantic import SecretStr
 from headwater.errors import IngestStopped, NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.evm.blocks import Block, Header, Log
-from headwater.ingest.evm.feed import first_step
+from headwater.ingest.evm.chain_reader import first_step
 from headwater.ingest.evm.final_blocks import FinalBlocks
 from headwater.ingest.evm.head_blocks import HeadBlocks
 from headwater.ingest.evm.ingest_state import IngestState
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.position import Position, decode
 from headwater.ingest.evm.records import ENTITIES, Converter
-from headwater.ingest.evm.tokens import TRANSFER
+from headwater.ingest.evm.token_transfers import TRANSFER
 
 CONFIRMATIONS, DEPTH = 3, 6
 WORD, TOKEN = "0x" + "0" * 64, "0x" + "aa" * 20

@@ -20,7 +20,7 @@ from headwater.ingest.base import StreamRecord
 from headwater.ingest.hyperliquid import records
 from headwater.ingest.hyperliquid import websocket_messages as messages
 from headwater.ingest.hyperliquid.position import WebSocketPosition
-from headwater.ingest.hyperliquid.websocket import EventDeduplicator
+from headwater.ingest.hyperliquid.websocket_reader import EventDeduplicator
 from headwater.model.natural_key import natural_key
 from tests.unit.ingest.hyperliquid.node_files import USER, Reader, append, lines
 
@@ -201,7 +201,7 @@ def ws_trade(coin: str, row: dict[str, str]) -> dict[str, Any]:
     ],
 )
 def test_tables_that_no_node_writes(name: str, count: int, missing: str) -> None:
-    """These tables lack members of a record. `headwater replay` can feed them as CSV."""
+    """These tables lack members of a record. `headwater replay` can write them as CSV."""
     table = list(rows(name))
     assert len(table) == count
     with pytest.raises(records.BAD_EVENT_ERRORS):

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from headwater.errors import SetupError
+from headwater.model.listed_token import ListedToken
 from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
 from headwater.services.recipes import RECIPES
 from headwater.services.recipes.known_addresses import FACTORIES, QUOTES, STABLECOINS
-from headwater.services.recipes.pools import MAX_POOLS, ListedToken, Pool, learn, read, select_pools
+from headwater.services.recipes.pools import MAX_POOLS, Pool, learn, read, select_pools
 from headwater.services.recipes.tokens import decode, encode, read_list, read_markets
 
 FACTORY = "0xfa"

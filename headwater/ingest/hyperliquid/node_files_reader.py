@@ -1,4 +1,4 @@
-"""A feed that reads the files of a Hyperliquid node."""
+"""Reads the events of a Hyperliquid node from the files that the node writes."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ from headwater.errors import NodeUnavailable
 from headwater.ingest.base import Step
 from headwater.ingest.hyperliquid.block_merger import FOLDERS, BlockMerger, FolderBlocks, groups_for
 from headwater.ingest.hyperliquid.conversion import Converter, Kind
-from headwater.ingest.hyperliquid.node_files import FolderReader
+from headwater.ingest.hyperliquid.folder_reader import FolderReader
 from headwater.ingest.hyperliquid.options import ENTITIES, Entity, HyperliquidOptions
 from headwater.ingest.hyperliquid.position import (
     BlockCursor,
@@ -30,7 +30,7 @@ POLL_INTERVAL_S: Final = 0.05
 IDLE_YIELD_S: Final = 1.0
 
 
-class NodeFeed:
+class NodeFilesReader:
     """Follows the folder to which a node writes.
 
     Args:
@@ -55,11 +55,11 @@ class NodeFeed:
         return self._entities
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """See Feed. Raises NodeUnavailable while the folder does not exist or can't be read."""
+        """See ChainReader. Raises NodeUnavailable while the folder does not exist or can't be read."""
         if not self._folder.is_dir():
             raise NodeUnavailable(f"The folder {self._folder}, to which the node writes its data, does not exist.")
         stored = read_node_position(position, self._name)
-        node = _NodeReader(
+        node = _FoldersReader(
             root=self._folder,
             entities=frozenset(self._entities),
             stored=stored,
@@ -81,7 +81,7 @@ class NodeFeed:
             node.close()
 
 
-class _NodeReader:
+class _FoldersReader:
     """Reads all folders of a node that contain events of the requested entities."""
 
     def __init__(

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from headwater.errors import NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
-from headwater.ingest.hyperliquid.feed import NodeFeed
+from headwater.ingest.hyperliquid.node_files_reader import NodeFilesReader
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
 from tests.unit.ingest.hyperliquid.node_files import (
     HASH,
@@ -166,16 +166,16 @@ class TestTwins:
         path = reader.root / "node_trades" / HOUR
         append(path, lines([own_trade(1, at(1)[0], "A"), own_trade(2, at(2)[0], "A")]))
         reader.idle_yield_s = 0.2
-        feed = reader.feed().steps(None)
-        found = [json.loads(record.value) for record in [*next_step(feed), *next_step(feed)]]
+        steps = reader.chain_reader().steps(None)
+        found = [json.loads(record.value) for record in [*next_step(steps), *next_step(steps)]]
         assert [int(trade["px"]) for trade in found] == [1]
         append(path, lines([own_trade(2, at(2)[0], "B")]))
-        (trade,) = (json.loads(record.value) for record in next_step(feed))
+        (trade,) = (json.loads(record.value) for record in next_step(steps))
         assert (trade["px"], trade["side"]) == ("2", "B")
-        feed.close()  # type: ignore[attr-defined]  # a generator
+        steps.close()  # type: ignore[attr-defined]  # a generator
 
     def test_very_many_of_one_moment(self, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-        for module in ("node_files", "block_merger"):
+        for module in ("folder_reader", "block_merger"):
             monkeypatch.setattr(f"headwater.ingest.hyperliquid.{module}.READ_BYTES", 1000)
         twins = [own_trade(number, TIME, side) for side in "BA" for number in range(50)]
         append(reader.root / "node_trades" / HOUR, lines(twins))
@@ -409,9 +409,9 @@ class TestBegin:
         assert reader.position is not None
 
     def test_without_the_folder(self, tmp_path: Path) -> None:
-        feed = NodeFeed(HyperliquidOptions(name="t", node_data=tmp_path / "nowhere"))
+        reader = NodeFilesReader(HyperliquidOptions(name="t", node_data=tmp_path / "nowhere"))
         with pytest.raises(NodeUnavailable, match="does not exist"):
-            next(feed.steps(None))
+            next(reader.steps(None))
 
     def test_a_folder_without_those_of_a_node_is_named_in_the_log(self, reader: Reader) -> None:
         with capture_logs() as lines_without:

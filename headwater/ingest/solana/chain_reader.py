@@ -15,10 +15,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from headwater.errors import NodeUnavailable
-from headwater.extras import require_extra
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.cancellation import CancelToken
-from headwater.ingest.options import IngestOptions
 from headwater.ingest.position import read_position
 from headwater.ingest.solana.blocks import Block
 from headwater.ingest.solana.options import SolanaOptions
@@ -57,13 +55,13 @@ class _Fetched(NamedTuple):
     is_next_fetched: bool
 
 
-class SolanaFeed:
-    """Implements ingest.base.Feed."""
+class SolanaReader:
+    """Implements ingest.base.ChainReader for a Solana node."""
 
     streams: Sequence[str] = (ENTITY,)
 
     def __init__(self, options: SolanaOptions, stop: Event) -> None:
-        """Create the feed. The event `stop` cancels its waits."""
+        """Create the reader. The event `stop` cancels its waits."""
         self._options = options
         self._stop = stop
 
@@ -222,14 +220,3 @@ class _BlockWalk:
 
 def _has_result(block: "Future[Block]") -> bool:
     return block.done() and not block.cancelled() and block.exception() is None
-
-
-def open_solana(options: IngestOptions, _: object, stop: Event) -> SolanaFeed:
-    """Return the feed of an ingest of this kind.
-
-    Raises SetupError when the encoding needs a missing extra.
-    """
-    assert isinstance(options, SolanaOptions)
-    if options.encoding == "base64":
-        require_extra("solana", "solders", "The encoding base64")
-    return SolanaFeed(options, stop)

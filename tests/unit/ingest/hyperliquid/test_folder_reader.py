@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import SetupError
-from headwater.ingest.hyperliquid import node_files
-from headwater.ingest.hyperliquid.node_files import FolderReader, file_order
+from headwater.ingest.hyperliquid import folder_reader
+from headwater.ingest.hyperliquid.folder_reader import FolderReader, file_order
 from headwater.ingest.hyperliquid.position import FolderPosition
 from tests.unit.ingest.hyperliquid.node_files import append
 
@@ -142,8 +142,8 @@ def test_a_truncated_file_is_read_from_its_new_end(follower: Follower, again: bo
 
 
 def test_lines_longer_than_a_read(follower: Follower, again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_files, "READ_BYTES", 16)
-    monkeypatch.setattr(node_files, "MAX_LINE_BYTES", 64)
+    monkeypatch.setattr(folder_reader, "READ_BYTES", 16)
+    monkeypatch.setattr(folder_reader, "MAX_LINE_BYTES", 64)
     append(follower.folder / "9", b"x" * 50 + b"\nshort\n" + b"y" * 200 + b"\nlast\n")
     found = follower.read(again)
     assert found[:2] == [b"x" * 50, b"short"]
@@ -211,7 +211,7 @@ def test_a_file_that_is_compressed_while_it_is_read(follower: Follower, again: b
 
 
 def test_a_compressed_file_that_is_longer_than_a_read(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_files, "READ_BYTES", 1000)
+    monkeypatch.setattr(folder_reader, "READ_BYTES", 1000)
     content = [b"line %04d" % number for number in range(2000)]
     append(follower.folder / "9.lz4", lz4(b"\n".join(content)))
     reader, found = follower.begin(), list[bytes]()

@@ -1,4 +1,4 @@
-"""A feed that reads Hyperliquid's WebSocket API: trades by coin, or blocks."""
+"""Reads trades by coin, or blocks, from Hyperliquid's WebSocket API."""
 
 import time
 from collections import Counter
@@ -36,11 +36,11 @@ MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 BAD_MESSAGE: Final = "unreadable message"
 
 
-class WebSocketFeed:
+class WebSocketReader:
     """Reads the trades of the coins in the options (all coins if there are none), or blocks."""
 
     def __init__(self, options: HyperliquidOptions, stop: Event) -> None:
-        """Create the feed. The event `stop` cancels its waits."""
+        """Create the reader. The event `stop` cancels its waits."""
         assert options.ws is not None
         self._cancel_token = CancelToken(stop)
         self._name = options.name
@@ -53,7 +53,7 @@ class WebSocketFeed:
         return (self._entity,)
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """See Feed.
+        """See ChainReader.
 
         Raises NodeUnavailable when the connection can't be opened, is closed, or falls silent.
         """

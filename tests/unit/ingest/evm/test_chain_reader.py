@@ -1,4 +1,4 @@
-"""What the feed remembers of its nodes, and with which node a run starts."""
+"""What the reader remembers of its nodes, and with which node a run starts."""
 
 import itertools
 import random
@@ -13,8 +13,8 @@ from headwater.backoff import Backoff
 from headwater.errors import IngestStopped
 from headwater.ingest.base import Step
 from headwater.ingest.evm.abi import Abis
+from headwater.ingest.evm.chain_reader import EvmReader
 from headwater.ingest.evm.decode import Decoder
-from headwater.ingest.evm.feed import EvmFeed
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.runner import IngestMetrics, run
 from tests.support.evm_chain import FINAL_BLOCKS, FakeChain
@@ -58,7 +58,7 @@ def ingest(addresses: list[str]) -> tuple[Store, IngestMetrics]:
         {"name": "n", "chain": "base", "rpc": addresses, "from_block": 0, "to_block": LAST, "parallel": 1}
     )
     store, metrics = Store(), IngestMetrics()
-    feed = EvmFeed(
+    reader = EvmReader(
         options=options,
         decoder=Decoder(Abis([], {})),
         tokens={},
@@ -66,7 +66,7 @@ def ingest(addresses: list[str]) -> tuple[Store, IngestMetrics]:
         read_back=lambda *_: iter([]),
         stop=Event(),
     )
-    run(feed, store.open, Event(), metrics, Backoff(0.001, 0.01))
+    run(reader, store.open, Event(), metrics, Backoff(0.001, 0.01))
     return store, metrics
 
 
@@ -111,7 +111,7 @@ def test_subscriptions_that_fail_are_counted() -> None:
             {"name": "n", "chain": "base", "rpc": [node.address], "ws": f"ws://127.0.0.1:{free_port()}",
              "from_block": LAST, "poll_s": 0.01}
         )  # fmt: skip
-        feed = EvmFeed(
+        reader = EvmReader(
             options=options,
             decoder=Decoder(Abis([], {})),
             tokens={},
@@ -119,7 +119,7 @@ def test_subscriptions_that_fail_are_counted() -> None:
             read_back=lambda *_: iter([]),
             stop=stop,
         )
-        run(feed, Store().open, stop, metrics, Backoff(0.001, 0.01))
+        run(reader, Store().open, stop, metrics, Backoff(0.001, 0.01))
     assert metrics.counts["subscription_failures"] >= 1
 
 

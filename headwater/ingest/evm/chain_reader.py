@@ -1,4 +1,4 @@
-"""The feed of an EVM chain: final blocks for normal, head blocks for zerolag streams."""
+"""Reads an EVM chain: final blocks for the normal streams, and head blocks for the zerolag streams."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,9 +18,10 @@ from headwater.ingest.evm.ingest_state import IngestState, ReadWrittenRecords, m
 from headwater.ingest.evm.node_pool import NodePool
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.position import Position, decode
-from headwater.ingest.evm.records import ENTITIES, Converter, Token
+from headwater.ingest.evm.records import ENTITIES, Converter
 from headwater.ingest.evm.rpc_client import RpcClient
 from headwater.ingest.jsonrpc import MAX_ATTEMPTS
+from headwater.model.listed_token import ListedToken
 from headwater.model.stream import find_chain
 
 STOP_POLL_S = 1.0
@@ -34,8 +35,8 @@ Progress = Callable[[int], None]
 log = structlog.get_logger(__name__)
 
 
-class EvmFeed:
-    """Implements ingest.base.Feed.
+class EvmReader:
+    """Implements ingest.base.ChainReader for an EVM chain.
 
     Args:
         options: The options of the ingest.
@@ -43,7 +44,7 @@ class EvmFeed:
         tokens: The known tokens, by address.
         zerolag: The entities that have a zerolag stream.
         read_back: Reads records that were written to the zerolag streams before.
-        stop: Cancels the feed's waits.
+        stop: Cancels the waits of the reader.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class EvmFeed:
         *,
         options: EvmOptions,
         decoder: Decoder,
-        tokens: Mapping[str, Token],
+        tokens: Mapping[str, ListedToken],
         zerolag: Collection[str],
         read_back: ReadWrittenRecords,
         stop: Event,
@@ -69,7 +70,7 @@ class EvmFeed:
         return [*ENTITIES, *(entity + SUFFIX for entity in self._zerolag)]
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """See Feed.
+        """See ChainReader.
 
         After NodeUnavailable the next call uses the same node pool, which remembers the nodes' health.
         """
