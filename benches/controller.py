@@ -31,7 +31,7 @@ from headwater.model.deployment import Condition, Deployment
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.worker_spec import KafkaAccess
 from headwater.stores.sql.database import Database, open_database
-from headwater.stores.sql.encryption import Sealer
+from headwater.stores.sql.encryption import FieldCipher
 from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.orchestrator import MemoryOrchestrator
@@ -137,7 +137,7 @@ def measure(controller: Controller, clock: Clock) -> tuple[float, float]:
 def main(deployments: int = 1000, script_bytes: int = 30_000, rounds: int = 10) -> None:
     """Fill a database, wait until all deployments are stable, and measure resync periods."""
     with tempfile.TemporaryDirectory() as folder:
-        database = open_database(f"sqlite:///{Path(folder) / 'headwater.db'}", Sealer(bytes(32)))
+        database = open_database(f"sqlite:///{Path(folder) / 'headwater.db'}", FieldCipher(bytes(32)))
         fill(database, deployments, script_bytes)
         clock = Clock()
         controller = controller_of(database, clock)

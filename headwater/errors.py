@@ -20,9 +20,9 @@ HeadwaterError
 │   │   └── ExpressionRefused
 │   └── RateLimited               429
 ├── Unavailable                   503: a dependency of Headwater is unavailable; send the request again
-│   ├── StoreUnavailable
-│   ├── SetStoreUnavailable
-│   │   ├── SetStoreEvicts
+│   ├── DatabaseUnavailable
+│   ├── RedisUnavailable
+│   │   ├── RedisEvicts
 │   │   └── UploadAborted
 │   ├── BrokerUnavailable
 │   ├── OrchestratorUnavailable
@@ -191,27 +191,27 @@ class Unavailable(HeadwaterError):
         self.retry_after_s = retry_after_s
 
 
-class StoreUnavailable(Unavailable):
+class DatabaseUnavailable(Unavailable):
     """The SQL database does not answer, or it was locked for too long."""
 
 
-class SetStoreUnavailable(Unavailable):
+class RedisUnavailable(Unavailable):
     """Valkey or Redis does not answer."""
 
 
-class SetStoreEvicts(SetStoreUnavailable):
+class RedisEvicts(RedisUnavailable):
     """The set store may evict values when its memory is full.
     Headwater neither reads from it nor writes to it.
     """
 
     def __init__(self, policy: str) -> None:
         super().__init__(
-            f"The set store (Valkey or Redis) has the maxmemory-policy {policy}, so it may evict values without an "
+            f"Valkey or Redis has the maxmemory-policy {policy}, so it may evict values without an "
             "error. Set its maxmemory-policy to noeviction."
         )
 
 
-class UploadAborted(SetStoreUnavailable):
+class UploadAborted(RedisUnavailable):
     """The set was deleted during the upload, or the upload made no progress for an hour.
     The data of the upload was deleted.
     """

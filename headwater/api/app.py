@@ -45,7 +45,7 @@ from headwater.api.metrics import PrometheusMetrics
 from headwater.api.middleware import Problems, RequestMiddleware
 from headwater.api.rate_limits import RateLimit
 from headwater.api.route_table import RouteTable, Routing
-from headwater.errors import StoreUnavailable
+from headwater.errors import DatabaseUnavailable
 from headwater.loop_health import LoopHealth
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
@@ -150,5 +150,5 @@ async def _write_last_use(keys: Keys, loop: LoopHealth) -> None:
 def _write_last_use_once(keys: Keys) -> None:
     try:
         keys.write_last_use()
-    except StoreUnavailable as error:
+    except DatabaseUnavailable as error:
         log.warning("the last use of keys was not written; it is kept for the next attempt", reason=error.detail)

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headwater.api.failed_keys import FailedKeys
 from headwater.api.guarded_routes import GuardedRoute
-from headwater.errors import RateLimited, StoreUnavailable, Unauthenticated
+from headwater.errors import DatabaseUnavailable, RateLimited, Unauthenticated
 from headwater.model.audit import Actor, set_actor
 from headwater.model.key import ApiKey, is_well_formed
 from headwater.services.keys import Keys
@@ -57,7 +57,7 @@ class Authentication:
             raise RateLimited(f"{reason} Send a valid key after {wait_s} s.", wait_s)
         try:
             key = await self._query(text)
-        except StoreUnavailable:
+        except DatabaseUnavailable:
             self._failed.give_back(address)
             raise
         self._failed.give_back(address)

@@ -16,7 +16,7 @@ from anyio import from_thread, to_thread
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from headwater.errors import DeployPending, HeadwaterError, MalformedRequest, StoreUnavailable, TeardownInProgress
+from headwater.errors import DatabaseUnavailable, DeployPending, HeadwaterError, MalformedRequest, TeardownInProgress
 from headwater.loop_health import LoopHealth
 from headwater.model.deployment import Deployment, Progress
 from headwater.services.deployments import Deployments, is_running
@@ -33,7 +33,7 @@ POLL_S = 0.1
 T = TypeVar("T")
 
 ReadProgress = Callable[[Collection[str]], Mapping[str, Progress]]
-"""Reads the progress of the deployments of these configurations. It may block and raises StoreUnavailable."""
+"""Reads the progress of the deployments of these configurations. It may block and raises DatabaseUnavailable."""
 
 
 class OwnerLimiter:
@@ -139,10 +139,10 @@ class Watcher:
             found = await to_thread.run_sync(self._read_progress, awaited, limiter=self._thread)
             self._latest = {config_id: found.get(config_id) for config_id in awaited}
             self._error = None
-        except StoreUnavailable as error:
+        except DatabaseUnavailable as error:
             self._error = error
         except Exception:
-            self._error = StoreUnavailable("The state of the deployment can't be read. Send the same request again.")
+            self._error = DatabaseUnavailable("The state of the deployment can't be read. Send the same request again.")
             raise
         finally:
             self._polls_finished = self._polls_started
@@ -155,7 +155,7 @@ class Watcher:
         """Wait until `done` returns true for the progress of a configuration's deployment.
 
         The progress is None when there is no deployment. An exception of `done` is passed on. Only polls that start
-        after this call count, so that every write before the call is visible. Raises StoreUnavailable, and
+        after this call count, so that every write before the call is visible. Raises DatabaseUnavailable, and
         DeployPending with the sentence `pending` after `within_s` seconds.
         """
         polls_before = self._polls_started

@@ -25,11 +25,11 @@ from headwater.api.route_table import RULE
 from headwater.api.schemas import DeploymentBody
 from headwater.errors import (
     Conflict,
+    DatabaseUnavailable,
     Fault,
     InvalidInput,
     MalformedRequest,
     RateLimited,
-    StoreUnavailable,
     TooLarge,
     UnsupportedMediaType,
 )
@@ -171,7 +171,7 @@ class IdempotentRequest:
         """
         try:
             write()
-        except StoreUnavailable as error:
+        except DatabaseUnavailable as error:
             log.warning(
                 "the state of an idempotent request can't be stored", request=self._request, reason=error.detail
             )

@@ -66,17 +66,17 @@ PROBLEM_TYPES: dict[type[HeadwaterError], ProblemType] = {
         HTTPStatus.UNPROCESSABLE_ENTITY, "deploy-failed", "The workers did not become ready"
     ),
     errors.DeployPending: ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "deploy-pending", "Deployment in progress"),
-    errors.StoreUnavailable: ProblemType(
+    errors.DatabaseUnavailable: ProblemType(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "store-unavailable",
         "Database unavailable",
         "The database does not answer. Send the same request again.",
     ),
-    errors.SetStoreUnavailable: ProblemType(
+    errors.RedisUnavailable: ProblemType(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "set-store-unavailable",
-        "Set store unavailable",
-        "The set store does not answer. Send the same request again.",
+        "Valkey or Redis unavailable",
+        "Valkey or Redis does not answer. Send the same request again.",
     ),
     errors.UploadAborted: ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "superseded", "The upload was aborted"),
     errors.BrokerUnavailable: ProblemType(

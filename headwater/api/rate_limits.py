@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Scope
 from headwater.api.guard import Guard
 from headwater.api.guarded_routes import RouteRule
 from headwater.api.metrics import PrometheusMetrics
-from headwater.errors import RateLimited, SetStoreUnavailable
+from headwater.errors import RateLimited, RedisUnavailable
 from headwater.services.rate_limits import RateDecision, RateLimits
 
 MAX_CONCURRENT_RATE_CHECKS = 8
@@ -39,7 +39,7 @@ class RateLimit(Guard):
         take = partial(self._limits.take, scope["api_key"].id, upload=rule.is_streamed)
         try:
             rate = await to_thread.run_sync(take, limiter=self._threads)
-        except SetStoreUnavailable as error:
+        except RedisUnavailable as error:
             self._metrics.record_uncounted(passed=not rule.changes_deployment)
             if rule.changes_deployment:
                 raise

@@ -24,7 +24,7 @@ from headwater.stores.redis import backup as set_backup
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.sql import backup as database_backup
 from headwater.stores.sql.database import open_database
-from headwater.stores.sql.encryption import Sealer, decode_secret_key
+from headwater.stores.sql.encryption import FieldCipher, decode_secret_key
 
 DATABASE, SET_STORE, SECRET_KEY = "database.jsonl", "set-store.jsonl", "secret-key"
 DATA_FILES = ("api-key", "tokens.json", "abis.json")
@@ -104,13 +104,13 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
             _require_stopped(endpoints)
             if not replace:
                 _require_empty(endpoints)
-            sealer = Sealer(_key(endpoints, archive), *endpoints.old_secret_keys())
+            cipher = FieldCipher(_key(endpoints, archive), *endpoints.old_secret_keys())
             database_backup.require_known(str(archive.manifest["schema"]))
-            draft = None if _has_external_database(endpoints) else _draft_database(endpoints, archive, sealer)
+            draft = None if _has_external_database(endpoints) else _draft_database(endpoints, archive, cipher)
             with data_directory.restoring():
                 stamp = f"before-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
                 if draft is None:
-                    _load_database(endpoints, archive, sealer)
+                    _load_database(endpoints, archive, cipher)
                 else:
                     _place_database(endpoints, draft, stamp)
                 _restore_set_store(endpoints, archive, stamp)
@@ -196,19 +196,19 @@ def _require_empty(endpoints: Endpoints) -> None:
         raise SetupError("The set store holds data already. `headwater restore --replace` replaces it.")
 
 
-def _load(url: str, archive: Archive, sealer: Sealer, fencing: int = 0) -> None:
+def _load(url: str, archive: Archive, cipher: FieldCipher, fencing: int = 0) -> None:
     """Write the rows of a backup into a database, and check that the secret key fits."""
     rows = ((str(name), values) for name, values in archive.lines(DATABASE))
     _check_counts(database_backup.load(url, str(archive.manifest["schema"]), rows, fencing), archive)
-    open_database(url, sealer).close()
+    open_database(url, cipher).close()
 
 
-def _load_database(endpoints: Endpoints, archive: Archive, sealer: Sealer) -> None:
+def _load_database(endpoints: Endpoints, archive: Archive, cipher: FieldCipher) -> None:
     """Load the backup into a database server, in place of its data."""
-    _load(endpoints.database_url(), archive, sealer)
+    _load(endpoints.database_url(), archive, cipher)
 
 
-def _draft_database(endpoints: Endpoints, archive: Archive, sealer: Sealer) -> Path:
+def _draft_database(endpoints: Endpoints, archive: Archive, cipher: FieldCipher) -> Path:
     """Write the backup into a new database file.
 
     The current one is not changed, so an error loses nothing.
@@ -217,7 +217,7 @@ def _draft_database(endpoints: Endpoints, archive: Archive, sealer: Sealer) -> P
     draft = final.with_name(f"{final.name}.restoring")
     _remove(draft)
     fencing = database_backup.fencing(endpoints.database_url()) if final.exists() else 0
-    _load(f"sqlite:///{draft}", archive, sealer, fencing)
+    _load(f"sqlite:///{draft}", archive, cipher, fencing)
     return draft
 
 
@@ -267,7 +267,7 @@ def _entries(archive: Archive) -> Iterable[set_backup.Entry]:
 def _restore_files(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
     """Write the files of the backup.
 
-    The database that was replaced needs the key that it was sealed with.
+    The database that was replaced needs the key that encrypted it.
     """
     for name in (*DATA_FILES, SECRET_KEY):
         if not archive.has(name) or (name == SECRET_KEY and endpoints.settings.secret_key.get_secret_value()):

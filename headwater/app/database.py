@@ -17,7 +17,7 @@ from headwater.stores.protocols.control import AuditLog, QuotaStore
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from headwater.stores.sql.database import Database, open_database
-from headwater.stores.sql.encryption import Sealer
+from headwater.stores.sql.encryption import FieldCipher
 
 LOCAL_OWNER = "local"
 
@@ -29,13 +29,13 @@ def connect_database(endpoints: Endpoints, *, check_key: bool = True) -> Iterato
     With `check_key=False`, it is opened even when its secrets were encrypted with another key.
 
     Raises SetupError when a newer version has migrated the database, when the secret key is wrong, or when a restore
-    was interrupted, and StoreUnavailable.
+    was interrupted, and DatabaseUnavailable.
     """
     with _in_use(endpoints):
         endpoints.data_directory.require_restored()
-        sealer = Sealer(endpoints.secret_key(), *endpoints.old_secret_keys())
+        cipher = FieldCipher(endpoints.secret_key(), *endpoints.old_secret_keys())
         quotas = quota_defaults(endpoints.settings)
-        database = open_database(endpoints.database_url(), sealer, quotas, check_key=check_key)
+        database = open_database(endpoints.database_url(), cipher, quotas, check_key=check_key)
         try:
             yield database
         finally:
@@ -100,7 +100,7 @@ def opened_quotas(settings: Settings) -> Iterator[QuotaStore]:
 def quota_limits_of(settings: Settings, owner: str) -> tuple[Sequence[QuotaUsage], Collection[QuotaName]]:
     """Return the usage and limits of an owner, and the quotas that were set for this owner.
 
-    The other limits come from the settings. Raises SetupError, StoreUnavailable, SetStoreUnavailable.
+    The other limits come from the settings. Raises SetupError, DatabaseUnavailable, RedisUnavailable.
     """
     endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
     with opened_database(settings) as database:

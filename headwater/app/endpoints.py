@@ -10,7 +10,7 @@ import structlog
 from headwater.app.data_directory import DataDirectory
 from headwater.app.kafka_access import admin_access, reader_access, require_embedded, worker_access
 from headwater.brokers.embedded import EmbeddedKafka
-from headwater.errors import SetStoreEvicts, SetStoreUnavailable, SetupError
+from headwater.errors import RedisEvicts, RedisUnavailable, SetupError
 from headwater.model.worker_spec import KafkaAccess
 from headwater.settings import Settings
 from headwater.stores.embedded_valkey import EmbeddedValkey
@@ -120,9 +120,9 @@ class Endpoints:
         client = connect(self.redis_url())
         try:
             client.call("PING")
-        except SetStoreEvicts as error:
+        except RedisEvicts as error:
             raise SetupError(error.detail) from error
-        except SetStoreUnavailable as error:
+        except RedisUnavailable as error:
             log.warning(
                 "the set store is unavailable, so its maxmemory-policy could not be checked", reason=error.detail
             )

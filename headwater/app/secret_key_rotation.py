@@ -15,7 +15,7 @@ _MANUAL: Final = 'docs/operations.md has the steps under "The secret key"'
 def rotate_secret_key(settings: Settings) -> RotationResult:
     """Encrypt all stored credentials again, with the secret key in the settings.
 
-    Raises StoreUnavailable, and SetupError when there is no old key, or when neither key is that of the database.
+    Raises DatabaseUnavailable, and SetupError when there is no old key, or when neither key is that of the database.
     """
     endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
     if not endpoints.old_secret_keys():

@@ -102,7 +102,7 @@ class Sweep:
 def sweep_of(settings: Settings) -> Iterator[Sweep]:
     """Open a Sweep of the installation in the settings.
 
-    Raises SetupError, BrokerUnavailable, StoreUnavailable.
+    Raises SetupError, BrokerUnavailable, DatabaseUnavailable.
     """
     endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
     if not settings.database_url.get_secret_value():

@@ -26,7 +26,7 @@ from headwater.controller.deployment_resources import all_resources, reader_reso
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.sources import Sources
 from headwater.controller.topic_settings import changed_settings, without_compaction
-from headwater.errors import BrokerUnavailable, DeployFailed, SetStoreUnavailable
+from headwater.errors import BrokerUnavailable, DeployFailed, RedisUnavailable
 from headwater.model.deployment import Deployment, Observation, Revision, sink_topic
 from headwater.model.sink import TopicSink
 from headwater.orchestrators.base import Orchestrator
@@ -134,7 +134,7 @@ class Executor:
         self.broker.remove_all(all_resources(deployment))
         try:
             self.metrics.drop(deployment.id)
-        except SetStoreUnavailable as error:  # they expire, so a teardown need not wait for them
+        except RedisUnavailable as error:  # they expire, so a teardown need not wait for them
             log.warning(
                 "metrics can't be removed; they expire by themselves", deployment=deployment.id, reason=error.detail
             )

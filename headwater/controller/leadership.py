@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import structlog
 
-from headwater.errors import LeaseLost, StoreUnavailable
+from headwater.errors import DatabaseUnavailable, LeaseLost
 from headwater.model.lease import Candidate, Fence, fenced_by
 from headwater.stores.protocols.control import Leases
 
@@ -70,14 +70,14 @@ class Leadership:
     def require_lease(self) -> None:
         """Raise LeaseLost unless this process still leads.
 
-        This is called directly before something outside the database is removed. Raises StoreUnavailable when the
+        This is called directly before something outside the database is removed. Raises DatabaseUnavailable when the
         database is unavailable, or when the lease expires too soon.
         """
         if self._fence is None:
             raise LeaseLost(CONTROLLER_LEASE)
         self._leases.check(self._fence)
         if self.remaining_s < MIN_REMAINING_S:
-            raise StoreUnavailable(
+            raise DatabaseUnavailable(
                 "The controller could not renew its lease in time. It continues after the next renewal."
             )
 

@@ -11,7 +11,7 @@ import structlog
 from headwater.engine.delivery import Delivery, PendingCommit
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.offset_tracker import OffsetTracker
-from headwater.errors import BrokerUnavailable, SetStoreUnavailable
+from headwater.errors import BrokerUnavailable, RedisUnavailable
 from headwater.sources.base import Positions, Source
 
 log = structlog.get_logger(__name__)
@@ -86,7 +86,7 @@ class Committer:
             self._pending = self._delivery.commit(positions)
             if self._pending is None:
                 self._source.commit(positions, wait=wait)
-        except (BrokerUnavailable, SetStoreUnavailable) as error:
+        except (BrokerUnavailable, RedisUnavailable) as error:
             log.warning("positions not stored; records may be repeated", reason=error.detail)
             return False
         return True

@@ -96,7 +96,7 @@ class Delivery(Protocol):
         positions, or None when the records are committed without the positions: the worker then commits the positions
         to the source.
 
-        Raises SetStoreUnavailable when the records are not committed yet.
+        Raises RedisUnavailable when the records are not committed yet.
         """
 
     def recover(self) -> bool:

@@ -68,7 +68,7 @@ class InFlightBatches:
         """Pass the batches on from transform to transform, as far as results are there.
 
         wait: whether to wait for the next result of the first batch.
-        Raises SetStoreUnavailable: call it again. The batches stay in flight, in their order.
+        Raises RedisUnavailable: call it again. The batches stay in flight, in their order.
         """
         max_finished = len(self._transforms)
         for batch in self._batches:

@@ -104,7 +104,7 @@ class InFlightBatch:
         Return False when there is no result yet.
 
         wait: whether to wait for the result, for at most STEP_TIMEOUT_S.
-        Raises SetStoreUnavailable (call again later), SandboxFailed.
+        Raises RedisUnavailable (call again later), SandboxFailed.
         """
         pending = self._pending
         if pending is None:

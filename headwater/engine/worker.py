@@ -25,7 +25,7 @@ from headwater.engine.offset_tracker import OffsetTracker
 from headwater.engine.pipeline import InFlightBatch
 from headwater.engine.status import KAFKA_WAIT_SHOWN_S, WorkerStatus
 from headwater.engine.waiting import Waiting
-from headwater.errors import BrokerUnavailable, SetStoreUnavailable
+from headwater.errors import BrokerUnavailable, RedisUnavailable
 from headwater.model.record import RecordBatch
 from headwater.model.worker_spec import READ_ALL, ReadingPlan
 from headwater.sources.base import Positions, Source
@@ -274,7 +274,7 @@ class Worker:
         """Advance the batches in flight. Return False when the set store is unavailable."""
         try:
             self._batches.advance(wait=wait)
-        except SetStoreUnavailable as error:
+        except RedisUnavailable as error:
             self._waiting.back_off(error.detail, self._waiting.store)
             return False
         return True

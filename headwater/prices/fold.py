@@ -12,7 +12,7 @@ from typing import cast
 
 import structlog
 
-from headwater.errors import SetStoreUnavailable, WorkerError
+from headwater.errors import RedisUnavailable, WorkerError
 from headwater.model.price import archive
 from headwater.model.price.archive import ArchiveKey
 from headwater.model.price.band import band_of
@@ -75,7 +75,7 @@ class PriceFold:
         """Acquire partitions for this owner.
 
         Return the stored position of each partition that has one. A partition without a stored position starts at its
-        first record. Raises SetStoreUnavailable.
+        first record. Raises RedisUnavailable.
         """
         self.forget(partitions)
         stored = dict(self._store.acquire_partitions(self._owner, topic_id, partitions))
@@ -94,9 +94,9 @@ class PriceFold:
             self._stored.pop(partition, None)
 
     def fold(self, batch: RecordBatch) -> None:
-        """Add the ticks of a batch to memory. Raises SetStoreUnavailable when none could be added."""
+        """Add the ticks of a batch to memory. Raises RedisUnavailable when none could be added."""
         if self.ticks_in_memory > MAX_TICKS_IN_MEMORY:
-            raise SetStoreUnavailable("The set store accepts no prices; ticks wait until it does.")
+            raise RedisUnavailable("The set store accepts no prices; ticks wait until it does.")
         batch = only_ticks(batch)
         tokens, values = cast("list[bytes]", batch.keys), cast("list[bytes]", batch.values)
         ticks = self._ticks
@@ -110,7 +110,7 @@ class PriceFold:
     def store(self, positions: Positions) -> None:
         """Write the ticks in memory with these positions, and settle quoted ticks that are due.
 
-        Raises SetStoreUnavailable (call it again), and WorkerError when another worker owns a partition.
+        Raises RedisUnavailable (call it again), and WorkerError when another worker owns a partition.
         """
         self._unstored.update(positions)
         now = int(self._now() * 1000)

@@ -73,7 +73,7 @@ class QuotedTicks:
     """
 
     def __init__(self, store: PriceStore, partition: int) -> None:
-        """Read from the store which keys have unsettled ticks. Raises SetStoreUnavailable."""
+        """Read from the store which keys have unsettled ticks. Raises RedisUnavailable."""
         self._store = store
         self._partition = partition
         self._since = dict.fromkeys(store.unsettled(partition), 0)
@@ -91,7 +91,7 @@ class QuotedTicks:
     def prepare(self, ticks: Mapping[bytes, Sequence[bytes]], due: Sequence[bytes], now: int) -> QuotedWrite:
         """Return the write that adds new ticks and settles the keys that are due.
 
-        Raises SetStoreUnavailable.
+        Raises RedisUnavailable.
         """
         write = QuotedWrite()
         for key, values in ticks.items():

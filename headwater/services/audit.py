@@ -5,7 +5,7 @@ from typing import Literal
 
 import structlog
 
-from headwater.errors import StoreUnavailable
+from headwater.errors import DatabaseUnavailable
 from headwater.model.audit import Action, Change, actor
 from headwater.model.value_sets import SetId
 from headwater.stores.protocols.control import AuditLog
@@ -26,8 +26,8 @@ class AuditedSets:
     """A SetStore that records writes in the audit log.
 
     It adds an entry before the write and completes the entry afterwards. `drop` is not recorded, because the deletion
-    that calls it has its own entry. Reads pass through. Writes raise StoreUnavailable when the entry can't be stored;
-    nothing is written then.
+    that calls it has its own entry. Reads pass through. When the entry can't be stored, a write raises
+    DatabaseUnavailable and changes nothing.
     """
 
     def __init__(self, sets: SetStore, audit: AuditLog) -> None:
@@ -67,5 +67,5 @@ class AuditedSets:
         """
         try:
             self._audit.close(entry_id, state, after)
-        except StoreUnavailable as error:
+        except DatabaseUnavailable as error:
             log.warning("an audit entry stays pending", entry=entry_id, reason=error.detail)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from headwater.errors import NotFound, SetStoreUnavailable
+from headwater.errors import NotFound, RedisUnavailable
 from headwater.model.pagination import ListPosition
 from headwater.model.value_sets import Dataset, dataset_set, normalise_all
 from headwater.services.ids import Clock, NewId
@@ -16,7 +16,7 @@ class Datasets:
 
     Its values, and the name that scripts use, are in the set store. The state of a row is "pending" until scripts can
     look its name up, and "deleting" until its name and values are removed. The controller's sweeper finishes creations
-    and deletions that were interrupted. All methods may block and raise StoreUnavailable and SetStoreUnavailable.
+    and deletions that were interrupted. All methods may block and raise DatabaseUnavailable and RedisUnavailable.
     """
 
     def __init__(self, *, store: DatasetStore, names: DatasetNames, sets: SetStore, now: Clock, new_id: NewId) -> None:
@@ -33,7 +33,7 @@ class Datasets:
         self._store.create(dataset)
         try:
             self._names.put(owner, name, dataset.id)
-        except SetStoreUnavailable:
+        except RedisUnavailable:
             self._store.set_state(dataset.id, "deleting")
             raise
         self._store.set_state(dataset.id, "live")

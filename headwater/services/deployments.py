@@ -45,7 +45,7 @@ class Deployments:
     """Starts, stops and reads deployments.
 
     No method waits for the controller: callers poll `progress` and test it with `is_running`, `is_rotated` or
-    `is_gone`. All methods may raise StoreUnavailable.
+    `is_gone`. All methods may raise DatabaseUnavailable.
 
     new_password: Returns a new random password.
     redact: Removes names of the operator's systems from reasons and log lines.

@@ -25,7 +25,7 @@ class SetCount(NamedTuple):
 class Filters:
     """Reads and changes the values of filters.
 
-    All methods may block and raise StoreUnavailable and SetStoreUnavailable, and the errors of `target`.
+    All methods may block and raise DatabaseUnavailable and RedisUnavailable, and the errors of `target`.
     """
 
     def __init__(self, flows: FlowStore, deployments: DeploymentStore, sets: SetStore) -> None:

@@ -8,11 +8,11 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from headwater.errors import (
     ConcurrentUpdate,
+    DatabaseUnavailable,
     Fault,
     NotFound,
     PreconditionFailed,
-    SetStoreUnavailable,
-    StoreUnavailable,
+    RedisUnavailable,
 )
 from headwater.model.flow import Flow, NewFlow, PipelineConfig
 from headwater.model.pagination import ListPosition, split_by_size
@@ -71,7 +71,7 @@ class FlowStores:
 class Flows:
     """Creates, reads, changes and deletes configurations.
 
-    All methods may block on the stores and raise StoreUnavailable or SetStoreUnavailable. Methods that save also wait
+    All methods may block on the stores and raise DatabaseUnavailable or RedisUnavailable. Methods that save also wait
     for the sandbox and raise InvalidInput and SandboxFailed. The values of new filters are written before the revision,
     so that a visible revision always has its values; they are removed when the save fails. Concurrent saves are
     serialised by retrying.
@@ -193,7 +193,7 @@ class Flows:
             for target, values in sets.items():
                 self._sets.add(target, values)
             save(flow)
-        except StoreUnavailable:
+        except DatabaseUnavailable:
             # The outcome is unknown, so the sweeper removes the values later if the revision was not saved.
             raise
         except Exception:
@@ -223,11 +223,11 @@ class Flows:
     def _values_of(self, flow: Flow, removed: TransformIdentity) -> str:
         try:
             return f"with {self._sets.count(filter_set(flow.id, removed.uid))[0]} values"
-        except SetStoreUnavailable as error:
+        except RedisUnavailable as error:
             return f"with its values ({error.detail})"
 
     def _end_unsaved(self, sets: Iterable[SetId]) -> None:
-        with suppress(SetStoreUnavailable):  # if this fails, the sweeper ends them later
+        with suppress(RedisUnavailable):  # if this fails, the sweeper ends them later
             self._unsaved_sets.end(sets)
 
     def _drop(self, sets: Iterable[SetId]) -> None:

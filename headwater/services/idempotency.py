@@ -8,7 +8,7 @@ from headwater.stores.protocols.control import IdempotencyStore
 class IdempotencyService:
     """Claims requests and stores their responses.
 
-    All methods may block and raise StoreUnavailable.
+    All methods may block and raise DatabaseUnavailable.
 
     request: The id from `idempotency_id`.
     claimant: The id of the HTTP request that claims it.

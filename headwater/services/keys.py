@@ -57,7 +57,7 @@ class Keys:
     def authenticate(self, text: str) -> ApiKey:
         """Check a key against the store, which may block.
 
-        Raises Unauthenticated for an invalid key, and StoreUnavailable when it could not be checked.
+        Raises Unauthenticated for an invalid key, and DatabaseUnavailable when it could not be checked.
         """
         parsed = parse_key(text)
         if parsed is None:
@@ -89,7 +89,7 @@ class Keys:
     def write_last_use(self) -> None:
         """Write the last use of the keys that were used since the last call. It may block.
 
-        Raises StoreUnavailable; the next call then writes these uses too.
+        Raises DatabaseUnavailable; the next call then writes these uses too.
         """
         with self._lock:
             used, self._used = self._used, {}

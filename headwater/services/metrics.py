@@ -48,7 +48,7 @@ class Summary:
 
 
 class DeploymentMetrics:
-    """Reads the metrics of deployments. `series` and `summary` raise SetStoreUnavailable.
+    """Reads the metrics of deployments. `series` and `summary` raise RedisUnavailable.
 
     lag: Reads the lag of a consumer group on a source; raises BrokerUnavailable.
     """

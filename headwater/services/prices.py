@@ -89,7 +89,7 @@ class Prices:
         self._filter_outliers = filter_outliers
 
     def answer(self, tokens: Sequence[Token]) -> PriceAnswer:
-        """Return the current statistics of tokens. Raises SetStoreUnavailable."""
+        """Return the current statistics of tokens. Raises RedisUnavailable."""
         now = int(self._now().timestamp() * 1000)
         keys = [_key(token) for token in tokens]
         by_key = self._evaluate_readable([*dict.fromkeys(keys)], now)

@@ -56,7 +56,7 @@ class QuotaStores:
 def quota_usage(store: QuotaStore, counts: SetCounts, owner: str) -> Sequence[QuotaUsage]:
     """Return the usage of every quota of an owner, including unlimited ones.
 
-    Raises StoreUnavailable, SetStoreUnavailable.
+    Raises DatabaseUnavailable, RedisUnavailable.
     """
     allowed, used = store.allowed(owner), dict(store.usage(owner))
     used[SET_VALUES] = sum(counts.counts(store.sets(owner)))

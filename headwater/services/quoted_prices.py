@@ -59,7 +59,7 @@ def read_quoted(
 
     hour: The hour one day before `now`, whose archived ticks are read too.
 
-    Raises SetStoreUnavailable, PriceStateUnreadable.
+    Raises RedisUnavailable, PriceStateUnreadable.
     """
     states = {
         key: QuotedState.decode(token.quoted_state, token.quoted_tail)

@@ -37,7 +37,7 @@ class RateLimits:
         self._burst = burst
 
     def take(self, key_id: str, *, upload: bool) -> RateDecision:
-        """Count one request. The call may block and raises SetStoreUnavailable."""
+        """Count one request. The call may block and raises RedisUnavailable."""
         size = max(self._burst, CONCURRENT_UPLOADS) if upload else self._burst
         left = self._buckets.take(f"{key_id}:{'uploads' if upload else 'calls'}", self._rate, size)
         wait_s = max(1, math.ceil((1 - left.tokens) / self._rate))

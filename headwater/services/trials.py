@@ -82,7 +82,7 @@ class Trials:
 
         The samples are JSON texts. A filter tests against its `set_values`; `flow.contains` uses the owner's datasets.
         The call blocks while the sandbox works, for TIME_LIMIT_S and the time of one record at most. Raises
-        InvalidInput, SandboxFailed, SetStoreUnavailable.
+        InvalidInput, SandboxFailed, RedisUnavailable.
         """
         checked = self._checker.with_compile_cache().create(sent)
         if not samples:

@@ -24,7 +24,7 @@ class QuoteHistoryReader:
     """
 
     def __init__(self, store: PriceStore, unsettled: Mapping[bytes, Sequence[UnsettledTicks]], now: int) -> None:
-        """Read the states. Raises SetStoreUnavailable and PriceStateUnreadable.
+        """Read the states. Raises RedisUnavailable and PriceStateUnreadable.
 
         Args:
             store: The price store.

@@ -52,7 +52,7 @@ class PendingBatch(Protocol):
     def result(self) -> Outcome:
         """Wait for the outcome, which takes some seconds at most.
 
-        Errors of single records are in the outcome. Raises SetStoreUnavailable when sets can't be read. The batch is
+        Errors of single records are in the outcome. Raises RedisUnavailable when sets can't be read. The batch is
         kept then, and `result` can be called again. Raises SandboxFailed when the child process with V8 can't be
         restarted.
         """
@@ -64,7 +64,7 @@ class DeferredBatch:
     The method `result` computes the outcome.
 
     Attributes:
-        compute: Returns the outcome. It is called again when it has raised SetStoreUnavailable.
+        compute: Returns the outcome. It is called again when it has raised RedisUnavailable.
     """
 
     def __init__(self, compute: Callable[[], Outcome]) -> None:

@@ -37,7 +37,7 @@ class DatasetLookup:
     def __call__(self, question: MembershipQuery) -> MembershipResult:
         """Return for each dataset whether it contains the values.
 
-        Returns None for an unknown name of a dataset. Raises SetStoreUnavailable.
+        Returns None for an unknown name of a dataset. Raises RedisUnavailable.
         """
         ids = self._names.resolve(self._owner, [name for name, _ in question])
         return [

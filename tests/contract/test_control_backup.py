@@ -14,7 +14,7 @@ from headwater.model.idempotency import StoredResponse
 from headwater.model.lease import Candidate
 from headwater.stores.sql import backup
 from headwater.stores.sql.database import Database, open_database
-from headwater.stores.sql.encryption import Sealer
+from headwater.stores.sql.encryption import FieldCipher
 from tests.support.deployments import deploy, observed, running
 from tests.support.postgres_server import PostgresServer
 from tests.support.sql import OWNER, SECRET_KEY, a_dataset, a_flow, a_key, a_line, at, next_revision, seen
@@ -39,7 +39,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def opened(url: str) -> Database:
-    return open_database(url, Sealer(SECRET_KEY))
+    return open_database(url, FieldCipher(SECRET_KEY))
 
 
 def fill(stores: Database) -> None:

@@ -16,7 +16,7 @@ from headwater.errors import SetupError
 from headwater.model.value_sets import filter_set
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import open_database
-from headwater.stores.sql.encryption import Sealer
+from headwater.stores.sql.encryption import FieldCipher
 from headwater.stores.sql.migrate import SCRIPTS, migrate
 from headwater.stores.sql.tables import metadata
 from tests.support.sql import OWNER, SECRET_KEY, a_config, a_dataset, a_flow
@@ -81,18 +81,18 @@ def test_every_downgrade_and_upgrade(engine: Engine) -> None:
 
 
 def test_migrations_keep_the_rows(url: str) -> None:
-    database = open_database(url, Sealer(SECRET_KEY))
+    database = open_database(url, FieldCipher(SECRET_KEY))
     database.flows.create(a_flow())
     database.datasets.create(a_dataset())
     database.close()
-    again = open_database(url, Sealer(SECRET_KEY))
+    again = open_database(url, FieldCipher(SECRET_KEY))
     assert again.flows.get(OWNER, "f1") == a_flow()
     again.close()
 
 
 def test_concurrent_migrations(url: str) -> None:
     def start(_: int) -> int:
-        database = open_database(url, Sealer(SECRET_KEY))
+        database = open_database(url, FieldCipher(SECRET_KEY))
         try:
             return database.change_counter.value()
         finally:
@@ -107,18 +107,18 @@ def test_a_newer_schema_is_refused(url: str, engine: Engine) -> None:
     with engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(SetupError, match=r"newer Headwater \(schema 9999\)"):
-        open_database(url, Sealer(SECRET_KEY))
+        open_database(url, FieldCipher(SECRET_KEY))
 
 
 def test_revisions_that_are_stored_already_are_counted(url: str, engine: Engine) -> None:
-    database = open_database(url, Sealer(SECRET_KEY))
+    database = open_database(url, FieldCipher(SECRET_KEY))
     filter_ = {"uid": "t2", "type": "redis_set_filter", "filter_expr": "root = this.a"}
     database.flows.create(a_flow(pipeline_config=a_config(transforms=[filter_], parallelism=3)))
     used, sets = database.quotas.usage(OWNER), database.quotas.sets(OWNER)
     database.close()
     _move(engine, "down", "0006")
     migrate(engine)
-    again = open_database(url, Sealer(SECRET_KEY))
+    again = open_database(url, FieldCipher(SECRET_KEY))
     assert again.quotas.sets(OWNER) == sets == [filter_set("f1", "t2")]
     assert {**used, "stored_bytes": 0} == {**again.quotas.usage(OWNER), "stored_bytes": 0}
     again.close()

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from headwater.errors import Conflict, SetupError, StoreUnavailable
+from headwater.errors import Conflict, DatabaseUnavailable, SetupError
 from headwater.model.deployment import Phase
 from headwater.stores.sql import connections
 from headwater.stores.sql.database import Database
@@ -119,7 +119,7 @@ class TestOutages:
         with other.transaction():
             other.execute("SELECT * FROM flows FOR UPDATE")
             assert impatient.flows.get(OWNER, "f1") == a_flow()
-            with pytest.raises(StoreUnavailable):
+            with pytest.raises(DatabaseUnavailable):
                 impatient.flows.save(next_revision(a_flow()))
         impatient.flows.save(next_revision(a_flow()))
         impatient.close()
@@ -131,7 +131,7 @@ class TestOutages:
         impatient = open_postgres(postgres_url)
         with other.transaction():
             other.execute("LOCK TABLE flows")
-            with pytest.raises(StoreUnavailable):
+            with pytest.raises(DatabaseUnavailable):
                 impatient.flows.list(OWNER)
         assert impatient.flows.list(OWNER) == []
         impatient.close()
@@ -147,7 +147,7 @@ class TestOutages:
             assert opened.flows.list(OWNER) == []
             with server.hanging():
                 for _ in range(2):  # the first connection is discarded
-                    with pytest.raises(StoreUnavailable):
+                    with pytest.raises(DatabaseUnavailable):
                         opened.flows.list(OWNER)
             assert opened.flows.list(OWNER) == []
             opened.close()
@@ -169,7 +169,7 @@ class TestOutages:
             save = pool.submit(database.flows.save, next_revision(a_flow()))
             _until_waiting(shared_postgres, 1)
             other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
-            assert isinstance(save.exception(), StoreUnavailable)
+            assert isinstance(save.exception(), DatabaseUnavailable)
         database.flows.save(next_revision(a_flow()))
 
     def test_a_server_that_is_killed_and_comes_back_under_load(self, postgres_server: PostgresServer) -> None:
@@ -181,7 +181,7 @@ class TestOutages:
             while not stop.is_set():
                 try:
                     database.flows.create(a_flow(f"f-{number}-{written[number]}"))
-                except StoreUnavailable as error:
+                except DatabaseUnavailable as error:
                     errors.append(error)
                     stop.wait(0.05)
                 except IntegrityError:  # committed, but the server died before it confirmed it
@@ -208,7 +208,7 @@ class TestOutages:
         database = open_postgres(empty_postgres_url)
         with psycopg.connect(empty_postgres_url, autocommit=True) as connection:
             connection.execute("DROP TABLE api_keys")
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(DatabaseUnavailable):
             database.keys.find("k1")
         database.close()
 

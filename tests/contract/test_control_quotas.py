@@ -12,7 +12,7 @@ from headwater.model.deployment import Phase
 from headwater.model.quota import QUOTA_NAMES, QuotaDefaults
 from headwater.model.value_sets import SetId, filter_set
 from headwater.stores.sql.database import open_database
-from headwater.stores.sql.encryption import Sealer
+from headwater.stores.sql.encryption import FieldCipher
 from tests.support.sql import (
     OWNER,
     SECRET_KEY,
@@ -45,7 +45,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     def open_with(defaults: QuotaDefaults) -> ControlStores:
         lite = f"sqlite:///{tmp_path / 'headwater.db'}"
         url = lite if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-        databases.append(open_database(url, Sealer(SECRET_KEY), defaults))
+        databases.append(open_database(url, FieldCipher(SECRET_KEY), defaults))
         return databases[-1]
 
     yield open_with

@@ -12,7 +12,7 @@ from headwater.stores.sql import credential_rows
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.credential_rows import RotationResult
 from headwater.stores.sql.database import Database, open_database
-from headwater.stores.sql.encryption import NUMBER_BYTES, Sealer
+from headwater.stores.sql.encryption import NUMBER_BYTES, FieldCipher
 from headwater.stores.sql.tables import deployments
 from tests.support.sql import OWNER, SECRET_KEY, a_deployment, a_flow, at, seen
 
@@ -32,7 +32,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def deployed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deploy configurations f0 to f4 with the old key; that of f4 has ended. Transactions have two deployments."""
     monkeypatch.setattr(credential_rows, "_SELECT_BATCH", credential_rows._SELECT_BATCH.limit(2))
-    database = open_database(url, Sealer(SECRET_KEY))
+    database = open_database(url, FieldCipher(SECRET_KEY))
     for number in range(COUNT):
         database.flows.create(a_flow(f"f{number}", created_s=number))
         new = a_deployment(f"d{number}", config_id=f"f{number}", created_at=at(number))
@@ -51,14 +51,14 @@ def connections(url: str) -> Iterator[Connections]:
 @pytest.fixture
 def both(url: str) -> Iterator[Database]:
     """Return the database with both keys, as all processes have it during a rotation."""
-    opened = open_database(url, Sealer(NEW_KEY, SECRET_KEY))
+    opened = open_database(url, FieldCipher(NEW_KEY, SECRET_KEY))
     yield opened
     opened.close()
 
 
 def readable(url: str, *keys: bytes) -> list[str]:
     """Return the ids of the active deployments whose passwords these keys decrypt."""
-    database = open_database(url, Sealer(*keys))
+    database = open_database(url, FieldCipher(*keys))
     found = [one for one in database.deployments.unfinished() if not one.unreadable]
     database.close()
     assert all(one.reader_password == a_deployment(one.id).reader_password for one in found)
@@ -70,7 +70,7 @@ def test_all_passwords_are_encrypted_with_the_new_key(url: str, both: Database) 
     assert both.rotate_secret_key() == RotationResult(4, 0)
     assert readable(url, NEW_KEY) == ["d0", "d1", "d2", "d3"]
     with pytest.raises(SetupError, match="HEADWATER_OLD_SECRET_KEY"):
-        open_database(url, Sealer(SECRET_KEY))
+        open_database(url, FieldCipher(SECRET_KEY))
     assert both.rotate_secret_key() == RotationResult(0, 0)
 
 
@@ -94,16 +94,16 @@ def test_values_without_a_number_are_read_and_get_one(url: str, both: Database, 
 
 def test_a_rotation_that_was_killed_continues(url: str, both: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """The third deployment is in the second transaction, which is rolled back."""
-    seal, left = Sealer.seal, [True] * 7
+    encrypt, left = FieldCipher.encrypt, [True] * 7
 
-    def killed(self: Sealer, text: str, deployment_id: str, field: str) -> bytes:
+    def killed(self: FieldCipher, text: str, deployment_id: str, field: str) -> bytes:
         if not left:
             raise KeyboardInterrupt
         left.pop()
-        return seal(self, text, deployment_id, field)
+        return encrypt(self, text, deployment_id, field)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Sealer, "seal", killed)
+        patch.setattr(FieldCipher, "encrypt", killed)
         with pytest.raises(KeyboardInterrupt):
             both.rotate_secret_key()
     assert readable(url, SECRET_KEY) == ["d2", "d3"]
@@ -113,12 +113,12 @@ def test_a_rotation_that_was_killed_continues(url: str, both: Database, monkeypa
 
 
 def test_what_neither_key_decrypts_is_left_and_counted(url: str, both: Database, connections: Connections) -> None:
-    lost = Sealer(bytes(32))
+    lost = FieldCipher(bytes(32))
     with connections.writing() as connection:
-        values = {name: lost.seal("x", "d1", name) for name in credential_rows.FIELDS}
+        values = {name: lost.encrypt("x", "d1", name) for name in credential_rows.FIELDS}
         connection.execute(update(deployments).where(deployments.c.id == "d1").values(**values))
     assert both.rotate_secret_key() == RotationResult(3, 1)
     assert readable(url, NEW_KEY) == ["d0", "d2", "d3"]
     with connections.reading() as connection:
         [stored] = connection.execute(select(deployments.c.reader_password).where(deployments.c.id == "d1")).scalars()
-    assert lost.open(stored, "d1", "reader_password") == "x"
+    assert lost.decrypt(stored, "d1", "reader_password") == "x"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from headwater.errors import SetupError, StoreUnavailable
+from headwater.errors import DatabaseUnavailable, SetupError
 from headwater.model.deployment import Phase
 from headwater.stores.sql import connections
 from headwater.stores.sql.connections import Connections, make_engine
@@ -89,7 +89,7 @@ class TestLocks:
         impatient.flows.create(a_flow())
         other.execute("BEGIN IMMEDIATE")
         assert impatient.flows.get(OWNER, "f1") == a_flow()
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(DatabaseUnavailable):
             impatient.flows.create(a_flow("f2"))
         other.execute("ROLLBACK")
         impatient.flows.create(a_flow("f2"))
@@ -105,13 +105,13 @@ class TestLocks:
 
     def test_a_damaged_database_is_unavailable(self, database: Database, other: sqlite3.Connection) -> None:
         other.execute("DROP TABLE api_keys")
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(DatabaseUnavailable):
             database.keys.find("k1")
 
     def test_a_failed_transaction_is_rolled_back(self, database: Database, other: sqlite3.Connection) -> None:
         database.flows.create(a_flow())
         other.execute("DROP TABLE doorbell")
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(DatabaseUnavailable):
             database.deployments.request_deploy(OWNER, "f1", a_deployment())
         assert database.deployments.active("f1") is None
 

@@ -10,7 +10,7 @@ from headwater.errors import SetupError, StoredDataUnreadable
 from headwater.model.deployment import Condition, DesiredPhase, Phase, Status, WorkerStatus
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database, open_database
-from headwater.stores.sql.encryption import Sealer
+from headwater.stores.sql.encryption import FieldCipher
 from tests.support.sql import (
     OWNER,
     SECRET_KEY,
@@ -38,7 +38,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
-    opened = open_database(url, Sealer(SECRET_KEY))
+    opened = open_database(url, FieldCipher(SECRET_KEY))
     yield opened
     opened.close()
 
@@ -71,9 +71,9 @@ def two(database: Database) -> Database:
 
 def reseal(damage: Damage, deployment_id: str) -> None:
     """Encrypt the passwords of a deployment with another key."""
-    other = Sealer(bytes(32))
+    other = FieldCipher(bytes(32))
     for name in ("reader_password", "worker_password"):
-        sealed = other.seal("secret", deployment_id, name)
+        sealed = other.encrypt("secret", deployment_id, name)
         damage(f"UPDATE deployments SET {name} = :sealed WHERE id = :id", sealed=sealed, id=deployment_id)
 
 
@@ -114,10 +114,10 @@ class TestSecrets:
 
     def test_the_database_opens_if_one_secret_can_be_decrypted(self, url: str, two: Database, damage: Damage) -> None:
         reseal(damage, "d2")
-        open_database(url, Sealer(SECRET_KEY)).close()
+        open_database(url, FieldCipher(SECRET_KEY)).close()
         assert len(two.unreadable()) == 4
         with pytest.raises(SetupError, match="another secret key"):
-            open_database(url, Sealer(bytes(range(1, 33))))
+            open_database(url, FieldCipher(bytes(range(1, 33))))
 
     def test_doctor_names_both_rows(self, two: Database) -> None:
         assert [(row.kind, row.id, row.owner) for row in two.unreadable()] == [
@@ -128,7 +128,7 @@ class TestSecrets:
 
 def test_the_key_can_be_changed_if_it_has_encrypted_nothing(url: str, database: Database) -> None:
     database.flows.create(a_flow())
-    open_database(url, Sealer(bytes(32))).close()
+    open_database(url, FieldCipher(bytes(32))).close()
 
 
 class TestPipelines:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import redis
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.metric import TIME_RANGES, CountType, Histogram, MetricsDelta, PartitionCounts
 from headwater.stores.protocols.metrics import MetricStore
 from headwater.stores.redis.client import connect
@@ -181,7 +181,7 @@ def test_all_keys_expire_share_a_slot_and_are_dropped(valkey_url: str) -> None:
 def test_an_unavailable_server(tmp_path: Path) -> None:
     with closing(connect(f"unix://{tmp_path}/none.sock")) as client:
         store = RedisMetrics(client)
-        with pytest.raises(SetStoreUnavailable):
+        with pytest.raises(RedisUnavailable):
             store.acquire_partitions(ID, GROUP, "a", [0])
-        with pytest.raises(SetStoreUnavailable):
+        with pytest.raises(RedisUnavailable):
             store.read(ID, HOUR, NOW)

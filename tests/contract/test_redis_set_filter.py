@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.record import RecordBatch
 from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
 from headwater.model.value_sets import filter_set
@@ -69,7 +69,7 @@ def test_the_filter_waits_while_the_server_is_unavailable(
     assert passed(filter_) == [0]
     valkey_server.kill()
     pending = filter_.start(batch())
-    with pytest.raises(SetStoreUnavailable):
+    with pytest.raises(RedisUnavailable):
         pending.result()
     valkey_server.start()
     assert pending.result().output.offsets.tolist() == [0]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import redis
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.stores.redis.client import Client, Script, Word, connect
 from headwater.stores.redis.connection import Command
 from headwater.stores.redis.sets.layout import Keys
@@ -247,7 +247,7 @@ class TestOutage:
         store.add(TARGET, PRESENT)
         warm(lookup)
         valkey_server.kill()
-        with pytest.raises(SetStoreUnavailable):
+        with pytest.raises(RedisUnavailable):
             lookup.contains_many(TARGET, PRESENT[:1])
         valkey_server.start()
         store.add(TARGET, ABSENT[:1])

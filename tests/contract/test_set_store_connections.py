@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import redis
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.stores.redis.client import Client, connect
 from tests.support.certificates import Authority
 from tests.support.ports import free_port
@@ -68,7 +68,7 @@ def test_user_and_database(admin: Any) -> None:
 
 def test_a_wrong_password_is_reported(admin: Any) -> None:
     client = connect(f"redis://me:wrong@127.0.0.1:{port(admin)}")
-    with pytest.raises(SetStoreUnavailable, match="rejected the user or password"):
+    with pytest.raises(RedisUnavailable, match="rejected the user or password"):
         client.pipeline([("GET", "x")])
     client.close()
 
@@ -88,7 +88,7 @@ def test_a_certificate_of_another_authority_is_rejected(tls: tuple[Authority, in
     other = Authority(tmp_path / "other").file
     client = connect(f"rediss://me:secret@127.0.0.1:{tls[1]}{query.format(other=other)}")
     client._guard.check = lambda server: None  # type: ignore[method-assign]  # it would be the first to connect
-    with pytest.raises(SetStoreUnavailable, match="does not answer"):
+    with pytest.raises(RedisUnavailable, match="does not answer"):
         client.pipeline([("GET", "x")])
     client.close()
 
@@ -111,7 +111,7 @@ def test_a_server_that_does_not_answer_in_time(valkey_server: ValkeyServer) -> N
     with redis.Redis.from_url(valkey_server.url) as admin:
         assert client.pipeline([("GET", "x")]) == [None]
         admin.client_pause(600)
-        with pytest.raises(SetStoreUnavailable, match="does not answer"):
+        with pytest.raises(RedisUnavailable, match="does not answer"):
             client.pipeline([("GET", "x")])
         admin.client_unpause()
         assert client.pipeline([("SET", "x", 1), ("GET", "x")]) == [b"OK", b"1"]

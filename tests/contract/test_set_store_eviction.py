@@ -8,7 +8,7 @@ import redis
 
 from headwater.app.data_directory import DataDirectory
 from headwater.app.endpoints import Endpoints
-from headwater.errors import SetStoreEvicts, SetStoreUnavailable, SetupError
+from headwater.errors import RedisEvicts, RedisUnavailable, SetupError
 from headwater.model.value_sets import dataset_set
 from headwater.settings import Settings
 from headwater.stores.redis.client import connect
@@ -40,9 +40,9 @@ def test_an_upload_to_a_server_that_may_evict_is_rejected(valkey_server: ValkeyS
     admin.config_set("maxmemory", MEMORY)
     admin.config_set("maxmemory-policy", "allkeys-lru")
     store = RedisSetStore(connect(valkey_server.url))
-    with pytest.raises(SetStoreEvicts):
+    with pytest.raises(RedisEvicts):
         store.replace(TARGET, VALUES)
-    with pytest.raises(SetStoreEvicts):
+    with pytest.raises(RedisEvicts):
         store.add(TARGET, VALUES[:10])
     assert admin.dbsize() == 0
 
@@ -63,7 +63,7 @@ def test_evicted_values_are_never_reported_as_missing(
         lambda: store.count(TARGET),
         lambda: store.page(TARGET, None, 100),
     ):
-        with pytest.raises(SetStoreEvicts):
+        with pytest.raises(RedisEvicts):
             ask()
 
 
@@ -71,7 +71,7 @@ def test_a_full_server_without_eviction_reports_it(valkey_server: ValkeyServer, 
     store = RedisSetStore(connect(valkey_server.url))
     store.replace(TARGET, VALUES[:1000])
     admin.config_set("maxmemory", 1 << 20)
-    with pytest.raises(SetStoreUnavailable, match="out of memory"):
+    with pytest.raises(RedisUnavailable, match="out of memory"):
         store.replace(TARGET, VALUES)
     assert store.count(TARGET)[0] == 1000
     assert all(store.contains_many(TARGET, VALUES[:1000]))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from headwater.errors import SetStoreUnavailable, UploadAborted
+from headwater.errors import RedisUnavailable, UploadAborted
 from headwater.stores.protocols.sets import SetWriteResult
 from headwater.stores.redis.client import Client, Script, Word, connect
 from headwater.stores.redis.connection import EncodedCommands
@@ -53,7 +53,7 @@ class TestRedis:
             store.replace(TARGET, ["newer"])
             yield "never there"
 
-        with pytest.raises(SetStoreUnavailable, match="made no progress for an hour"):
+        with pytest.raises(RedisUnavailable, match="made no progress for an hour"):
             store.replace(TARGET, killed())
         assert everything(store, TARGET) == ["newer"]
         with redis.Redis.from_url(valkey_url) as raw:
@@ -101,7 +101,7 @@ class LosesAnswers(Client):
         answer = super().run(script, keys, args)
         self.lose -= 1
         if self.lose == 0:
-            raise SetStoreUnavailable("the answer was lost")
+            raise RedisUnavailable("the answer was lost")
         return answer
 
 
@@ -115,7 +115,7 @@ class TestLostAnswer:
         store = RedisSetStore(client)
         store.add(TARGET, ["a"])
         client.lose = 2
-        with pytest.raises(SetStoreUnavailable):
+        with pytest.raises(RedisUnavailable):
             store.add(TARGET, numbers(0, 3000))
         again = store.add(TARGET, numbers(0, 3000))
         assert (again.changed, again.count) == (3000 - 2 * VALUES_PER_WRITE, 3001)
@@ -127,7 +127,7 @@ class TestLostAnswer:
         store = RedisSetStore(client)
         store.add(TARGET, old)
         client.lose = lose
-        with suppress(SetStoreUnavailable):
+        with suppress(RedisUnavailable):
             store.replace(TARGET, iter(new))
         client.lose = 0
         found = sorted(everything(store, TARGET))
@@ -143,7 +143,7 @@ class TestRestart:
         store = RedisSetStore(client)
         store.add(TARGET, ["a"])
         valkey_server.kill()
-        with pytest.raises(SetStoreUnavailable, match="does not answer"):
+        with pytest.raises(RedisUnavailable, match="does not answer"):
             store.contains_many(TARGET, ["a"])
         valkey_server.start()
         assert store.contains_many(TARGET, ["a", "b"]) == [True, False]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.outputs import output_index
 from headwater.model.record import Failure
 from headwater.model.transforms import MAX_TRANSFORMS
@@ -407,7 +407,7 @@ class TestProtocol:
         while not first.done():
             pass
         for one in (first, second, first):
-            with pytest.raises(SetStoreUnavailable):
+            with pytest.raises(RedisUnavailable):
                 one.result()
         bench.sets.away = False
         assert [len(one.result().output) for one in (first, second)] == [200, 200]
@@ -447,7 +447,7 @@ def test_every_write_is_visible_in_the_next_batch(valkey_server: ValkeyServer) -
         assert passed() == [*range(100)]
         valkey_server.kill()
         pending = transform.start(batch(lines({"a": "0xb1", "b": "q"})))
-        with pytest.raises(SetStoreUnavailable):
+        with pytest.raises(RedisUnavailable):
             pending.result()
         valkey_server.start()
         assert len(pending.result().output) in (0, 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from tests.support.plain_deno import plain_deno
 from tests.support.sandbox import batch, lines
 from tests.support.v8 import Bench
@@ -213,7 +213,7 @@ def test_the_set_store_fails_during_a_batch(bench: Bench) -> None:
     pending = bench.transform(script).start(batch(lines(*RECORDS[:50])))
     bench.sets.away = True
     for _ in range(3):
-        with pytest.raises(SetStoreUnavailable):
+        with pytest.raises(RedisUnavailable):
             pending.result()
     bench.sets.away = False
     outputs: list[Any] = [json.loads(value or b"") for value in pending.result().output.values]

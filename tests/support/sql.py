@@ -19,7 +19,7 @@ from headwater.stores.protocols.deployments import ChangeCounter, DeploymentStor
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
-from headwater.stores.sql.encryption import Sealer
+from headwater.stores.sql.encryption import FieldCipher
 
 SECRET_KEY = bytes(range(32))
 OWNER = "ann"
@@ -77,7 +77,7 @@ class FreshDatabases:
         path = self._template.with_name(f"{uuid.uuid4().hex}.db")
         shutil.copyfile(self._template, path)
         connections = Connections(make_engine(f"sqlite:///{path}"))
-        self._opened[path] = Database(connections, DeploymentMapper(Sealer(SECRET_KEY)), defaults)
+        self._opened[path] = Database(connections, DeploymentMapper(FieldCipher(SECRET_KEY)), defaults)
         return self._opened[path]
 
     def close(self) -> None:
@@ -95,12 +95,12 @@ fresh_database = FRESH_DATABASES.open
 
 def open_sqlite(path: Path, key: bytes = SECRET_KEY) -> Database:
     """Open the SQLite database in a file."""
-    return open_database(f"sqlite:///{path}", Sealer(key))
+    return open_database(f"sqlite:///{path}", FieldCipher(key))
 
 
 def open_postgres(url: str, key: bytes = SECRET_KEY) -> Database:
     """Open the PostgreSQL database at a URL."""
-    return open_database(url, Sealer(key))
+    return open_database(url, FieldCipher(key))
 
 
 def at(seconds: float) -> datetime:

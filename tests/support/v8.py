@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.record import Failure
 from headwater.model.transforms.v8 import V8Transform
 from headwater.model.value_sets import SetId, dataset_set, normalise
@@ -28,7 +28,7 @@ class Stores(MemorySetStore):
 
     def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
         if self.away:
-            raise SetStoreUnavailable("away")
+            raise RedisUnavailable("away")
         self.asked.append(len(set(values)))
         return super().contains_many(target, values)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from headwater.engine.metrics.pending_metrics import PendingMetrics
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.metric import MetricsDelta
 from headwater.model.record import count_values
 from headwater.sources.base import Positions
@@ -165,7 +165,7 @@ class MetricsWriter:
             for _ in range(MAX_WRITES_AT_ONCE):
                 if not self._write():
                     break
-        except SetStoreUnavailable as error:
+        except RedisUnavailable as error:
             if self._retry_at == float("-inf"):
                 log.warning("metrics are kept until the metric store is available again", reason=error.detail)
             self._retry_at = self._clock() + self._retry_delay_s

@@ -214,7 +214,7 @@ class TokenBuckets(Protocol):
     def take(self, name: str, rate: float, size: int) -> TokenResult:
         """Take one token from a bucket that gains `rate` tokens a second and holds at most `size`.
 
-        Raises SetStoreUnavailable.
+        Raises RedisUnavailable.
         """
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import redis
 
-from headwater.errors import SetStoreUnavailable, SetupError
+from headwater.errors import RedisUnavailable, SetupError
 from headwater.model.value_sets import SetId
 from headwater.stores.redis import reservations
 from headwater.stores.redis.client import Client
@@ -81,7 +81,7 @@ def _values(client: Client, target: SetId) -> Iterator[Entry]:
         after = Keys.of(target).read(client)
         if (before and before.number) == (after and after.number):
             return
-    raise SetStoreUnavailable(
+    raise RedisUnavailable(
         f"The set {target.id} was replaced during each of {MAX_ATTEMPTS} attempts to read it. "
         "Repeat the backup when it is replaced less often."
     )
@@ -133,7 +133,7 @@ class Loaded:
 def load(client: Client, entries: Iterable[Entry]) -> Loaded:
     """Restore a dump into a server that has no data of Headwater.
 
-    Raises SetStoreUnavailable and SetupError.
+    Raises RedisUnavailable and SetupError.
     """
     loaded, store = Loaded(), RedisSetStore(client)
     for entry in entries:

@@ -1,6 +1,6 @@
 """The client of a Valkey or Redis server or cluster: commands, pipelines and Lua scripts.
 
-Errors of the connection or the server become SetStoreUnavailable.
+Errors of the connection or the server become RedisUnavailable.
 
 The client never repeats a command. When the reply to a write is lost, the write may or may not have happened. Repeating
 it would be idempotent, but the reply would then say that nothing changed. So the error goes to the caller of the API,
@@ -26,7 +26,7 @@ from redis.cluster import ClusterNode
 from redis.connection import parse_url
 from redis.retry import Retry
 
-from headwater.errors import SetStoreUnavailable, SetupError
+from headwater.errors import RedisUnavailable, SetupError
 from headwater.stores.redis.connection import Command, EncodedCommands, IdleConnections, encode_commands
 from headwater.stores.redis.eviction import EvictionGuard
 
@@ -36,15 +36,18 @@ DEFAULT_PORT = 6379
 
 Word = bytes | str | int
 
-_UNAVAILABLE = "The set store (Valkey or Redis) does not answer. Send the same request again."
+_UNAVAILABLE = "Valkey or Redis does not answer. Send the same request again."
 _MESSAGES = {
-    "LOADING": "The set store (Valkey or Redis) is still reading its files. Send the same request again.",
-    "READONLY": "The set store (Valkey or Redis) accepts no writes: it is a replica. Wait until its failover ends.",
-    "OOM": "The set store (Valkey or Redis) is out of memory. Remove values, or raise its maxmemory.",
-    "MISCONF": "The set store (Valkey or Redis) accepts no writes: it can't write to its disk. Free some space.",
-    "NOAUTH": "The set store (Valkey or Redis) requires a user and password. Add them to redis_url.",
-    "WRONGPASS": "The set store (Valkey or Redis) rejected the user or password in redis_url. Correct them.",
-    "NOPERM": "The set store (Valkey or Redis) denies the user in redis_url a command or a key. Allow it all of both.",
+    "LOADING": "Valkey or Redis is still reading its files. Send the same request again.",
+    "READONLY": "Valkey or Redis accepts no writes: it is a replica. Wait until its failover ends.",
+    "OOM": "Valkey or Redis is out of memory. Remove values, or raise its maxmemory.",
+    "MISCONF": "Valkey or Redis accepts no writes: it can't write to its disk. Free some space.",
+    "NOAUTH": "Valkey or Redis requires a user and password. Add them to redis_url.",
+    "WRONGPASS": "Valkey or Redis rejected the user or password in redis_url. Correct them.",
+    "NOPERM": (
+        "Valkey or Redis denies the user in redis_url a command or a key. Give this user all commands and all keys "
+        "(ACL SETUSER … allcommands allkeys)."
+    ),
     "NOREPLICAS": _UNAVAILABLE,
     "BUSY": _UNAVAILABLE,
 }
@@ -83,7 +86,7 @@ class Script:
 class Client:
     """A client of one server or replica group. Thread-safe.
 
-    All methods may block for ANSWER_TIMEOUT_S, and raise SetStoreUnavailable.
+    All methods may block for ANSWER_TIMEOUT_S, and raise RedisUnavailable.
     """
 
     def __init__(self, server: redis.Redis) -> None:
@@ -148,7 +151,7 @@ class Client:
             return connection.read(count)
 
     def _node(self, key: Word) -> Any:  # noqa: ARG002  # there is one
-        """Return the server that holds a key. Raises SetStoreEvicts."""
+        """Return the server that holds a key. Raises RedisEvicts."""
         self._guard.check(self._server)
         return self._server
 
@@ -199,7 +202,7 @@ class ClusterClient(Client):
         """See Client."""
         try:
             yield from super().stream(key, parts)
-        except SetStoreUnavailable:
+        except RedisUnavailable:
             self._stale = True
             raise
 
@@ -214,7 +217,7 @@ class ClusterClient(Client):
         """
         try:
             return send()
-        except SetStoreUnavailable as error:
+        except RedisUnavailable as error:
             self._stale = True
             if not isinstance(error.__cause__, redis.exceptions.MovedError):
                 raise
@@ -293,7 +296,7 @@ def _version(server: Any) -> tuple[int, int]:
 
 @contextmanager
 def _translated_errors() -> Iterator[None]:
-    """Translate the errors of redis-py to SetStoreUnavailable.
+    """Translate the errors of redis-py to RedisUnavailable.
 
     Raises the error itself when the server is healthy and the command was wrong.
     """
@@ -303,7 +306,7 @@ def _translated_errors() -> Iterator[None]:
         message = _message(error)
         if message is None:
             raise
-        raise SetStoreUnavailable(message) from error
+        raise RedisUnavailable(message) from error
 
 
 def _message(error: Exception) -> str | None:

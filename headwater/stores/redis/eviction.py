@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import redis
 import structlog
 
-from headwater.errors import SetStoreEvicts
+from headwater.errors import RedisEvicts
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +47,7 @@ class EvictionGuard:
         self._last: EvictionRisk = "keeps"
 
     def check(self, server: Any) -> None:
-        """Raise SetStoreEvicts if the server may evict any key.
+        """Raise RedisEvicts if the server may evict any key.
 
         Raises errors of redis-py when it is unavailable.
         """
@@ -58,7 +58,7 @@ class EvictionGuard:
         risk = eviction_risk(memory)
         self._log_change(risk)
         if risk == "may evict anything":
-            raise SetStoreEvicts(str(memory["maxmemory_policy"]))
+            raise RedisEvicts(str(memory["maxmemory_policy"]))
         self._checked_at[server] = now
 
     def _log_change(self, risk: EvictionRisk) -> None:

@@ -53,7 +53,7 @@ class Snapshot:
 def snapshot(url: str) -> Iterator[Snapshot]:
     """Read a consistent snapshot of a database, which may be in use.
 
-    Raises SetupError and StoreUnavailable.
+    Raises SetupError and DatabaseUnavailable.
     """
     engine = make_engine(url)
     connections = Connections(engine)
@@ -100,8 +100,8 @@ def load(url: str, revision: str, rows: Iterable[Row], fencing: int = 0) -> Coun
     """Replace all data of a database by rows of a snapshot, in one transaction.
 
     Returns the row counts by table. Afterwards all leases are free. The next holder of a lease gets a fencing number
-    above those in the database, those in the snapshot, and `fencing`. Raises StoreUnavailable, and SetupError when the
-    rows are from a newer version of Headwater, or when other processes use the database.
+    above those in the database, those in the snapshot, and `fencing`. Raises DatabaseUnavailable, and SetupError when
+    the rows are from a newer version of Headwater, or when other processes use the database.
     """
     engine = make_engine(url)
     connections = Connections(engine)
@@ -131,7 +131,7 @@ def require_known(revision: str) -> None:
 def is_empty(url: str) -> bool:
     """Return whether a database contains no Headwater schema.
 
-    Raises SetupError and StoreUnavailable.
+    Raises SetupError and DatabaseUnavailable.
     """
     with _reading(url) as connection:
         return not inspect(connection).has_table(_VERSION_TABLE)
@@ -140,14 +140,14 @@ def is_empty(url: str) -> bool:
 def fencing(url: str) -> int:
     """Return the highest fencing number of the leases in a database.
 
-    Raises SetupError and StoreUnavailable.
+    Raises SetupError and DatabaseUnavailable.
     """
     with _reading(url) as connection:
         return _fencing(connection)
 
 
 def has_leader(url: str, lease: str) -> bool:
-    """Return whether somebody holds a lease. Raises SetupError and StoreUnavailable."""
+    """Return whether somebody holds a lease. Raises SetupError and DatabaseUnavailable."""
     connections = Connections(make_engine(url))
     try:
         return SqlLeases(connections).leader(lease) is not None

@@ -19,7 +19,7 @@ import structlog
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
 from tenacity import retry, retry_if_exception, stop_after_delay, wait_random
 
-from headwater.errors import SetupError, StoreUnavailable
+from headwater.errors import DatabaseUnavailable, SetupError
 from headwater.model.lease import current_fence
 from headwater.stores.sql.fencing import check
 from headwater.stores.sql.postgresql import TimedConnection
@@ -165,7 +165,7 @@ class Connections:
     def reading(self) -> Iterator[Connection]:
         """Begin a transaction that only reads; on SQLite it reads one snapshot.
 
-        Raises StoreUnavailable.
+        Raises DatabaseUnavailable.
         """
         with _translated(), self._reader.begin() as connection:
             yield connection
@@ -174,8 +174,9 @@ class Connections:
     def writing(self) -> Iterator[Connection]:
         """Begin a transaction that the end of the block commits, or an exception rolls back.
 
-        It waits up to WRITE_LOCK_TIMEOUT_S for SQLite's write lock, or LOCK_TIMEOUT_S for a lock of PostgreSQL. Raises
-        StoreUnavailable, and LeaseLost inside `model.lease.fenced_by`. Callers translate an IntegrityError themselves.
+        It waits up to WRITE_LOCK_TIMEOUT_S for SQLite's write lock, or LOCK_TIMEOUT_S for a lock of PostgreSQL.
+        Raises DatabaseUnavailable, and LeaseLost inside `model.lease.fenced_by`. Callers translate an IntegrityError
+        themselves.
         """
         with _write_lock_held(self._write_lock), _translated(), self._writer.begin() as connection:
             if (fence := current_fence()) is not None:
@@ -192,7 +193,7 @@ def _write_lock_held(lock: threading.Semaphore | None) -> Iterator[None]:
     if lock is None:
         yield
     elif not lock.acquire(timeout=WRITE_LOCK_TIMEOUT_S):
-        raise StoreUnavailable(BUSY)
+        raise DatabaseUnavailable(BUSY)
     else:
         try:
             yield
@@ -206,7 +207,7 @@ _SQLSTATES_OF_BAD_SETUP = ("42501", "42P01")
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Translate database errors to StoreUnavailable.
+    """Translate database errors to DatabaseUnavailable.
 
     Violated constraints and programming errors are not translated.
     """
@@ -216,7 +217,7 @@ def _translated() -> Iterator[None]:
         if _is_programming_error(error):
             raise
         log.warning("the database is unavailable", reason=str(getattr(error, "orig", error)))
-        raise StoreUnavailable(BUSY) from error
+        raise DatabaseUnavailable(BUSY) from error
 
 
 def _is_programming_error(error: exc.SQLAlchemyError) -> bool:

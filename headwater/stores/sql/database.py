@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sqlalchemy.exc import IntegrityError
 
-from headwater.errors import SetupError, StoreUnavailable
+from headwater.errors import DatabaseUnavailable, SetupError
 from headwater.model.quota import NO_QUOTAS, QuotaDefaults
 from headwater.stores.protocols.control import UnreadableRow
 from headwater.stores.sql.audit import SqlAudit
@@ -14,7 +14,7 @@ from headwater.stores.sql.credential_rows import RotationResult
 from headwater.stores.sql.datasets import SqlDatasets
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
 from headwater.stores.sql.deployments import SqlDeployments
-from headwater.stores.sql.encryption import Sealer
+from headwater.stores.sql.encryption import FieldCipher
 from headwater.stores.sql.flows import SqlFlows
 from headwater.stores.sql.idempotency import SqlIdempotencyStore
 from headwater.stores.sql.keys import SqlKeys
@@ -49,7 +49,7 @@ class Database:
             return list(unreadable_rows(connection, self._rows))
 
     def rotate_secret_key(self) -> RotationResult:
-        """Encrypt all stored credentials with the new secret key. Raises StoreUnavailable."""
+        """Encrypt all stored credentials with the new secret key. Raises DatabaseUnavailable."""
         return self._rows.credentials.rotate_key(self._connections)
 
     def close(self) -> None:
@@ -57,24 +57,26 @@ class Database:
         self._connections.close()
 
 
-def open_database(url: str, sealer: Sealer, defaults: QuotaDefaults = NO_QUOTAS, *, check_key: bool = True) -> Database:
+def open_database(
+    url: str, cipher: FieldCipher, defaults: QuotaDefaults = NO_QUOTAS, *, check_key: bool = True
+) -> Database:
     """Open a database, migrate it when its schema is older, and check the secret key.
 
     Raises SetupError when the database can't be reached, has a newer schema, or was encrypted with another key.
 
     Args:
         url: `sqlite:///PATH` or `postgresql://…`.
-        sealer: Encrypts and decrypts the credentials of deployments.
+        cipher: Encrypts and decrypts the credentials of deployments.
         defaults: The quotas of the settings, which the stores enforce.
         check_key: Whether to check that the secret key decrypts the stored credentials.
     """
     engine = make_engine(url)
-    connections, rows = Connections(engine), DeploymentMapper(sealer)
+    connections, rows = Connections(engine), DeploymentMapper(cipher)
     try:
         migrate(engine)
         if check_key:
             _check_key(connections, rows)
-    except StoreUnavailable as error:
+    except DatabaseUnavailable as error:
         shown = engine.url.render_as_string(hide_password=True)
         connections.close()
         raise SetupError(f"The database {shown} can't be opened: {_reason(error)}.") from error
@@ -93,7 +95,7 @@ def _check_key(connections: Connections, rows: DeploymentMapper) -> None:
             rows.credentials.check_key(connection)
 
 
-def _reason(error: StoreUnavailable) -> str:
+def _reason(error: DatabaseUnavailable) -> str:
     """Return the first line of the error message of the database's driver."""
     said = str(getattr(error.__cause__, "orig", error.__cause__)).strip()
     return said.splitlines()[0] if said else "it does not answer"

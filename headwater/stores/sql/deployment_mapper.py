@@ -28,7 +28,7 @@ from headwater.model.stored_config import read_config
 from headwater.stores.sql import logs, store_errors
 from headwater.stores.sql.change_counter import increment
 from headwater.stores.sql.credential_rows import FIELDS, CredentialRows
-from headwater.stores.sql.encryption import Sealer
+from headwater.stores.sql.encryption import FieldCipher
 from headwater.stores.sql.tables import (
     ACTIVE,
     deployment_revisions,
@@ -97,8 +97,8 @@ class DeploymentMapper:
     A deployment that can't be read is returned like any other; its `unreadable` says why.
     """
 
-    def __init__(self, sealer: Sealer) -> None:
-        self.credentials = CredentialRows(sealer)
+    def __init__(self, cipher: FieldCipher) -> None:
+        self.credentials = CredentialRows(cipher)
 
     def unfinished(self, connection: Connection, *where: ColumnElement[bool], lock: bool = False) -> list[Deployment]:
         """Return the deployments whose phase is not ABSENT, newest first.

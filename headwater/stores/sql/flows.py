@@ -15,18 +15,17 @@ from headwater.model.flow import Flow
 from headwater.model.pagination import ListPosition
 from headwater.model.quota import RevisionUsage, quotas_of_save, revision_usage
 from headwater.model.stored_config import read_config, write_config
-from headwater.stores.sql import audit_changes, store_errors
+from headwater.stores.sql import audit_changes, credential_rows, store_errors
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.change_counter import increment
 from headwater.stores.sql.connections import Connections
-from headwater.stores.sql.credential_rows import CredentialRows
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
 from headwater.stores.sql.quotas import QuotaChecker
 from headwater.stores.sql.tables import ACTIVE, deployments, flow_revisions, flows, removed_filters
 
 PASSWORD_BYTES = 24
 _SELECT_NEWEST_REVISIONS = (
-    select(flows, flow_revisions.c.config, *CredentialRows.COLUMNS)
+    select(flows, flow_revisions.c.config, *credential_rows.COLUMNS)
     .join(flow_revisions, (flow_revisions.c.config_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision))
     .join(deployments, (deployments.c.config_id == flows.c.id) & ACTIVE, isouter=True)
 )
@@ -81,7 +80,9 @@ class FlowMapper:
             created_at=row.created_at,
             updated_at=row.updated_at,
             external_id=row.external_id,
-            unreadable_members=self._rows.credentials.error(row) if has_tags else store_errors.UNREADABLE_TAGS,
+            unreadable_members=self._rows.credentials.decryption_error(row)
+            if has_tags
+            else store_errors.UNREADABLE_TAGS,
         )
 
 

@@ -21,7 +21,7 @@ def migrate(engine: Engine) -> None:
     """Create or upgrade the tables in one transaction.
 
     If several processes try, the first one does it. Raises SetupError when the schema is of a newer version of
-    Headwater, and StoreUnavailable.
+    Headwater, and DatabaseUnavailable.
     """
     config = Config()
     config.set_main_option("script_location", SCRIPTS)

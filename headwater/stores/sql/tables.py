@@ -171,7 +171,7 @@ secret_key_proof = Table(
     "secret_key_proof",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("sealed", LargeBinary, nullable=False),
+    Column("sealed", LargeBinary, nullable=False, key="encrypted"),
 )
 
 deployment_revisions = Table(

@@ -15,7 +15,7 @@ import msgspec
 import psutil
 import pytest
 
-from headwater.errors import SandboxFailed, SetStoreUnavailable
+from headwater.errors import RedisUnavailable, SandboxFailed
 from headwater.sandbox import Sandbox
 from headwater.sandbox import sandbox as sandbox_module
 from headwater.sandbox.child import SandboxedChild
@@ -176,7 +176,7 @@ class TestBatchesSideBySide:
 
         def check() -> None:
             if next(away, False):
-                raise SetStoreUnavailable("The set store does not answer.")
+                raise RedisUnavailable("Valkey or Redis does not answer.")
 
         with Sandbox() as sandbox:
             number = sandbox.add(SCRIPT, asked(check))
@@ -185,7 +185,7 @@ class TestBatchesSideBySide:
             while not jobs[-1].finished:
                 try:
                     sandbox.wait(jobs[-1])
-                except SetStoreUnavailable:
+                except RedisUnavailable:
                     refusals += 1
             assert refusals == 2
             assert [outputs(job) for job in jobs] == [EXPECTED] * 3
@@ -220,7 +220,7 @@ def test_no_record_is_rejected_if_reloading_a_script_is_too_slow(monkeypatch: py
 
 
 def test_a_batch_waits_for_an_unavailable_store() -> None:
-    answers = iter([SetStoreUnavailable("away"), SetStoreUnavailable("away")])
+    answers = iter([RedisUnavailable("away"), RedisUnavailable("away")])
 
     def away(question: MembershipQuery) -> MembershipResult:
         error = next(answers, None)
@@ -232,7 +232,7 @@ def test_a_batch_waits_for_an_unavailable_store() -> None:
         number = sandbox.add(SCRIPT, away)
         first, second = (sandbox.submit(number, batch(lines(*RECORDS))) for _ in range(2))
         for _ in range(2):
-            with pytest.raises(SetStoreUnavailable):
+            with pytest.raises(RedisUnavailable):
                 sandbox.wait(first)
         sandbox.wait(second)
         assert first.finished

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.sandbox import Sandbox
 from headwater.sandbox.sandbox import MembershipQuery, MembershipResult
 from headwater.sandbox.script_batch import ScriptBatch
@@ -137,7 +137,7 @@ def test_a_store_that_fails_during_a_batch() -> None:
 
     def answer(question: MembershipQuery) -> MembershipResult:
         if rng.random() < 0.5:
-            raise SetStoreUnavailable("away")
+            raise RedisUnavailable("away")
         return lookup(MEMBERS)(question)
 
     records = RECORDS[:12]
@@ -146,7 +146,7 @@ def test_a_store_that_fails_during_a_batch() -> None:
         while not job.finished:
             try:
                 finish(job, sandbox)
-            except SetStoreUnavailable:
+            except RedisUnavailable:
                 refusals += 1
         assert refusals
         assert [output["calls"] for output in outputs_of(job)] == list(range(1, 13))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, dataset_set
 from tests.unit.api.installation import FLOW, Installation, User
 
@@ -78,7 +78,7 @@ class TestCreate:
         self, headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
-            raise SetStoreUnavailable("away")
+            raise RedisUnavailable("away")
 
         with monkeypatch.context() as patch:
             patch.setattr(headwater.names, "put", away)
@@ -131,7 +131,7 @@ class TestDelete:
         self, headwater: Installation, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch, part: str, method: str
     ) -> None:
         def away(*_: object) -> None:
-            raise SetStoreUnavailable("away")
+            raise RedisUnavailable("away")
 
         path = f"{DATASETS}/{create_dataset(alice)}"
         alice.post(f"{path}/entries", {"values": ["a"]})

@@ -10,7 +10,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 from headwater.brokers.base import DeploymentResources, TopicSpec
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.deployment import Condition, LogLine, Observation, Phase, Status, WorkerStatus
 from headwater.model.metric import MetricsDelta, PartitionCounts
 from headwater.services.deployments import Deployments
@@ -341,7 +341,7 @@ class TestStats:
         self, headwater: Installation, alice: User, config_id: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(_: str) -> None:
-            raise SetStoreUnavailable("The set store does not answer.")
+            raise RedisUnavailable("Valkey or Redis does not answer.")
 
         alice.post(f"{FLOW}/{config_id}/deploy")
         headwater.broker.away = True

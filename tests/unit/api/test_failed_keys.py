@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headwater.api import failed_keys
 from headwater.api.failed_keys import FailedKeys
-from headwater.errors import StoreUnavailable
+from headwater.errors import DatabaseUnavailable
 from headwater.model.key import ApiKey, generate_key
 from headwater.services.keys import CACHE_S, Keys
 from tests.unit.api.installation import FLOW, Installation, User
@@ -29,7 +29,7 @@ class Counted:
     def find(self, key_id: str) -> ApiKey | None:
         self.asked += 1
         if self.is_away:
-            raise StoreUnavailable("The database does not answer.")
+            raise DatabaseUnavailable("The database does not answer.")
         return self._store.find(key_id)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, filter_set
 from tests.unit.api.installation import FLOW, Installation, Unread, User
 
@@ -122,7 +122,7 @@ class TestAdd:
         self, headwater: Installation, alice: User, path: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
-            raise SetStoreUnavailable("valkey at 10.0.0.7 does not answer")
+            raise RedisUnavailable("valkey at 10.0.0.7 does not answer")
 
         monkeypatch.setattr(headwater.sets, "add", away)
         body = alice.problem(alice.post(path, {"values": ["a"]}), 503, "set-store-unavailable")

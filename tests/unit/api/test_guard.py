@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from headwater.api.guard import MAX_BODY_BYTES
-from headwater.errors import StoreUnavailable
+from headwater.errors import DatabaseUnavailable
 from headwater.model.key import ALPHABET, DEFAULT_SCOPES, SCOPES, ApiKey, generate_key
 from headwater.services.keys import CACHE_S
 from tests.unit.api.installation import FLOW, Installation, Unread, User, flow_body
@@ -52,7 +52,7 @@ class Away:
     """A key store that does not answer."""
 
     def find(self, key_id: str) -> ApiKey | None:
-        raise StoreUnavailable(f"db-7.internal:5432 does not answer for {key_id}")
+        raise DatabaseUnavailable(f"db-7.internal:5432 does not answer for {key_id}")
 
 
 class TestKey:

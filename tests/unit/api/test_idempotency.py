@@ -13,7 +13,7 @@ import pytest
 from headwater.api.app import ROUTES
 from headwater.api.guarded_routes import GuardedRoute
 from headwater.api.schemas import DeploymentBody
-from headwater.errors import StoreUnavailable
+from headwater.errors import DatabaseUnavailable
 from headwater.model.idempotency import CLAIM_TTL, REMEMBERED_FOR
 from headwater.model.value_sets import Dataset
 from tests.unit.api.installation import FLOW, TOKEN, Installation, Unread, User, flow_body
@@ -159,7 +159,7 @@ class TestNotRemembered:
         self, headwater: Installation, send: Sender, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(_: Dataset) -> None:
-            raise StoreUnavailable("It is away.")
+            raise DatabaseUnavailable("It is away.")
 
         with monkeypatch.context() as broken:
             broken.setattr(headwater.database.datasets, "create", away)
@@ -190,7 +190,7 @@ class TestNotRemembered:
         self, headwater: Installation, send: Sender, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
-            raise StoreUnavailable("It is away.")
+            raise DatabaseUnavailable("It is away.")
 
         monkeypatch.setattr(headwater.database.idempotency, "finish", away)
         assert send(DATASETS, {"name": "a"}).status_code == 201

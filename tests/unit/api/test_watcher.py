@@ -11,7 +11,7 @@ from anyio import to_thread
 from anyio.from_thread import BlockingPortal
 
 from headwater.api.concurrency import Watcher
-from headwater.errors import StoreUnavailable
+from headwater.errors import DatabaseUnavailable
 from headwater.model.deployment import Deployment, DesiredPhase, Phase, Progress
 from headwater.model.flow import PipelineConfig, Source
 from headwater.model.sink import KafkaSink
@@ -23,7 +23,7 @@ FLOW_ID = "a-flow"
 class Polls:
     """Results of polls. The first poll waits until a test continues it, and returns an old result."""
 
-    def __init__(self, *answers: Progress | StoreUnavailable | None) -> None:
+    def __init__(self, *answers: Progress | DatabaseUnavailable | None) -> None:
         self._answers = list(answers)
         self.began, self.go_on = threading.Event(), threading.Event()
 
@@ -32,7 +32,7 @@ class Polls:
         if not self.began.is_set():
             self.began.set()
             self.go_on.wait(60)
-        if isinstance(answer, StoreUnavailable):
+        if isinstance(answer, DatabaseUnavailable):
             raise answer
         return {} if answer is None else dict.fromkeys(asked, answer)
 
@@ -85,13 +85,13 @@ async def wait_during_a_poll(polls: Polls, done: Callable[[Progress | None], boo
 
 
 async def _ignore_errors(watcher: Watcher) -> None:
-    with contextlib.suppress(StoreUnavailable):
+    with contextlib.suppress(DatabaseUnavailable):
         await watcher.until(FLOW_ID, lambda _: False, 20, "In progress.")
 
 
-@pytest.mark.parametrize("early", [running(1), None, StoreUnavailable("It is away.")])
+@pytest.mark.parametrize("early", [running(1), None, DatabaseUnavailable("It is away.")])
 def test_a_poll_from_before_the_call_does_not_count(
-    portal: BlockingPortal, early: Progress | StoreUnavailable | None
+    portal: BlockingPortal, early: Progress | DatabaseUnavailable | None
 ) -> None:
     seen_progress = portal.call(wait_during_a_poll, Polls(early, running(2)), lambda _: True)
     assert seen_progress == [running(2)]
@@ -122,7 +122,7 @@ async def wait_while_polls_fail(failures: int) -> tuple[list[str], str, str]:
         tasks.start_soon(watcher.run)
         try:
             await watcher.until(FLOW_ID, lambda _: True, 20, "In progress.")
-        except StoreUnavailable as error:
+        except DatabaseUnavailable as error:
             errors.append(error.detail)
         before = watcher.loop.error
         with anyio.fail_after(30):

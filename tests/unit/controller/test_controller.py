@@ -11,7 +11,7 @@ import pytest
 from headwater.controller.controller import RENEW_EVERY_S, SWEEP_EVERY_S
 from headwater.controller.leadership import CONTROLLER_LEASE, LEASE_TTL_S
 from headwater.controller.plan import READY_WITHIN_S
-from headwater.errors import LeaseLost, SetStoreUnavailable, StoreUnavailable
+from headwater.errors import DatabaseUnavailable, LeaseLost, RedisUnavailable
 from headwater.model.deployment import Condition, Phase
 from headwater.model.lease import Candidate
 from headwater.model.metric import MetricsDelta, PartitionCounts
@@ -152,7 +152,7 @@ class TestDown:
         self, world: World, away: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(_: str) -> None:
-            raise SetStoreUnavailable("The set store does not answer.")
+            raise RedisUnavailable("Valkey or Redis does not answer.")
 
         world.deploy()
         world.run()
@@ -210,7 +210,7 @@ class TestDown:
         def hang(_: object) -> None:
             asked.set()
             assert answered.wait(30)
-            raise SetStoreUnavailable("It does not answer.")
+            raise RedisUnavailable("It does not answer.")
 
         with monkeypatch.context() as patched:
             patched.setattr(world.sets, "drop", hang)
@@ -271,7 +271,7 @@ class TestLeadership:
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
-            raise StoreUnavailable("The database does not answer.")
+            raise DatabaseUnavailable("The database does not answer.")
 
         world.deploy()
         world.run()
@@ -279,7 +279,7 @@ class TestLeadership:
         with monkeypatch.context() as patch:
             patch.setattr(world.database.leases, "acquire", away)
             world.now += LEASE_TTL_S
-            with pytest.raises(StoreUnavailable):
+            with pytest.raises(DatabaseUnavailable):
                 world.controller.tick()
             times_led = len(world.orchestrator.led_for_s)
             world.database.deployments.request_teardown(FLOW)

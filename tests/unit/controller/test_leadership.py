@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from headwater.controller.leadership import CONTROLLER_LEASE, LEASE_TTL_S, MIN_REMAINING_S, Leadership
-from headwater.errors import LeaseLost, StoreUnavailable
+from headwater.errors import DatabaseUnavailable, LeaseLost
 from headwater.model.lease import Leader, current_fence
 from tests.support.memory.leases import MemoryLeases
 from tests.support.sql import T0
@@ -80,7 +80,7 @@ def test_nothing_is_removed_shortly_before_the_lease_expires(world: World) -> No
     leader.require_lease()
     world.seconds += LEASE_TTL_S - MIN_REMAINING_S + 0.1
     assert leader.leads
-    with pytest.raises(StoreUnavailable, match="renew its lease"):
+    with pytest.raises(DatabaseUnavailable, match="renew its lease"):
         leader.require_lease()
 
 

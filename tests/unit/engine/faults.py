@@ -5,7 +5,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
+from headwater.errors import BrokerUnavailable, DeliveryFailed, RedisUnavailable
 from headwater.model.metric import MetricsDelta
 from headwater.model.record import SourceRecord
 from headwater.sinks.base import RecordRejection
@@ -201,7 +201,7 @@ class FaultyMetrics(MemoryMetrics):
 
     def _check(self) -> None:
         if not self._faults.metrics_up:
-            raise SetStoreUnavailable("The set store does not answer.")
+            raise RedisUnavailable("Valkey or Redis does not answer.")
 
 
 class FaultySource(MemorySource):

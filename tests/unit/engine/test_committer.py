@@ -9,7 +9,7 @@ from headwater.engine.delivery import UNLIMITED, Backpressure, Delivery, Pending
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.offset_tracker import OffsetTracker
-from headwater.errors import BrokerUnavailable, SetStoreUnavailable
+from headwater.errors import BrokerUnavailable, RedisUnavailable
 from headwater.sources.base import Positions
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.source import MemoryGroup, MemorySource, MemoryTopic
@@ -117,7 +117,7 @@ def test_positions_that_are_not_stored_are_stored_later(at_source: bool) -> None
     if at_source:
         scene.source.error = BrokerUnavailable("The coordinator is away.")
     else:
-        scene.delivery.error = SetStoreUnavailable("The set store does not answer.")
+        scene.delivery.error = RedisUnavailable("Valkey or Redis does not answer.")
     assert not scene.committer.start(wait=False)
     assert (scene.offsets.pending, scene.committed) == ({}, [])
     scene.source.error = scene.delivery.error = None

@@ -392,6 +392,6 @@ class TestHealth:
         assert states(world, act) == [
             ("starting", ""),
             ("ready", ""),
-            ("waiting", "The set store does not answer."),
+            ("waiting", "Valkey or Redis does not answer."),
             ("draining", ""),
         ]

@@ -94,7 +94,7 @@ class TestGap:
         assert states(world, act) == [
             ("starting", ""),
             ("ready", gap),
-            ("waiting", f"The set store does not answer. {gap}"),
+            ("waiting", f"Valkey or Redis does not answer. {gap}"),
             ("ready", ""),
         ]
 

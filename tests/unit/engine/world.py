@@ -15,7 +15,7 @@ from headwater.engine.heartbeat import HeartbeatReporter, SupervisorChannel
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.metric import TIME_RANGES
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.model.worker_spec import READ_ALL, ReadingPlan
@@ -57,7 +57,7 @@ class SlowBatch:
 
     def result(self) -> Outcome:
         if self._step.needs_store and not self._faults.store_up:
-            raise SetStoreUnavailable("The set store does not answer.")
+            raise RedisUnavailable("Valkey or Redis does not answer.")
         assert self._step.started.popleft() is self, "results are taken in the order of the starts"
         return self._step.apply(self._batch)
 

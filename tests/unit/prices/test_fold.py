@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import SetStoreUnavailable, WorkerError
+from headwater.errors import RedisUnavailable, WorkerError
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.series import Tick
 from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, partition_of, to_topic
@@ -69,7 +69,7 @@ class Unreliable(MemoryPrices):
 
     def _fail_sometimes(self) -> None:
         if self._draw.random() < self.share:
-            raise SetStoreUnavailable("away")
+            raise RedisUnavailable("away")
 
     def read(self, partition: int, tokens: Sequence[bytes]) -> list[tuple[bytes | None, bytes | None]]:
         self._fail_sometimes()
@@ -129,13 +129,13 @@ def work(fold: PriceFold, topic: Topic, positions: dict[int, int], draw: random.
         batch = topic.batch(partition, start, start + draw.randint(1, 50))
         try:
             fold.fold(batch)
-        except SetStoreUnavailable:
+        except RedisUnavailable:
             continue
         positions[partition] = start + len(batch)
         if draw.random() < 0.3:
             try:
                 fold.store(dict(positions))
-            except SetStoreUnavailable:
+            except RedisUnavailable:
                 continue
 
 
@@ -246,7 +246,7 @@ def test_many_ticks_are_written_early_unless_the_store_is_unavailable(monkeypatc
     fold.fold(topic.batch(partition, 20, 60))
     assert delivery.backpressure().capacity == 0
     store.share = 1
-    with pytest.raises(SetStoreUnavailable):
+    with pytest.raises(RedisUnavailable):
         delivery.commit({partition: 60})
     assert delivery.backpressure().capacity > 50
     store.share = 0

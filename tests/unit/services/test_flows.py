@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headwater.errors import NotFound, PreconditionFailed, SetStoreUnavailable, StoreUnavailable
+from headwater.errors import DatabaseUnavailable, NotFound, PreconditionFailed, RedisUnavailable
 from headwater.model.binding import Bindings
 from headwater.model.flow import Flow, NewFlow
 from headwater.model.transforms.v8 import CheckedScript, NewV8Transform
@@ -86,10 +86,10 @@ class TestCreate:
         self, flows: Flows, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
-            raise SetStoreUnavailable("away")
+            raise RedisUnavailable("away")
 
         monkeypatch.setattr(sets, "add", away)
-        with pytest.raises(SetStoreUnavailable):
+        with pytest.raises(RedisUnavailable):
             flows.create("alice", SENT)
         assert list(flows.list("alice").parts) == []
 
@@ -145,10 +145,10 @@ class TestChange:
             tried.extend(filter_sets(flow))
             if is_saved:
                 create(flow)
-            raise StoreUnavailable("away")
+            raise DatabaseUnavailable("away")
 
         monkeypatch.setattr(database.flows, "create", unanswered)
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(DatabaseUnavailable):
             flows.create("alice", SENT)
         cleanup.remove_unsaved_sets(drafts, database.revisions, sets, NOW + timedelta(seconds=1))
         assert [sets.count(target)[0] for target in tried] == ([2, 1] if is_saved else [0, 0])

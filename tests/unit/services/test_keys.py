@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from headwater.errors import InvalidInput, NotFound, StoreUnavailable, Unauthenticated
+from headwater.errors import DatabaseUnavailable, InvalidInput, NotFound, Unauthenticated
 from headwater.model.key import ALPHABET, DEFAULT_SCOPES, ApiKey, _crc, generate_key
 from headwater.services.keys import CACHE_S, Keys
 from tests.support.sql import fresh_database
@@ -138,12 +138,12 @@ class TestWriteLastUse:
 
     def test_keeps_what_could_not_be_written(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         def away(_: object) -> None:
-            raise StoreUnavailable("away")
+            raise DatabaseUnavailable("away")
 
         world.keys.authenticate(world.keys.create("alice"))
         with monkeypatch.context() as patch:
             patch.setattr(world.store, "record_use", away)
-            with pytest.raises(StoreUnavailable):
+            with pytest.raises(DatabaseUnavailable):
                 world.keys.write_last_use()
         world.keys.write_last_use()
         assert world.keys.list()[0].last_used_at == NOW

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import StoreUnavailable
+from headwater.errors import DatabaseUnavailable
 from headwater.model.value_sets import filter_set
 from headwater.stores import cleanup
 from tests.support.memory.sets import MemorySetStore, MemoryUnsavedSets
@@ -111,11 +111,11 @@ class TestExpired:
         world.sweep()
 
         def away(*_: object) -> None:
-            raise StoreUnavailable("away")
+            raise DatabaseUnavailable("away")
 
         with monkeypatch.context() as patched:
             patched.setattr(world.database.revisions, "delete_removed_filters", away)
-            with pytest.raises(StoreUnavailable):
+            with pytest.raises(DatabaseUnavailable):
                 world.expire(before_s=1e6)
         assert world.left == ({2}, "b")
         world.expire(before_s=1e6)

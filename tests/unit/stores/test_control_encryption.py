@@ -10,59 +10,59 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import SetupError
-from headwater.stores.sql.encryption import NUMBER_BYTES, Sealer, load_or_create_secret_key
+from headwater.stores.sql.encryption import KEY_ID_BYTES, FieldCipher, load_or_create_secret_key
 
 KEY = bytes(range(32))
 
 
-class TestSealer:
+class TestFieldCipher:
     @given(st.text(), st.text(), st.text())
     def test_decrypts_what_it_encrypted(self, text: str, deployment_id: str, field: str) -> None:
-        sealer = Sealer(KEY)
-        assert sealer.open(sealer.seal(text, deployment_id, field), deployment_id, field) == text
+        cipher = FieldCipher(KEY)
+        assert cipher.decrypt(cipher.encrypt(text, deployment_id, field), deployment_id, field) == text
 
-    def test_never_seals_twice_alike(self) -> None:
-        sealer = Sealer(KEY)
-        assert sealer.seal("password", "d1", "reader") != sealer.seal("password", "d1", "reader")
+    def test_two_encryptions_of_one_text_differ(self) -> None:
+        cipher = FieldCipher(KEY)
+        assert cipher.encrypt("password", "d1", "reader") != cipher.encrypt("password", "d1", "reader")
 
     @pytest.mark.parametrize(("deployment_id", "field"), [("d2", "reader"), ("d1", "worker")])
-    def test_opens_nowhere_else(self, deployment_id: str, field: str) -> None:
-        sealer = Sealer(KEY)
+    def test_a_value_of_another_row_or_column_is_rejected(self, deployment_id: str, field: str) -> None:
+        cipher = FieldCipher(KEY)
         with pytest.raises(SetupError):
-            sealer.open(sealer.seal("password", "d1", "reader"), deployment_id, field)
+            cipher.decrypt(cipher.encrypt("password", "d1", "reader"), deployment_id, field)
 
     def test_another_key_says_what_to_do(self) -> None:
         with pytest.raises(SetupError, match="HEADWATER_SECRET_KEY"):
-            Sealer(bytes(32)).open(Sealer(KEY).seal("password", "d1", "reader"), "d1", "reader")
+            FieldCipher(bytes(32)).decrypt(FieldCipher(KEY).encrypt("password", "d1", "reader"), "d1", "reader")
 
-    def test_an_old_key_opens_and_does_not_seal(self) -> None:
-        old, new = Sealer(KEY), Sealer(bytes(32), KEY)
-        assert new.open(old.seal("password", "d1", "reader"), "d1", "reader") == "password"
+    def test_an_old_key_decrypts_and_does_not_encrypt(self) -> None:
+        old, new = FieldCipher(KEY), FieldCipher(bytes(32), KEY)
+        assert new.decrypt(old.encrypt("password", "d1", "reader"), "d1", "reader") == "password"
         with pytest.raises(SetupError):
-            old.open(new.seal("password", "d1", "reader"), "d1", "reader")
+            old.decrypt(new.encrypt("password", "d1", "reader"), "d1", "reader")
 
-    def test_a_value_without_the_number_of_its_key_opens_with_any_key(self) -> None:
-        unnumbered = Sealer(KEY).seal("password", "d1", "reader")[NUMBER_BYTES:]
-        for sealer in (Sealer(KEY), Sealer(bytes(32), KEY)):
-            assert sealer.open(unnumbered, "d1", "reader") == "password"
-            assert not sealer.is_current(unnumbered)
+    def test_a_value_without_key_id_is_decrypted_with_any_key(self) -> None:
+        without_key_id = FieldCipher(KEY).encrypt("password", "d1", "reader")[KEY_ID_BYTES:]
+        for cipher in (FieldCipher(KEY), FieldCipher(bytes(32), KEY)):
+            assert cipher.decrypt(without_key_id, "d1", "reader") == "password"
+            assert not cipher.is_current(without_key_id)
 
-    def test_the_number_names_the_key(self) -> None:
-        sealed = Sealer(KEY).seal("password", "d1", "reader")
-        assert Sealer(KEY, bytes(32)).is_current(sealed)
-        assert not Sealer(bytes(32), KEY).is_current(sealed)
-        assert not Sealer(KEY).is_current(None)
-        assert KEY[:2] not in sealed[:NUMBER_BYTES]
+    def test_the_key_id_tells_the_key(self) -> None:
+        encrypted = FieldCipher(KEY).encrypt("password", "d1", "reader")
+        assert FieldCipher(KEY, bytes(32)).is_current(encrypted)
+        assert not FieldCipher(bytes(32), KEY).is_current(encrypted)
+        assert not FieldCipher(KEY).is_current(None)
+        assert KEY[:2] not in encrypted[:KEY_ID_BYTES]
 
     @given(st.binary(max_size=64))
-    def test_other_bytes_are_rejected(self, sealed: bytes) -> None:
+    def test_other_bytes_are_rejected(self, encrypted: bytes) -> None:
         with pytest.raises(SetupError):
-            Sealer(KEY).open(sealed, "d1", "reader")
+            FieldCipher(KEY).decrypt(encrypted, "d1", "reader")
 
     @pytest.mark.parametrize("length", [0, 16, 31, 33])
     def test_a_key_of_another_length_is_rejected(self, length: int) -> None:
         with pytest.raises(SetupError, match="32 bytes"):
-            Sealer(bytes(length))
+            FieldCipher(bytes(length))
 
 
 class TestSecretKey:

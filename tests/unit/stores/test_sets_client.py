@@ -3,7 +3,7 @@
 import pytest
 import redis
 
-from headwater.errors import SetStoreUnavailable, SetupError
+from headwater.errors import RedisUnavailable, SetupError
 from headwater.stores.redis.client import Client, connect
 
 
@@ -36,7 +36,7 @@ class Broken(redis.Redis):
     ],
 )
 def test_an_unavailable_server(error: redis.RedisError, words: str) -> None:
-    with pytest.raises(SetStoreUnavailable) as caught:
+    with pytest.raises(RedisUnavailable) as caught:
         Client(Broken(error)).call("PING")
     assert words in caught.value.detail
     assert "secret" not in caught.value.detail
@@ -57,7 +57,7 @@ def test_no_url(url: str) -> None:
 
 
 def test_no_server_listens(tmp_path: object) -> None:
-    with pytest.raises(SetStoreUnavailable):
+    with pytest.raises(RedisUnavailable):
         connect(f"unix://{tmp_path}/none.sock").call("PING")
 
 
@@ -71,6 +71,6 @@ def test_no_server_of_the_cluster_listens(url: str) -> None:
         client.version,
     )
     for attempt in attempts:
-        with pytest.raises(SetStoreUnavailable, match="does not answer"):
+        with pytest.raises(RedisUnavailable, match="does not answer"):
             attempt()
     client.close()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import redis
 
-from headwater.errors import SetStoreEvicts
+from headwater.errors import RedisEvicts
 from headwater.stores.redis.eviction import CHECK_INTERVAL_S, EvictionGuard, EvictionRisk, eviction_risk
 
 
@@ -72,9 +72,7 @@ def test_a_changed_policy_is_checked_until_it_is_fixed() -> None:
     guard.check(server)
     clock.now += CHECK_INTERVAL_S
     for _ in range(2):
-        with pytest.raises(
-            SetStoreEvicts, match=r"maxmemory-policy allkeys-lfu, .* Set its maxmemory-policy to noevic"
-        ):
+        with pytest.raises(RedisEvicts, match=r"maxmemory-policy allkeys-lfu, .* Set its maxmemory-policy to noevic"):
             guard.check(server)
     server.answer = {"maxmemory_policy": "noeviction"}
     guard.check(server)
@@ -86,5 +84,5 @@ def test_an_unavailable_server_is_not_checked() -> None:
     with pytest.raises(redis.ConnectionError):
         guard.check(server)
     server.answer = {"maxmemory_policy": "allkeys-lru"}
-    with pytest.raises(SetStoreEvicts):
+    with pytest.raises(RedisEvicts):
         guard.check(server)

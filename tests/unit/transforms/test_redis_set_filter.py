@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from headwater.errors import ExpressionRefused, SetStoreUnavailable
+from headwater.errors import ExpressionRefused, RedisUnavailable
 from headwater.model.record import RecordBatch
 from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
 from headwater.model.value_sets import SetId, filter_set
@@ -26,7 +26,7 @@ class CountingStore(MemorySetStore):
 
     def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
         if self.away:
-            raise SetStoreUnavailable("away")
+            raise RedisUnavailable("away")
         self.asked.append(sorted(values))
         return super().contains_many(target, values)
 
@@ -91,7 +91,7 @@ def test_the_filter_waits_for_the_store(sets: CountingStore) -> None:
     sets.away = True
     pending = build_filter(sets).start(batch(b'{"a": "0xa"}'))
     for _ in range(2):
-        with pytest.raises(SetStoreUnavailable):
+        with pytest.raises(RedisUnavailable):
             pending.result()
     sets.away = False
     assert pending.done()

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import structlog
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import RedisUnavailable
 from headwater.model.value_sets import SetId
 from headwater.native import Uint64Array
 from headwater.stores.redis.client import Client, Script, Word
@@ -307,7 +307,7 @@ class RedisSetLookup:
     def _run(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except SetStoreUnavailable as error:
+        except RedisUnavailable as error:
             log.warning(
                 "building the Bloom filter of a set failed; the set store looks up all values until it succeeds",
                 reason=error.detail,

@@ -15,7 +15,7 @@ from itertools import islice
 import numpy as np
 import structlog
 
-from headwater.errors import SetStoreUnavailable, UploadAborted
+from headwater.errors import RedisUnavailable, UploadAborted
 from headwater.native import Uint8Array
 from headwater.stores.protocols.sets import SetWriteResult
 from headwater.stores.redis.client import Client, Script, Word
@@ -55,7 +55,7 @@ class Replacement:
     def write(self, values: Iterable[str]) -> SetWriteResult:
         """Replace all values.
 
-        Raises UploadAborted, SetStoreUnavailable, or what the iterable raises; then the set is unchanged. Only when the
+        Raises UploadAborted, RedisUnavailable, or what the iterable raises; then the set is unchanged. Only when the
         reply to the last script is lost may the values have been replaced.
         """
         sweep(self._client, self._keys, self._clock() - ABANDONED_AFTER_S)
@@ -63,7 +63,7 @@ class Replacement:
         try:
             return self._activate(staged, self._fill(staged, values))
         except BaseException:
-            with suppress(SetStoreUnavailable):  # the next replacement or sweep deletes the leftovers then
+            with suppress(RedisUnavailable):  # the next replacement or sweep deletes the leftovers then
                 self._delete_staged(staged)
             raise
 
@@ -107,7 +107,7 @@ class Replacement:
         version, old = reply
         try:
             _remove_all(self._client, keys, keys.dead_generation(int(old)))
-        except SetStoreUnavailable:
+        except RedisUnavailable:
             log.warning(
                 "the old values of a replaced set could not be deleted; the next sweep deletes them", set=keys.tag
             )
