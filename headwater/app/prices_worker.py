@@ -24,7 +24,7 @@ from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
 from headwater.errors import HeadwaterError
-from headwater.prices.fold import PriceFold
+from headwater.prices.price_writer import PriceWriter
 from headwater.prices.source import GROUP, ticks_source
 from headwater.prices.worker import prices_worker
 from headwater.settings import Settings
@@ -38,18 +38,20 @@ log = structlog.get_logger(__name__)
 class PriceCollector(Collector):
     """The Prometheus metrics of this process."""
 
-    def __init__(self, fold: PriceFold) -> None:
-        self._fold = fold
+    def __init__(self, price_writer: PriceWriter) -> None:
+        self._price_writer = price_writer
 
     def collect(self) -> Iterator[Metric]:
-        yield CounterMetricFamily("headwater_price_ticks", "Ticks folded into prices.", self._fold.ticks)
+        yield CounterMetricFamily("headwater_price_ticks", "Ticks folded into prices.", self._price_writer.ticks)
         yield CounterMetricFamily(
             "headwater_price_ticks_outside",
             "Folded ticks whose price was outside the accepted bands.",
-            self._fold.outliers,
+            self._price_writer.outliers,
         )
         yield CounterMetricFamily(
-            "headwater_price_ticks_unpriced", "Quoted ticks without a price of their quote token.", self._fold.unpriced
+            "headwater_price_ticks_unpriced",
+            "Quoted ticks without a price of their quote token.",
+            self._price_writer.unpriced,
         )
 
 
@@ -70,16 +72,16 @@ def run(settings: Settings) -> None:
         closing(endpoints.set_store()) as client,
         closing(connect(endpoints.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as metrics,
     ):
-        fold = PriceFold(RedisPrices(client), owner)
+        price_writer = PriceWriter(RedisPrices(client), owner)
         metrics_writer = MetricsWriter(RedisMetrics(metrics), deployment_id=GROUP, group=GROUP, owner=owner)
-        source = ticks_source(endpoints.kafka(), fold.acquire_partitions)
-        worker = prices_worker(source, fold, PipelineMetrics(metrics_writer))
+        source = ticks_source(endpoints.kafka(), price_writer.acquire_partitions)
+        worker = prices_worker(source, price_writer, PipelineMetrics(metrics_writer))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: worker.stop())
         if stop.is_set():
             worker.stop()
         tune_worker_memory()
-        with serve_metrics(settings.prices_metrics_port, PriceCollector(fold), "--prices-metrics-port"):
+        with serve_metrics(settings.prices_metrics_port, PriceCollector(price_writer), "--prices-metrics-port"):
             run_until_end(worker)
 
 

@@ -17,7 +17,10 @@ GROUP = "headwater.prices"
 
 
 def ticks_source(access: KafkaAccess, starts: Callable[[list[int], str], Positions]) -> KafkaSource:
-    """Return a source of ticks that starts at the positions from `starts` (see KafkaSource)."""
+    """Return a source of ticks.
+
+    For the partitions that are assigned to it, it starts at the positions that `starts` returns (see KafkaSource).
+    """
     return KafkaSource(access, TICKS_TOPIC, GROUP, starts=starts)
 
 

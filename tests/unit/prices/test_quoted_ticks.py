@@ -16,7 +16,7 @@ from headwater.model.price.quote_history import QUOTE_STALE_MS
 from headwater.model.price.series import Tick
 from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, partition_of, quoted_key, to_topic
 from headwater.model.record import RecordBatch
-from headwater.prices.fold import PriceFold
+from headwater.prices.price_writer import PriceWriter
 from headwater.prices.quoted_ticks import MAX_AGE_MS, QUOTE_WINDOW_MS
 from headwater.services.prices import PriceAnswer, Prices, Token
 from headwater.stores.protocols.prices import PriceStore
@@ -56,8 +56,8 @@ class Worker:
 
     def start(self) -> None:
         """Start a new worker, which rereads ticks that the previous one had not stored."""
-        self.fold = PriceFold(self.store, f"owner {random.random()}", lambda: self.now / 1000)
-        found = self.fold.acquire_partitions(range(PARTITIONS))
+        self.writer = PriceWriter(self.store, f"owner {random.random()}", lambda: self.now / 1000)
+        found = self.writer.acquire_partitions(range(PARTITIONS))
         self._positions = {partition: found.get(partition, 0) for partition in range(PARTITIONS)}
 
     def feed(self, ticks: Iterable[Fed]) -> None:
@@ -73,18 +73,18 @@ class Worker:
                 keys, values = zip(*rest, strict=True)
                 zeros, places = [0] * len(rest), [*range(start, len(records))]
                 columns = ([*values], [*keys], zeros, [partition] * len(rest), places, zeros)
-                self.fold.fold(RecordBatch.of(TICKS_TOPIC, *columns))
+                self.writer.add(RecordBatch.of(TICKS_TOPIC, *columns))
                 self._positions[partition] = len(records)
 
     def store_all(self) -> None:
         self.read()
-        self.fold.store(dict(self._positions))
+        self.writer.write(dict(self._positions))
 
     def settle(self) -> None:
         """Advance the clock until all ticks are settled."""
         for _ in range(2):
             self.now += SETTLED_BY
-            self.fold.store({})
+            self.writer.write({})
 
     def ask(self, *tokens: str, filter_outliers: bool = True) -> PriceAnswer:
         prices = Prices(
@@ -230,7 +230,7 @@ def test_a_tick_waits_for_its_quote() -> None:
     assert (stats.latest, stats.time_ms, stats.decimals) == (1500.0, START - 1000, 6)
     worker.settle()
     worker.check()
-    assert worker.fold.unpriced == 0
+    assert worker.writer.unpriced == 0
 
 
 def test_a_tick_without_a_quote_is_dropped() -> None:
@@ -238,7 +238,7 @@ def test_a_tick_without_a_quote_is_dropped() -> None:
     worker.feed([Fed("0xaa", (START - 1000, 0, 0.5), "0xee")])
     worker.store_all()
     worker.settle()
-    assert worker.fold.unpriced == 1
+    assert worker.writer.unpriced == 1
     worker.feed([Fed("0xee", (START - 2000, 0, 3000.0))])
     worker.store_all()
     assert worker.ask("0xaa").statuses == ["unknown_token"]
@@ -248,7 +248,7 @@ def test_a_tick_older_than_the_quotes_history_is_dropped() -> None:
     worker = Worker()
     worker.feed([Fed("0xee", (START - 2 * DAY, 0, 3000.0)), Fed("0xaa", (START - MAX_AGE_MS - 1, 0, 0.5), "0xee")])
     worker.store_all()
-    assert worker.fold.unpriced == 1
+    assert worker.writer.unpriced == 1
     assert worker.ask("0xaa").statuses == ["unknown_token"]
 
 

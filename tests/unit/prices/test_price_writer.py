@@ -1,4 +1,4 @@
-"""Folding of ticks: states and offsets stay consistent during any failures."""
+"""The price writer keeps states and positions consistent during any failures."""
 
 import json
 import random
@@ -13,7 +13,7 @@ from headwater.model.price.band import HOUR_MS
 from headwater.model.price.series import Tick
 from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, partition_of, to_topic
 from headwater.model.record import RecordBatch
-from headwater.prices.fold import PriceFold
+from headwater.prices.price_writer import PriceWriter
 from headwater.prices.worker import PriceDelivery
 from headwater.services.prices import Prices, Token
 from headwater.stores.protocols.prices import PriceWrite
@@ -121,20 +121,20 @@ def check(store: MemoryPrices, topic: Topic, now: int = NOW) -> None:
         assert figures(stats) == brute_force(ticks, now), address
 
 
-def work(fold: PriceFold, topic: Topic, positions: dict[int, int], draw: random.Random, steps: int) -> None:
-    """Fold and store as a worker does, which retries while the store is unavailable."""
+def work(writer: PriceWriter, topic: Topic, positions: dict[int, int], draw: random.Random, steps: int) -> None:
+    """Add and write ticks as a worker does, which retries while the store is unavailable."""
     for _ in range(steps):
         partition = draw.randrange(PARTITIONS)
         start = positions.get(partition, 0)
         batch = topic.batch(partition, start, start + draw.randint(1, 50))
         try:
-            fold.fold(batch)
+            writer.add(batch)
         except RedisUnavailable:
             continue
         positions[partition] = start + len(batch)
         if draw.random() < 0.3:
             try:
-                fold.store(dict(positions))
+                writer.write(dict(positions))
             except RedisUnavailable:
                 continue
 
@@ -146,14 +146,14 @@ def test_kills_and_outages_change_nothing(seed: int, many: int, monkeypatch: pyt
     draw = random.Random(seed)
     topic, store = trades(draw, 4, 1500), Unreliable(draw, 0.15)
     for life in range(12):
-        fold = PriceFold(store, f"worker {life}", lambda: NOW / 1000)
-        work(fold, topic, dict(fold.acquire_partitions(range(PARTITIONS))), draw, 60)
+        writer = PriceWriter(store, f"worker {life}", lambda: NOW / 1000)
+        work(writer, topic, dict(writer.acquire_partitions(range(PARTITIONS))), draw, 60)
     store.share = 0
-    last = PriceFold(store, "last", lambda: NOW / 1000)
+    last = PriceWriter(store, "last", lambda: NOW / 1000)
     positions = last.acquire_partitions(range(PARTITIONS))
     for partition in range(PARTITIONS):
-        last.fold(topic.batch(partition, positions.get(partition, 0), 10**6))
-    last.store({p: len(records) for p, records in enumerate(topic.partitions)})
+        last.add(topic.batch(partition, positions.get(partition, 0), 10**6))
+    last.write({p: len(records) for p, records in enumerate(topic.partitions)})
     for hours in range(25):
         check(store, topic, NOW + hours * HOUR_MS + 1_000_000)
 
@@ -161,20 +161,20 @@ def test_kills_and_outages_change_nothing(seed: int, many: int, monkeypatch: pyt
 def test_a_store_that_lost_writes_is_detected() -> None:
     draw = random.Random(9)
     topic, store = trades(draw, 6, 600), Unreliable(draw, 0)
-    fold, positions = PriceFold(store, "first", lambda: NOW / 1000), dict[int, int]()
-    fold.acquire_partitions(range(PARTITIONS))
-    work(fold, topic, positions, draw, 60)
+    writer, positions = PriceWriter(store, "first", lambda: NOW / 1000), dict[int, int]()
+    writer.acquire_partitions(range(PARTITIONS))
+    work(writer, topic, positions, draw, 60)
     before = store.copy()
-    work(fold, topic, positions, draw, 60)
-    fold.store(dict(positions))
+    work(writer, topic, positions, draw, 60)
+    writer.write(dict(positions))
     store.go_back(before)
     with pytest.raises(WorkerError, match="lost its last write"):
-        fold.store({p: len(records) for p, records in enumerate(topic.partitions)})
-    again = PriceFold(store, "second", lambda: NOW / 1000)
+        writer.write({p: len(records) for p, records in enumerate(topic.partitions)})
+    again = PriceWriter(store, "second", lambda: NOW / 1000)
     positions = dict(again.acquire_partitions(range(PARTITIONS)))
     for partition in range(PARTITIONS):
-        again.fold(topic.batch(partition, positions.get(partition, 0), 10**6))
-    again.store({p: len(records) for p, records in enumerate(topic.partitions)})
+        again.add(topic.batch(partition, positions.get(partition, 0), 10**6))
+    again.write({p: len(records) for p, records in enumerate(topic.partitions)})
     check(store, topic)
 
 
@@ -183,11 +183,11 @@ def test_records_that_no_sink_has_written_are_skipped() -> None:
     topic.add("0xaa", (NOW, 0, 1.0))
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
     topic.partitions[partition] += [(b"key", b"short"), (None, b"x" * 25), (b"key", None)]  # type: ignore[list-item]
-    fold = PriceFold(store, "one", lambda: NOW / 1000)
-    fold.acquire_partitions([partition])
-    fold.fold(topic.batch(partition, 0, 4))
-    fold.store({partition: 4})
-    assert fold.ticks == 1
+    writer = PriceWriter(store, "one", lambda: NOW / 1000)
+    writer.acquire_partitions([partition])
+    writer.add(topic.batch(partition, 0, 4))
+    writer.write({partition: 4})
+    assert writer.ticks == 1
     check(store, topic)
 
 
@@ -195,41 +195,41 @@ def test_a_worker_that_lost_its_partition_writes_nothing() -> None:
     topic, store = Topic(), MemoryPrices()
     topic.add("0xaa", (NOW, 0, 1.0))
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
-    old, new = PriceFold(store, "old"), PriceFold(store, "new")
+    old, new = PriceWriter(store, "old"), PriceWriter(store, "new")
     old.acquire_partitions([partition])
-    old.fold(topic.batch(partition, 0, 1))
+    old.add(topic.batch(partition, 0, 1))
     assert new.acquire_partitions([partition]) == {}
     with pytest.raises(WorkerError, match=f"owns partition {partition}"):
-        old.store({partition: 1})
+        old.write({partition: 1})
     assert store.read(partition, [b"base:0xaa"]) == [(None, None)]
 
 
-def test_unstored_ticks_are_read_again() -> None:
+def test_ticks_that_were_not_written_are_read_again() -> None:
     topic, store = Topic(), MemoryPrices()
     topic.add("0xaa", (NOW, 0, 1.0))
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
-    fold = PriceFold(store, "one", lambda: NOW / 1000)
-    fold.acquire_partitions([partition])
-    fold.fold(topic.batch(partition, 0, 1))
-    fold.forget([partition])
-    fold.store({})
-    assert fold.acquire_partitions([partition]) == {}
+    writer = PriceWriter(store, "one", lambda: NOW / 1000)
+    writer.acquire_partitions([partition])
+    writer.add(topic.batch(partition, 0, 1))
+    writer.forget([partition])
+    writer.write({})
+    assert writer.acquire_partitions([partition]) == {}
 
 
-def test_reading_is_limited_by_storing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.prices.fold.MAX_TICKS_IN_MEMORY", 50)
+def test_reading_is_limited_by_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.prices.price_writer.MAX_TICKS_IN_MEMORY", 50)
     draw = random.Random(1)
     topic, store = trades(draw, 4, 400), Unreliable(draw, 0)
-    fold, positions = PriceFold(store, "one", lambda: NOW / 1000), dict[int, int]()
-    fold.acquire_partitions(range(PARTITIONS))
+    writer, positions = PriceWriter(store, "one", lambda: NOW / 1000), dict[int, int]()
+    writer.acquire_partitions(range(PARTITIONS))
     store.share = 1
-    work(fold, topic, positions, draw, 200)
-    assert 50 < fold.ticks <= 100
+    work(writer, topic, positions, draw, 200)
+    assert 50 < writer.ticks <= 100
     store.share = 0
-    fold.store(dict(positions))
+    writer.write(dict(positions))
     for partition, records in enumerate(topic.partitions):
-        fold.fold(topic.batch(partition, positions.get(partition, 0), len(records)))
-        fold.store({partition: len(records)})
+        writer.add(topic.batch(partition, positions.get(partition, 0), len(records)))
+        writer.write({partition: len(records)})
     check(store, topic)
 
 
@@ -238,12 +238,12 @@ def test_many_ticks_are_written_early_unless_the_store_is_unavailable(monkeypatc
     draw = random.Random(1)
     topic, store = trades(draw, 1, 80), Unreliable(draw, 0)
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
-    fold = PriceFold(store, "one", lambda: NOW / 1000)
-    delivery = PriceDelivery(fold)
-    fold.acquire_partitions([partition])
-    fold.fold(topic.batch(partition, 0, 20))
+    writer = PriceWriter(store, "one", lambda: NOW / 1000)
+    delivery = PriceDelivery(writer)
+    writer.acquire_partitions([partition])
+    writer.add(topic.batch(partition, 0, 20))
     assert delivery.backpressure().capacity == 30
-    fold.fold(topic.batch(partition, 20, 60))
+    writer.add(topic.batch(partition, 20, 60))
     assert delivery.backpressure().capacity == 0
     store.share = 1
     with pytest.raises(RedisUnavailable):
@@ -252,37 +252,37 @@ def test_many_ticks_are_written_early_unless_the_store_is_unavailable(monkeypatc
     store.share = 0
     delivery.commit({})
     assert delivery.backpressure().capacity == 50
-    fold.fold(topic.batch(partition, 60, 84))
-    fold.store({partition: 84})
+    writer.add(topic.batch(partition, 60, 84))
+    writer.write({partition: 84})
     check(store, topic)
 
 
 def test_the_cache_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.prices.fold.MAX_CACHED_TOKENS", 5)
+    monkeypatch.setattr("headwater.prices.price_writer.MAX_CACHED_TOKENS", 5)
     draw = random.Random(1)
     topic, store = trades(draw, 40, 400), MemoryPrices()
-    fold, positions = PriceFold(store, "one", lambda: NOW / 1000), dict[int, int]()
-    fold.acquire_partitions(range(PARTITIONS))
+    writer, positions = PriceWriter(store, "one", lambda: NOW / 1000), dict[int, int]()
+    writer.acquire_partitions(range(PARTITIONS))
     for _ in range(3):
-        work(fold, topic, positions, draw, 40)
-        fold.store(dict(positions))
-        assert len(fold._bands) <= 5
+        work(writer, topic, positions, draw, 40)
+        writer.write(dict(positions))
+        assert len(writer._accepted_bands) <= 5
     for partition, records in enumerate(topic.partitions):
-        fold.fold(topic.batch(partition, positions.get(partition, 0), len(records)))
-        fold.store({partition: len(records)})
+        writer.add(topic.batch(partition, positions.get(partition, 0), len(records)))
+        writer.write({partition: len(records)})
     check(store, topic)
 
 
 def test_few_ticks_are_appended_and_many_are_folded() -> None:
     topic, store, token = Topic(), MemoryPrices(), b"base:0xaa"
     partition = partition_of(token)
-    fold = PriceFold(store, "one", lambda: NOW / 1000)
-    fold.acquire_partitions([partition])
+    writer = PriceWriter(store, "one", lambda: NOW / 1000)
+    writer.acquire_partitions([partition])
     forms = []
     for number in range(50):
         topic.add("0xaa", (NOW - 50 + number, 0, 1.5 if number < 45 else 9e6))
-        fold.fold(topic.batch(partition, number, number + 1))
-        fold.store({partition: number + 1})
+        writer.add(topic.batch(partition, number, number + 1))
+        writer.write({partition: number + 1})
         [(state, tail)] = store.read(partition, [token])
         forms.append((state is not None, len(tail or b"") // 26))
         check(store, topic)
@@ -298,9 +298,9 @@ def test_ignored_prices_are_counted() -> None:
         topic.add("0xaa", (NOW - minute * 60_000, 0, 100.0))
     topic.add("0xaa", (NOW, 1, 9e6))
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
-    fold = PriceFold(store, "one", lambda: NOW / 1000)
-    fold.acquire_partitions([partition])
-    fold.fold(topic.batch(partition, 0, 6))
-    fold.store({partition: 6})
-    assert (fold.ticks, fold.outliers) == (6, 1)
+    writer = PriceWriter(store, "one", lambda: NOW / 1000)
+    writer.acquire_partitions([partition])
+    writer.add(topic.batch(partition, 0, 6))
+    writer.write({partition: 6})
+    assert (writer.ticks, writer.outliers) == (6, 1)
     check(store, topic)

@@ -1,7 +1,8 @@
 """Folds ticks into the price states of tokens, and writes the states to the price store.
 
-The store keeps the position of a partition together with the states that include all ticks before it, and a repeated
-tick changes no state. So after a crash at any point, reading from the stored position leads to the same states.
+The store keeps the position of each partition together with the states, which include all ticks before that position. A
+repeated tick changes no state. So after a crash at any point, reading from the stored position leads to the same
+states.
 """
 
 import time
@@ -17,7 +18,6 @@ from headwater.model.price import archive
 from headwater.model.price.archive import ArchiveKey
 from headwater.model.price.band import band_of
 from headwater.model.price.codec import decode, encode
-from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import accepted_bands
 from headwater.model.price.tail import TAIL_BYTES, fits, pack, unpack
@@ -31,17 +31,18 @@ from headwater.stores.protocols.prices import PriceStore, PriceWrite
 log = structlog.get_logger(__name__)
 
 MAX_TICKS_IN_MEMORY = 500_000
-"""Above this number of ticks in memory, no more are accepted until a write succeeds."""
+"""When more ticks than this are in memory, no more are accepted until a write succeeds."""
 MAX_CACHED_TOKENS = 1_000_000
 """How many tokens have their accepted price bands in the cache."""
 
 
-class PriceFold:
-    """Collects ticks and writes them to the price store.
+class PriceWriter:
+    """Collects ticks in memory, and writes them to the price store.
 
-    A few ticks of a token are only appended to its tail. They are folded into its state when the tail is long, when
-    they are many, or when one of their prices lies in a band outside the last accepted ones, so that outliers are
-    detected early. Ticks that are quoted in another token are treated separately (quoted_ticks.py).
+    A few ticks of a token are only appended to its tail. They are folded into its state together with the tail, when
+    the tail is long, when they are many, or when one of their prices lies outside the accepted bands of the token, so
+    that outliers are detected early. A band contains the prices between two powers of two (model/price/band.py).
+    Quoted ticks, whose prices are in another token, are handled by quoted_ticks.py.
 
     Args:
         store: The price store.
@@ -64,12 +65,15 @@ class PriceFold:
         """By partition and token: the ticks in memory."""
         self._long_tails: defaultdict[int, set[bytes]] = defaultdict(set)
         """By partition: the tokens whose tail must be folded with the next write."""
-        self._quoted: dict[int, QuotedTicks] = {}
-        self._unstored: Positions = {}
-        self._stored: Positions = {}
-        self._bands: dict[bytes, frozenset[int]] = {}
+        self._quoted_ticks: dict[int, QuotedTicks] = {}
+        """By partition: its quoted ticks."""
+        self._pending_positions: Positions = {}
+        """By partition: the position to write next. A partition without new ticks has none."""
+        self._written_positions: Positions = {}
+        """By partition: the position that the store has."""
+        self._accepted_bands: dict[bytes, frozenset[int]] = {}
         """By token: its accepted bands, a cache."""
-        self._chains: set[bytes] = set()
+        self._stored_chains: set[bytes] = set()
 
     def acquire_partitions(self, partitions: Sequence[int], topic_id: str = "") -> Positions:
         """Acquire partitions for this owner.
@@ -80,8 +84,8 @@ class PriceFold:
         self.forget(partitions)
         stored = dict(self._store.acquire_partitions(self._owner, topic_id, partitions))
         for partition in partitions:
-            self._quoted_of(partition)
-        self._stored.update(stored)
+            self._quoted_ticks_of(partition)
+        self._written_positions.update(stored)
         return stored
 
     def forget(self, partitions: Iterable[int]) -> None:
@@ -89,14 +93,14 @@ class PriceFold:
         for partition in partitions:
             self._ticks.pop(partition, None)
             self._long_tails.pop(partition, None)
-            self._quoted.pop(partition, None)
-            self._unstored.pop(partition, None)
-            self._stored.pop(partition, None)
+            self._quoted_ticks.pop(partition, None)
+            self._pending_positions.pop(partition, None)
+            self._written_positions.pop(partition, None)
 
-    def fold(self, batch: RecordBatch) -> None:
-        """Add the ticks of a batch to memory. Raises RedisUnavailable when none could be added."""
+    def add(self, batch: RecordBatch) -> None:
+        """Add the ticks of a batch to memory. Raises RedisUnavailable when too many are in memory."""
         if self.ticks_in_memory > MAX_TICKS_IN_MEMORY:
-            raise RedisUnavailable("The set store accepts no prices; ticks wait until it does.")
+            raise RedisUnavailable("The price store accepts no writes; ticks wait until it does.")
         batch = only_ticks(batch)
         tokens, values = cast("list[bytes]", batch.keys), cast("list[bytes]", batch.values)
         ticks = self._ticks
@@ -107,44 +111,38 @@ class PriceFold:
         self.ticks_in_memory += len(tokens)
         self.ticks += len(tokens)
 
-    def store(self, positions: Positions) -> None:
-        """Write the ticks in memory with these positions, and settle quoted ticks that are due.
+    def write(self, positions: Positions) -> None:
+        """Write the ticks in memory together with these positions, and settle quoted ticks that are due.
 
         Raises RedisUnavailable (call it again), and WorkerError when another worker owns a partition.
         """
-        self._unstored.update(positions)
+        self._pending_positions.update(positions)
         now = int(self._now() * 1000)
-        for partition, end in (self._stored | self._unstored).items():
-            due = self._quoted_of(partition).due(now)
-            if due or partition in self._unstored:
-                self._write(partition, end, due, now)
-                self._stored[partition] = end
-                self._unstored.pop(partition, None)
+        for partition, position in (self._written_positions | self._pending_positions).items():
+            due = self._quoted_ticks_of(partition).check_due(now)
+            if due or partition in self._pending_positions:
+                self._write_partition(partition, position, due, now)
+                self._written_positions[partition] = position
+                self._pending_positions.pop(partition, None)
         self.ticks_in_memory = 0
-        if len(self._bands) > MAX_CACHED_TOKENS:
-            self._bands.clear()
+        if len(self._accepted_bands) > MAX_CACHED_TOKENS:
+            self._accepted_bands.clear()
 
-    def _write(self, partition: int, end: int, due: Sequence[bytes], now: int) -> None:
+    def _write_partition(self, partition: int, position: int, due: Sequence[bytes], now: int) -> None:
         ticks: dict[bytes, list[bytes]] = self._ticks.get(partition, {})
-        self._store_new_chains({token.partition(b":")[0] for token in ticks if token not in self._bands})
-        quoted = self._quoted_of(partition).prepare({key: ticks[key] for key in ticks if is_quoted(key)}, due, now)
+        self._store_new_chains(ticks)
+        quoted_ticks = self._quoted_ticks_of(partition)
+        quoted_write = quoted_ticks.prepare({key: ticks[key] for key in ticks if is_quoted(key)}, due, now)
         tails, to_fold = self._split(partition, {token: ticks[token] for token in ticks if not is_quoted(token)})
-        states = self._folded(partition, to_fold, now)
-        encoded = {token: encode(state) for token, state in states.items()}
-        encoded |= {key: settled.stored.encode() for key, settled in quoted.settled.items()}
-        states |= {key: settled.state for key, settled in quoted.settled.items()}
-        to_archive = {
-            (token, bucket): archived
-            for token, state in states.items()
-            for bucket, archived in state.to_archive.items()
-        }
+        folded = self._fold(partition, to_fold, now)
+        states = folded | quoted_write.settled_states
         write = PriceWrite(
-            end,
-            encoded,
-            self._merged(to_archive),
-            tails | quoted.tails,
-            unsettled=quoted.unsettled_keys,
-            settled=quoted.settled_keys,
+            position,
+            {token: encode(state) for token, state in folded.items()} | quoted_write.encoded_states,
+            self._read_and_extend_archive(states),
+            tails | quoted_write.tails,
+            unsettled=quoted_write.unsettled_keys,
+            settled=quoted_write.settled_keys,
         )
         tail_sizes = self._store.write(partition, self._owner, write)
         if tail_sizes is None:
@@ -153,11 +151,23 @@ class PriceFold:
                 "ends; a new one reads from the stored positions."
             )
         for token, state in states.items():
-            self._count(token, state)
-        self._quoted_of(partition).written(quoted, tail_sizes, now)
-        self.unpriced += quoted.unpriced
+            self._count_outliers(token, state)
+        quoted_ticks.on_written(quoted_write, tail_sizes, now)
+        self.unpriced += quoted_write.unpriced
         self._long_tails[partition] = {token for token in tails if tail_sizes[token] > TAIL_BYTES}
         ticks.clear()
+
+    def _quoted_ticks_of(self, partition: int) -> QuotedTicks:
+        if partition not in self._quoted_ticks:
+            self._quoted_ticks[partition] = QuotedTicks(self._store, partition)
+        return self._quoted_ticks[partition]
+
+    def _store_new_chains(self, tokens: Iterable[bytes]) -> None:
+        """Store the chains of tokens. The chain of a token in the cache of bands was stored before."""
+        chains = {token.partition(b":")[0] for token in tokens if token not in self._accepted_bands}
+        if new := chains - self._stored_chains:
+            self._store.note_chains([chain.decode() for chain in new])
+            self._stored_chains |= new
 
     def _split(
         self, partition: int, ticks: Mapping[bytes, Sequence[bytes]]
@@ -170,28 +180,23 @@ class PriceFold:
         for token, values in ticks.items():
             if token in to_fold:
                 continue
-            if self._can_append(token, values):
+            if fits(values) and self._have_accepted_prices(token, values):
                 tails[token] = pack(values)
             else:
                 to_fold[token] = values
         return tails, to_fold
 
-    def _quoted_of(self, partition: int) -> QuotedTicks:
-        if partition not in self._quoted:
-            self._quoted[partition] = QuotedTicks(self._store, partition)
-        return self._quoted[partition]
+    def _have_accepted_prices(self, token: bytes, values: Sequence[bytes]) -> bool:
+        """Return whether the prices of ticks lie in the accepted bands of their token.
 
-    def _can_append(self, token: bytes, values: Sequence[bytes]) -> bool:
-        """Return whether ticks are few and their prices lie in the cached bands of the token."""
-        if not fits(values):
-            return False
+        If the cache does not have the token and all prices lie in one band, that band is cached as accepted.
+        """
         bands = {band_of(price_of(value)) for value in values}
-        if token in self._bands or len(bands) > 1:
-            return bands <= self._bands.get(token, _interned())
-        self._bands[token] = _interned(*bands)
-        return True
+        if len(bands) == 1:
+            return bands <= self._accepted_bands.setdefault(token, _shared_bands(*bands))
+        return bands <= self._accepted_bands.get(token, frozenset())
 
-    def _folded(self, partition: int, ticks: Mapping[bytes, Sequence[bytes]], now: int) -> dict[bytes, TokenState]:
+    def _fold(self, partition: int, ticks: Mapping[bytes, Sequence[bytes]], now: int) -> dict[bytes, TokenState]:
         """Return the states of tokens after folding in their tails and these ticks."""
         states = dict[bytes, TokenState]()
         for token, (data, tail) in zip(ticks, self._store.read(partition, [*ticks]), strict=True):
@@ -201,20 +206,19 @@ class PriceFold:
             state.bound_size()
         return states
 
-    def _store_new_chains(self, chains: set[bytes]) -> None:
-        if new := chains - self._chains:
-            self._store.note_chains([chain.decode() for chain in new])
-            self._chains |= new
-
-    def _merged(self, to_archive: dict[ArchiveKey, list[Tick]]) -> dict[ArchiveKey, bytes]:
-        """Return the ticks that leave the states, merged with archived ticks of their buckets."""
-        found = zip(to_archive.items(), self._store.read_archived([*to_archive]), strict=True)
+    def _read_and_extend_archive(self, states: Mapping[bytes, TokenState]) -> dict[ArchiveKey, bytes]:
+        """Return the archived ticks of the time buckets to which these states add ticks, with the added ticks."""
+        to_archive = {
+            (token, bucket): ticks for token, state in states.items() for bucket, ticks in state.to_archive.items()
+        }
+        stored = self._store.read_archived([*to_archive])
         return {
-            (token, bucket): archive.encode(bucket, [*archive.ArchivedTicks(bucket, stored or b"").ticks(), *ticks])
-            for ((token, bucket), ticks), stored in found
+            (token, bucket): archive.encode(bucket, [*archive.ArchivedTicks(bucket, archived or b"").ticks(), *ticks])
+            for ((token, bucket), ticks), archived in zip(to_archive.items(), stored, strict=True)
         }
 
-    def _count(self, token: bytes, state: TokenState) -> None:
+    def _count_outliers(self, token: bytes, state: TokenState) -> None:
+        """Count and log the new ticks outside the accepted bands, and cache these bands."""
         accepted = accepted_bands(state)
         for number, band in state.bands.items():
             if band.added and number not in accepted:
@@ -222,10 +226,10 @@ class PriceFold:
                 time_ms, _, price = band.last
                 log.info("a price is an outlier", token=token.decode(), price=price, time_ms=time_ms)
             band.added = 0
-        self._bands[token] = _interned(*accepted)
+        self._accepted_bands[token] = _shared_bands(*accepted)
 
 
 @cache
-def _interned(*bands: int) -> frozenset[int]:
+def _shared_bands(*bands: int) -> frozenset[int]:
     """Return one shared object for equal sets of bands, to save memory."""
     return frozenset(bands)
