@@ -30,7 +30,7 @@ from headwater.model.natural_key import natural_key
 from headwater.model.stream import Entity, find_chain
 from headwater.model.worker_spec import KafkaAccess
 from headwater.record_files.record_file import RecordFile
-from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 
 CHAIN, ENTITY = "base", "erc20_token_transfer"
 PLAIN = "plain producer of the lines"
@@ -63,7 +63,7 @@ def write_files(folder: Path, count: int) -> list[Path]:
 
 def replay(access: KafkaAccess, name: str, path: Path) -> int:
     """Replay a file into a topic; return the number of records. This is what is measured."""
-    producer = KafkaProducer(access, [name])
+    producer = IdempotentKafkaProducer(access, [name])
     producer.connect(WAIT_S)
     try:
         records = RecordFile(path, entity=entity())

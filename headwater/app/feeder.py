@@ -14,7 +14,7 @@ from headwater.ingest.replay_writer import write_lines
 from headwater.model.natural_key import KeyOf, natural_key
 from headwater.settings import Settings
 from headwater.sinks.base import Producer
-from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 
 CONNECT_WITHIN_S = 10.0
 
@@ -47,7 +47,7 @@ def open_feeder(settings: Settings, chain: str, entity: str, *, zerolag: bool = 
     partitions = KafkaClusterAdmin(access, 1).partitions(topic)
     if partitions is None:
         raise SetupError(f"The topic {topic} is not on the broker. Create it, or bind the stream to another topic.")
-    producer = KafkaProducer(access, [topic])
+    producer = IdempotentKafkaProducer(access, [topic])
     try:
         producer.connect(CONNECT_WITHIN_S)
         yield Feeder(natural_key(chain, entity), topic, partitions, producer)

@@ -12,7 +12,7 @@ from headwater.errors import SetupError
 from headwater.ingest.replay_writer import flush_or_raise, wait_for_queue_space
 from headwater.model.record import Failure, RecordBatch
 from headwater.settings import Settings
-from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.prices import PricesSink
 
 CONNECT_WITHIN_S = 10.0
@@ -44,7 +44,7 @@ def import_ticks(settings: Settings, records: Iterable[bytes]) -> ImportResult:
     access = Endpoints(settings, DataDirectory(settings.data_dir)).kafka()
     if KafkaClusterAdmin(access, 1).partitions(TICKS_TOPIC_SPEC.name) is None:
         raise SetupError("This installation has no prices yet: start `headwater up` or `headwater prices worker`.")
-    producer = KafkaProducer(access, [TICKS_TOPIC_SPEC.name])
+    producer = IdempotentKafkaProducer(access, [TICKS_TOPIC_SPEC.name])
     try:
         producer.connect(CONNECT_WITHIN_S)
         done, sink, faults = ImportResult(), PricesSink("import"), list[SetupError]()

@@ -34,7 +34,7 @@ from headwater.model.deployment import transactional_id_prefix
 from headwater.model.worker_spec import FENCED_STATUS, READ_ALL, PartitionPosition, PubSubPull, ReadingPlan, WorkerSpec
 from headwater.sandbox import Sandbox
 from headwater.sinks import SINKS
-from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.stalled_producer import StalledProducerDetector
 from headwater.sinks.transactional_producer import TransactionalKafkaProducer
 from headwater.sources import SOURCES
@@ -182,7 +182,7 @@ def _delivery(spec: WorkerSpec, slot: int, source: Source, reporter: HeartbeatRe
     dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision, source.source_ids)
     if spec.delivery == "at_least_once":
         stall_detector = StalledProducerDetector(LeaderCheck(spec.kafka, topics))
-        make = partial(KafkaProducer, spec.kafka, topics, codecs=codecs, stall_detector=stall_detector)
+        make = partial(IdempotentKafkaProducer, spec.kafka, topics, codecs=codecs, stall_detector=stall_detector)
         return AtLeastOnce(
             sinks,
             dead_letters,

@@ -83,8 +83,8 @@ def consumer_settings(
         # Twice and four times as much took more memory and was no faster.
         "max.partition.fetch.bytes": 1 << 20,
         "queued.max.messages.kbytes": 16 << 10,
-        # librdkafka decompresses no record batch to more than this. `engine/isolation.py` finds a partition whose
-        # batches take more memory than a worker has.
+        # librdkafka decompresses no record batch to more than this. `engine/partition_isolation.py` finds a partition
+        # whose batches take more memory than a worker has.
         "receive.message.max.bytes": 1 << 30,
         "fetch.queue.backoff.ms": 50,  # the default, 1 s, stalls fetching whenever the queue was full
     }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.delivery import Backpressure, queue_batch
-from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.rejected_records import RejectedRecords
 from headwater.model.record import Failure, SourceIds, position_ids
 from headwater.sinks.base import Producer, Sink
@@ -21,11 +21,11 @@ class AtLeastOnce:
     Args:
         sinks: All sinks of the pipeline.
         dead_letters: The writer of dead letters.
-        producer_factory: Creates a producer; its argument is `one_record_per_batch`, see KafkaProducer.
+        producer_factory: Creates a producer; its argument is `one_record_per_batch`, see IdempotentKafkaProducer.
         source_ids: Returns the ids of source records, see model.record.SourceIds.
     """
 
-    checkpoint_s = 1.0
+    commit_interval_s = 1.0
 
     def __init__(
         self,

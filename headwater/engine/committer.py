@@ -62,8 +62,8 @@ class Committer:
         return self._clock() >= self._due_at or not self._delivery.backpressure().capacity
 
     def schedule(self) -> None:
-        """Make the next commit due in `Delivery.checkpoint_s` seconds."""
-        self._due_at = self._clock() + self._delivery.checkpoint_s
+        """Make the next commit due in `Delivery.commit_interval_s` seconds."""
+        self._due_at = self._clock() + self._delivery.commit_interval_s
 
     def start(self, *, wait: bool) -> bool:
         """Start to commit the positions of all delivered records, which must be acknowledged.

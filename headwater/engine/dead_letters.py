@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.rejected_records import RejectedRecords
 from headwater.model.outputs import MAX_OUTPUT_BYTES
 from headwater.model.record import Failure, Int64Column, RowIndexes, SourceIds, position_ids

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from headwater.engine.dead_letters import DeadLetters
-from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.rejected_records import RejectedRecords
 from headwater.model.record import Failure, RecordBatch, RowIndexes
 from headwater.sinks.base import OutputWriter, Sink
@@ -57,10 +57,10 @@ class Delivery(Protocol):
     `commit` with the positions after these records.
 
     Attributes:
-        checkpoint_s: How many seconds after a commit the next commit is due.
+        commit_interval_s: How many seconds after a commit the next commit is due.
     """
 
-    checkpoint_s: float
+    commit_interval_s: float
 
     def connect(self, timeout_s: float) -> None:
         """Return when Kafka answers and has all topics. Raises BrokerUnavailable.

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.delivery import Backpressure, PendingCommit, queue_batch
-from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.rejected_records import RejectedRecords
 from headwater.errors import BrokerUnavailable, DeliveryFailed
 from headwater.model.record import Failure, SourceIds, position_ids
@@ -90,7 +90,7 @@ class ExactlyOnce:
         executor: Commits transactions, one at a time.
     """
 
-    checkpoint_s = 0.2
+    commit_interval_s = 0.2
 
     def __init__(
         self,

@@ -3,7 +3,8 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from headwater.engine.pipeline import BatchSizer, InFlightBatch
+from headwater.engine.batch_sizer import BatchSizer
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.model.record import RecordBatch
 from headwater.sources.base import Positions
 from headwater.transforms.base import Transform

@@ -6,7 +6,7 @@ When such a record is read again, it goes to the dead-letter topic and is not se
 from collections.abc import Sequence
 
 from headwater.model.record import Failure, RecordBatch, SourceIds, position_ids
-from headwater.sinks.base import RecordRejection, Sink
+from headwater.sinks.base import Rejection, Sink
 from headwater.sinks.outputs import output_ids
 
 ERROR = "RefusedByKafka"
@@ -38,7 +38,7 @@ class RejectedRecords:
         """
         return bool(self._suspects)
 
-    def add(self, rejections: Sequence[RecordRejection]) -> list[str]:
+    def add(self, rejections: Sequence[Rejection]) -> list[str]:
         """Remember the rejections of a producer. Return their reasons."""
         for rejection in rejections:
             record = rejection.topic, rejection.output_id

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Set
 
 import structlog
 
-from headwater.engine.isolation import PartitionIsolation
-from headwater.engine.pipeline import FailedRecord
+from headwater.engine.in_flight_batch import FailedRecord
+from headwater.engine.partition_isolation import PartitionIsolation
 from headwater.sources.base import Gap
 
 log = structlog.get_logger(__name__)

@@ -18,11 +18,11 @@ import structlog
 from headwater.engine.committer import Committer
 from headwater.engine.delivery import Delivery
 from headwater.engine.heartbeat import HEARTBEAT_INTERVAL_S, HeartbeatReporter
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.in_flight_batches import InFlightBatches
-from headwater.engine.isolation import PartitionIsolation
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.offset_tracker import OffsetTracker
-from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.partition_isolation import PartitionIsolation
 from headwater.engine.status import KAFKA_WAIT_SHOWN_S, WorkerStatus
 from headwater.engine.waiting import Waiting
 from headwater.errors import BrokerUnavailable, RedisUnavailable
@@ -190,7 +190,7 @@ class Worker:
             self._transform(wait=not has_read)
             self._deliver_finished()
         if self._committer.is_due():
-            self._checkpoint()
+            self._commit()
         self._report()
 
     # Read
@@ -306,7 +306,7 @@ class Worker:
 
     # Commit
 
-    def _checkpoint(self) -> None:
+    def _commit(self) -> None:
         """Commit the delivered positions after all their records are acknowledged.
 
         Without pending positions a commit stays due, so that the positions of the first batch after an idle period are

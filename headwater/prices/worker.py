@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from headwater.engine.delivery import UNLIMITED, Backpressure
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
-from headwater.engine.pipeline import InFlightBatch
 from headwater.engine.worker import Worker
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.prices.price_writer import PriceWriter
 from headwater.sources.base import Positions, Source
 from headwater.transforms.base import DeferredBatch, PendingBatch
 
-CHECKPOINT_S = 0.5
+COMMIT_INTERVAL_S = 0.5
 """Seconds between writes. A price is about this old when a reader asks for it, or older when writes are slow."""
 PAUSE_PER_WRITE = 2
 """The pause after a write, as a multiple of the write's duration: ticks of a token are cheaper when written together.
@@ -52,7 +52,7 @@ class PriceDelivery:
     """Implements Delivery: writes positions together with the states that include their ticks."""
 
     def __init__(self, writer: PriceWriter, clock: Callable[[], float] = time.monotonic) -> None:
-        self.checkpoint_s = CHECKPOINT_S
+        self.commit_interval_s = COMMIT_INTERVAL_S
         self._writer = writer
         self._clock = clock
         self._has_failed = False
@@ -71,7 +71,7 @@ class PriceDelivery:
     def backpressure(self) -> Backpressure:
         """Bound the ticks in memory, unless a write has failed.
 
-        The next commit after `checkpoint_s` repeats a failed write.
+        The next commit after `commit_interval_s` repeats a failed write.
         """
         return Backpressure(UNLIMITED if self._has_failed else max(0, FLUSH_AT_TICKS - self._writer.ticks_in_memory))
 
@@ -86,7 +86,7 @@ class PriceDelivery:
         began, self._has_failed = self._clock(), True
         self._writer.write(positions)
         self._has_failed = False
-        self.checkpoint_s = max(CHECKPOINT_S, PAUSE_PER_WRITE * (self._clock() - began))
+        self.commit_interval_s = max(COMMIT_INTERVAL_S, PAUSE_PER_WRITE * (self._clock() - began))
 
     def recover(self) -> bool:
         """Return False: no record is sent to Kafka, so none is rejected."""

@@ -150,13 +150,13 @@ class Sandbox:
         self._lookup_functions[number] = lookup
         return number
 
-    def submit(self, number: int, batch: RecordBatch, *, output_to_script: bool = False) -> ScriptBatch:
+    def submit(self, number: int, batch: RecordBatch, *, feeds_script: bool = False) -> ScriptBatch:
         """Queue a batch for a script. Batches finish in the order in which they are submitted.
 
-        With `output_to_script`, the outputs go to another script, so BigInts are marked (see bigint_marks.py).
+        With `feeds_script`, the outputs go to another script, so BigInts are marked (see bigint_marks.py).
         """
         script_batch = ScriptBatch(
-            batch, number, output_to_script=output_to_script, keeps_state=self._scripts[number].keeps_state
+            batch, number, feeds_script=feeds_script, keeps_state=self._scripts[number].keeps_state
         )
         self._batches.append(script_batch)
         self.step()

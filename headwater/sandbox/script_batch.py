@@ -137,7 +137,7 @@ class ScriptBatch:
 
     Attributes:
         script: The script's number.
-        output_to_script: Whether the outputs go to another script.
+        feeds_script: Whether the outputs go to another script.
         keeps_state: Whether the script may keep state between records. Then each record runs at most once per realm.
         errors: The errors by row.
         cached_replies: The answers to synchronous questions, by question; a segment that runs again does not ask again.
@@ -147,7 +147,7 @@ class ScriptBatch:
 
     batch: RecordBatch
     script: int
-    output_to_script: bool = False
+    feeds_script: bool = False
     _: KW_ONLY
     keeps_state: bool = False
     errors: dict[int, ScriptError] = field(default_factory=dict)
@@ -180,7 +180,7 @@ class ScriptBatch:
     @property
     def flags(self) -> int:
         """The flags of the BATCH frames of all segments."""
-        return self.batch.for_script * _INPUT_FROM_SCRIPT | self.output_to_script * _OUTPUT_TO_SCRIPT
+        return self.batch.for_script * _INPUT_FROM_SCRIPT | self.feeds_script * _OUTPUT_TO_SCRIPT
 
     @property
     def pending(self) -> Segment | None:
@@ -327,7 +327,7 @@ class ScriptBatch:
         for row, line in zip(rows, cast("Iterable[bytes]", results.lines), strict=True):
             if line.startswith(b"!"):
                 self._fail(row, parse_error(line))
-            elif len(line) > MAX_OUTPUT_BYTES and (message := _too_large(line, marked=self.output_to_script)):
+            elif len(line) > MAX_OUTPUT_BYTES and (message := _too_large(line, marked=self.feeds_script)):
                 self._fail(row, ScriptError("OutputTooLarge", message))
             else:
                 self._outputs[row] = line

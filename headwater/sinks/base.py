@@ -7,7 +7,7 @@ from headwater.model.record import Failure, RecordBatch
 from headwater.sinks.outputs import OutputBatch
 
 
-class RecordRejection(NamedTuple):
+class Rejection(NamedTuple):
     """An error of Kafka for a produced record.
 
     After a rejection, no record since the last commit counts as delivered, and the producer must be replaced.
@@ -39,7 +39,7 @@ class OutputWriter(Protocol):
 class Producer(OutputWriter, Protocol):
     """Sends records without a transaction.
 
-    Implementations: sinks/kafka_producer.py, and one in memory for tests.
+    Implementations: sinks/idempotent_producer.py, and one in memory for tests.
     """
 
     def connect(self, timeout_s: float) -> None:
@@ -60,7 +60,7 @@ class Producer(OutputWriter, Protocol):
         With 0, returns within a few milliseconds. Returns how many records are not acknowledged yet.
         """
 
-    def failures(self) -> list[RecordRejection]:
+    def failures(self) -> list[Rejection]:
         """What the broker refused since the last call."""
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class TransactionalProducer(OutputWriter, Protocol):
         `init_transactions` completes or aborts the transaction. `failures` returns the records that Kafka rejected.
         """
 
-    def failures(self) -> list[RecordRejection]:
+    def failures(self) -> list[Rejection]:
         """What the broker refused since the last call."""
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 from headwater.brokers.producer import DeliveryFailure
 from headwater.native.bytes_column import BytesColumn
 from headwater.native.librdkafka import OutputIdColumn
-from headwater.sinks.base import RecordRejection
+from headwater.sinks.base import Rejection
 from headwater.sinks.outputs import OutputBatch
 
 _REJECTIONS: Final = frozenset(
@@ -54,14 +54,14 @@ class SentRecords:
         """Forget all records, which are acknowledged."""
         self._sent.clear()
 
-    def rejection(self, failure: DeliveryFailure) -> RecordRejection:
+    def rejection(self, failure: DeliveryFailure) -> Rejection:
         """Return the rejection that a failed delivery means for its record."""
         first_record_id, topic, ids = self._sent[bisect(self._sent, failure.record_id, key=itemgetter(0)) - 1]
         row = failure.record_id - first_record_id
         output_id = ids.value(row) if isinstance(ids, OutputIdColumn) else (ids and ids[row]) or b""
         text = failure.text or KafkaError(failure.code).str()
         reason = f"Kafka rejected a record of {topic}: {text}."
-        return RecordRejection(reason, topic, output_id, self._scope(failure.code) if output_id else "none")
+        return Rejection(reason, topic, output_id, self._scope(failure.code) if output_id else "none")
 
     def _scope(self, code: int) -> _Scope:
         if code not in _REJECTIONS:

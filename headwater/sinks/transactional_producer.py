@@ -21,8 +21,8 @@ from headwater.brokers.transaction_group import TransactionGroup
 from headwater.errors import DeliveryFailed
 from headwater.model.worker_spec import KafkaAccess
 from headwater.native.librdkafka import PartitionOffset
-from headwater.sinks.base import RecordRejection
-from headwater.sinks.kafka_producer import require_topics
+from headwater.sinks.base import Rejection
+from headwater.sinks.idempotent_producer import require_topics
 from headwater.sinks.outputs import MAX_RECORD_BYTES, OutputBatch
 from headwater.sinks.sent_records import SentRecords
 
@@ -79,7 +79,7 @@ class TransactionalKafkaProducer:
         settings |= {"transactional.id": transactional_id, "batch.num.messages": 1 if one_record_per_batch else 10_000}
         self._client = LibrdkafkaProducer(settings, codecs)
         self._sent = SentRecords(one_record_per_batch=one_record_per_batch)
-        self._rejected: list[RecordRejection] = []
+        self._rejected: list[Rejection] = []
         self._is_open = False
 
     def connect(self, timeout_s: float) -> None:
@@ -157,7 +157,7 @@ class TransactionalKafkaProducer:
         ]
         self._client.send_offsets(self._source_topic, offsets, group.group_metadata, left_s)
 
-    def failures(self) -> list[RecordRejection]:
+    def failures(self) -> list[Rejection]:
         self._client.poll(0)
         rejected, self._rejected = self._rejected, []
         return rejected + [self._sent.rejection(failure) for failure in self._client.failures()]

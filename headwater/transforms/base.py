@@ -21,7 +21,7 @@ class TransformContext:
         jit: Whether V8 compiles scripts to machine code.
         log: Receives the lines that scripts write with `console.log`.
         sandbox: The sandbox that the v8 transforms of the worker share; None if there are none.
-        output_to_script: Whether a later transform of the pipeline is a script.
+        feeds_script: Whether a later transform of the pipeline is a script.
     """
 
     config_id: str
@@ -31,7 +31,7 @@ class TransformContext:
     jit: bool
     log: Callable[[str], None]
     sandbox: Sandbox | None = None
-    output_to_script: bool = False
+    feeds_script: bool = False
 
 
 class PendingBatch(Protocol):

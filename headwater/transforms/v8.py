@@ -71,11 +71,11 @@ class V8Script:
     """One script of a pipeline."""
 
     def __init__(
-        self, uid: str, script: str, sandbox: Sandbox, lookup: DatasetLookup, *, output_to_script: bool = False
+        self, uid: str, script: str, sandbox: Sandbox, lookup: DatasetLookup, *, feeds_script: bool = False
     ) -> None:
-        """Load a script. output_to_script: Whether a later transform of the pipeline is a script."""
+        """Load a script. feeds_script: Whether a later transform of the pipeline is a script."""
         self._uid = uid
-        self._output_to_script = output_to_script
+        self._feeds_script = feeds_script
         self._sandbox = sandbox
         self._number = sandbox.add(script, lookup)
 
@@ -84,7 +84,7 @@ class V8Script:
         return self._uid
 
     def start(self, batch: RecordBatch) -> PendingBatch:
-        script_batch = self._sandbox.submit(self._number, batch, output_to_script=self._output_to_script)
+        script_batch = self._sandbox.submit(self._number, batch, feeds_script=self._feeds_script)
         return _PendingScriptBatch(self._uid, self._sandbox, script_batch)
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ def _batch_with_single_outputs(script_batch: ScriptBatch) -> RecordBatch:
     indexes = batch.indexes
     if any(indexes):
         indexes = Int64Column("q", [output_index(index, 0) for index in indexes])
-    passed = replace(batch, values=outputs, indexes=indexes, for_script=script_batch.output_to_script)
+    passed = replace(batch, values=outputs, indexes=indexes, for_script=script_batch.feeds_script)
     filled = outputs.non_empty_rows()
     return passed if len(filled) == len(batch) else passed.take(filled)
 
@@ -140,7 +140,7 @@ def _batch_with_multiple_outputs(script_batch: ScriptBatch) -> RecordBatch:
     batch = script_batch.batch.take(rows)
     indexes = Int64Column("q", map(output_index, batch.indexes, numbers))
     values = BytesColumn.of(chain.from_iterable(outputs))
-    return replace(batch, values=values, indexes=indexes, for_script=script_batch.output_to_script)
+    return replace(batch, values=values, indexes=indexes, for_script=script_batch.feeds_script)
 
 
 def build(config: V8Transform, context: TransformContext) -> V8Script:
@@ -151,9 +151,7 @@ def build(config: V8Transform, context: TransformContext) -> V8Script:
     if context.sandbox is None:
         raise SandboxFailed("TransformContext.sandbox is None, but the pipeline has a v8 transform.")
     lookup = DatasetLookup(context.owner, context.names, context.sets)
-    return V8Script(
-        config.uid, config.runnable_script, context.sandbox, lookup, output_to_script=context.output_to_script
-    )
+    return V8Script(config.uid, config.runnable_script, context.sandbox, lookup, feeds_script=context.feeds_script)
 
 
 def compile_script(config: V8Transform, context: CompileContext) -> Compiled:

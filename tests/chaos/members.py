@@ -18,8 +18,8 @@ from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
 from headwater.errors import HeadwaterError
 from headwater.model.worker_spec import KafkaAccess
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.stalled_producer import StalledProducerDetector
 from headwater.sources.kafka import KafkaSource
 from tests.support.memory.metrics import MemoryMetrics
@@ -55,7 +55,7 @@ class CopyJob:
         topics = [self.sink, self.dead]
         sinks, dead_letters = [KafkaSink("out", self.sink)], DeadLetters(self.dead, 1)
         stall_detector = StalledProducerDetector(LeaderCheck(self.access, topics))
-        make = partial(KafkaProducer, self.access, topics, stall_detector=stall_detector)
+        make = partial(IdempotentKafkaProducer, self.access, topics, stall_detector=stall_detector)
         delivery = AtLeastOnce(sinks, dead_letters, lambda alone: make(one_record_per_batch=alone))
         owner = secrets.token_hex(4)
         metrics_writer = MetricsWriter(MemoryMetrics(), deployment_id="storm", group=self.group, owner=owner)

@@ -10,9 +10,9 @@ import pytest
 
 from headwater.errors import BrokerUnavailable
 from headwater.model.record import Headers, RecordBatch
-from headwater.sinks.base import Producer, RecordRejection
+from headwater.sinks.base import Producer, Rejection
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.outputs import MAX_RECORD_BYTES, OutputBatch
 from tests.support.kafka import KafkaServer
 from tests.support.memory.sinks import MemoryProducer, MemoryTopics
@@ -63,8 +63,8 @@ class KafkaBench:
     def refusing(self) -> str:
         return self._kafka.create_topic(self._kafka.unique("small"), 1, {"max.message.bytes": "3000"})
 
-    def producer(self) -> KafkaProducer:
-        producer = KafkaProducer(self._kafka.access, [self.topic])
+    def producer(self) -> IdempotentKafkaProducer:
+        producer = IdempotentKafkaProducer(self._kafka.access, [self.topic])
         self._cleanup.callback(producer.close)
         return producer
 
@@ -91,7 +91,7 @@ def one(topic: str, value: bytes | None, key: bytes | None, partition: int, head
     return OutputBatch.of(topic, [value], [key], [partition], [STAMP], headers=headers)
 
 
-def flush(producer: Producer) -> list[RecordRejection]:
+def flush(producer: Producer) -> list[Rejection]:
     """Wait until all records are acknowledged, or one was rejected: then no more are acknowledged."""
     for _ in range(FLUSHES):
         left, failures = producer.flush(0.1), producer.failures()
@@ -163,21 +163,21 @@ class TestProducer:
         producer.close()
 
     def test_connect_names_a_missing_topic(self, kafka: KafkaServer) -> None:
-        producer = KafkaProducer(kafka.access, ["no-such-topic"])
+        producer = IdempotentKafkaProducer(kafka.access, ["no-such-topic"])
         with pytest.raises(BrokerUnavailable):
             producer.connect(30)
         with pytest.raises(BrokerUnavailable, match="no-such-topic"):
             MemoryProducer(MemoryTopics([]), ["no-such-topic"]).connect(30)
 
     def test_connect_with_a_wrong_password(self, kafka: KafkaServer) -> None:
-        producer = KafkaProducer(kafka.access.model_copy(update={"password": "wrong"}), ["any"])
+        producer = IdempotentKafkaProducer(kafka.access.model_copy(update={"password": "wrong"}), ["any"])
         with pytest.raises(BrokerUnavailable, match="rejects the user"):
             producer.connect(2)
 
     def test_no_record_is_written_after_a_rejected_one(self, kafka: KafkaServer) -> None:
         """So reading all of them again keeps the order."""
         topic = kafka.create_topic(kafka.unique("small"), 1, {"max.message.bytes": "3000"})
-        producer = KafkaProducer(kafka.access, [topic])
+        producer = IdempotentKafkaProducer(kafka.access, [topic])
         for number in range(300):
             producer.produce(one(topic, random.randbytes(8000) if number == 150 else b"%d" % number, None, 0, []))
             producer.flush(0 if number % 10 else 0.1)

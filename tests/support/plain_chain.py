@@ -108,7 +108,7 @@ class SandboxChains:
 
     def _script(self, config: V8Transform, resources: TransformContext) -> Built:
         """Return the transform of a script, cached by the script and by whether the next step is a script."""
-        key = config.script, resources.output_to_script
+        key = config.script, resources.feeds_script
         if key not in self._built:
             self._built[key] = TRANSFORMS["v8"].build(config, resources)
         return self._built[key]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import NamedTuple
 
-from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.model.metric import CountType, Histogram, MetricsDelta, PartitionCounts, TimeType
 from headwater.model.record import Failure, Int64Column, count_values
 from headwater.sources.base import Positions

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.metrics.event_time import EventTime
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pending_metrics import DeliveredBatch, PendingMetrics
-from headwater.engine.pipeline import InFlightBatch
 from headwater.model.metric import CountType, Histogram, TimeType
 from headwater.model.record import Failure, count_values
 from headwater.model.value_sets import SetId

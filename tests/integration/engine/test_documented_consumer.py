@@ -8,7 +8,7 @@ from confluent_kafka import Consumer
 
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings
-from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.outputs import OutputBatch
 from tests.support.kafka import KafkaServer
 
@@ -25,7 +25,7 @@ def test_the_documented_consumer_drops_repeats(kafka: KafkaServer) -> None:
     assert program.count("\n") <= MOST_LINES
     topic = kafka.create_topic(kafka.unique("out"), 1)
     names = [b"in/0/0/0", b"in/0/1/0", b"in/0/0/0", b"in/0/1/0", b"in/0/2/0", b"in/0/1/0", b"in/0/3/0"]
-    producer = KafkaProducer(kafka.access, [topic])
+    producer = IdempotentKafkaProducer(kafka.access, [topic])
     nothing: list[bytes | None] = [None] * len(names)
     producer.produce(OutputBatch.of(topic, names, nothing, [0] * len(names), [1] * len(names), names))
     assert producer.flush(60) == 0

@@ -20,8 +20,8 @@ from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
 from headwater.model.flow import DeliveryMode
 from headwater.native import BytesColumn
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.transactional_producer import TransactionalKafkaProducer
 from headwater.sources.kafka import KafkaSource
 from tests.integration.engine.harness import headers, origins
@@ -60,9 +60,11 @@ class CopyingWorker:
             return AtLeastOnce(sinks, dead_letters, self._plain)
         return ExactlyOnce(sinks, dead_letters, self._transactional, group_metadata=self.source.group_metadata)
 
-    def _plain(self, one_record_per_batch: bool) -> KafkaProducer:
+    def _plain(self, one_record_per_batch: bool) -> IdempotentKafkaProducer:
         self.made.append(one_record_per_batch)
-        return KafkaProducer(self.kafka.access, [self.sink, self.dead], one_record_per_batch=one_record_per_batch)
+        return IdempotentKafkaProducer(
+            self.kafka.access, [self.sink, self.dead], one_record_per_batch=one_record_per_batch
+        )
 
     def _transactional(self, one_record_per_batch: bool) -> TransactionalKafkaProducer:
         self.made.append(one_record_per_batch)

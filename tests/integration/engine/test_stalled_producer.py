@@ -15,8 +15,8 @@ from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
 from headwater.model.worker_spec import KafkaAccess
 from headwater.sinks import stalled_producer
+from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.stalled_producer import StalledProducerDetector
 from headwater.sources.kafka import KafkaSource
@@ -65,7 +65,7 @@ def link(broker: Link, monkeypatch: pytest.MonkeyPatch) -> Iterator[Link]:
 def worker(kafka: KafkaServer, access: KafkaAccess, source: str, sink: str) -> Worker:
     """Run a worker that copies a topic to another one, which it reaches by a separate address."""
     stall_detector = StalledProducerDetector(LeaderCheck(access, [sink]))
-    make = partial(KafkaProducer, access, [sink], stall_detector=stall_detector)
+    make = partial(IdempotentKafkaProducer, access, [sink], stall_detector=stall_detector)
     delivery = AtLeastOnce(
         [KafkaSink("out", sink)],
         DeadLetters(sink, 1),
@@ -106,7 +106,7 @@ def test_a_producer_waits_while_kafka_answers_no_client(link: Link) -> None:
     topic = kafka.create_topic(kafka.unique("out"))
     stall_detector = StalledProducerDetector(LeaderCheck(link.access, [topic]))
     outputs = OutputBatch.of(topic, [b"x"] * RECORDS, [None] * RECORDS, [0] * RECORDS, [0] * RECORDS)
-    with closing(KafkaProducer(link.access, [topic], stall_detector=stall_detector)) as producer:
+    with closing(IdempotentKafkaProducer(link.access, [topic], stall_detector=stall_detector)) as producer:
         producer.connect(30)
         producer.produce(outputs)
         assert producer.flush(30) == 0

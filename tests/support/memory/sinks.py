@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol, cast
 
 from headwater.errors import BrokerUnavailable, DeliveryFailed
 from headwater.model.record import Headers
-from headwater.sinks.base import RecordRejection
+from headwater.sinks.base import Rejection
 from headwater.sinks.outputs import OutputBatch, size_error
 
 MAX_QUEUED_RECORDS = 100_000
@@ -58,7 +58,7 @@ class MemoryProducer:
         self._needed = needed
         self._max_queued = max_queued
         self._queue: deque[Produced] = deque()
-        self._failed: list[RecordRejection] = []
+        self._failed: list[Rejection] = []
 
     def connect(self, timeout_s: float) -> None:
         self._topics.require(self._needed)
@@ -88,9 +88,9 @@ class MemoryProducer:
             if record.topic in self._topics.records:
                 self._topics.records[record.topic].append(record)
             else:
-                self._failed.append(RecordRejection(f"The topic {record.topic} does not exist."))
+                self._failed.append(Rejection(f"The topic {record.topic} does not exist."))
 
-    def failures(self) -> list[RecordRejection]:
+    def failures(self) -> list[Rejection]:
         failed, self._failed = self._failed, []
         return failed
 
@@ -128,7 +128,7 @@ class MemoryTransactionalProducer:
     def pending_records(self) -> int:
         return sum(map(len, self._pending))
 
-    def failures(self) -> list[RecordRejection]:
+    def failures(self) -> list[Rejection]:
         return []
 
     def forget(self, partitions: Iterable[int]) -> None:

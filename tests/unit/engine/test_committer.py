@@ -33,7 +33,7 @@ class Running:
 class StubDelivery:
     """The part of a delivery that a committer uses. Its `commit` returns `pending` or raises `error`."""
 
-    checkpoint_s = 1.0
+    commit_interval_s = 1.0
 
     def __init__(self, pending: PendingCommit | None = None) -> None:
         self.pending = pending
@@ -133,5 +133,5 @@ def test_a_commit_is_due_by_time_or_when_nothing_more_may_be_read() -> None:
     scene.delivery.capacity = 0
     assert scene.committer.is_due()
     scene.delivery.capacity = UNLIMITED
-    scene.clock.sleep(StubDelivery.checkpoint_s)
+    scene.clock.sleep(StubDelivery.commit_interval_s)
     assert scene.committer.is_due()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from headwater.engine.at_least_once import AtLeastOnce
 from headwater.engine.dead_letters import MAX_MESSAGE_BYTES, DeadLetters
 from headwater.engine.delivery import UNLIMITED
-from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.sinks.kafka import KafkaSink
 from headwater.transforms.base import PendingBatch

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.engine.exactly_once import TransactionSizer
 from headwater.engine.heartbeat import SupervisorChannel
-from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.watchdog import Watchdog
 from headwater.errors import BrokerUnavailable
 from headwater.model.metric import TIME_RANGES
@@ -162,7 +162,7 @@ class TestOwnership:
         world.group.remove(zombie.source)
         successor = world.member()
         world.faults.clock.sleep(2)
-        zombie.worker._checkpoint()
+        zombie.worker._commit()
         assert world.total() == 0
         steps(successor, 30)
         assert arrived(world) == ["stream/0/0/0"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.engine.pipeline import FailedRecord
+from headwater.engine.in_flight_batch import FailedRecord
 from headwater.engine.status import CRASH_WINDOW_S, FEW_CRASHES, MAX_CRASH_PAUSE_S, MAX_CRASHES, CrashThrottle
 from headwater.model.record import Failure
 

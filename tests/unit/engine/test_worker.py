@@ -60,7 +60,7 @@ class TestFlow:
         assert member.worker.metrics.batches == 1
 
 
-class TestCheckpoint:
+class TestCommit:
     def test_nothing_is_committed_before_its_acknowledgement(self) -> None:
         world = World()
         world.faults.acks_per_flush = 0

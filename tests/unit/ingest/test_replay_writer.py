@@ -11,7 +11,7 @@ from headwater.errors import BrokerUnavailable, SetupError
 from headwater.ingest.partitioner import partition_of
 from headwater.ingest.replay_writer import write_lines
 from headwater.model.natural_key import natural_key
-from headwater.sinks.base import RecordRejection
+from headwater.sinks.base import Rejection
 from headwater.sinks.outputs import OutputBatch
 
 KEY_OF = natural_key("base", "log")
@@ -43,8 +43,8 @@ class Recorder:
     def flush(self, timeout_s: float) -> int:
         return self._unstored
 
-    def failures(self) -> list[RecordRejection]:
-        return [RecordRejection(reason) for reason in self._refused]
+    def failures(self) -> list[Rejection]:
+        return [Rejection(reason) for reason in self._refused]
 
     def close(self) -> None:
         pass

@@ -1,4 +1,7 @@
-"""The reading plans of a slot after out-of-memory deaths; tests/unit/engine/test_isolation.py tests the workers."""
+"""The reading plans of a slot after out-of-memory deaths.
+
+tests/unit/engine/test_partition_isolation.py tests the workers.
+"""
 
 from headwater.model.worker_spec import READ_ALL, Heartbeat, IsolationStatus, PartitionPosition, ReadingPlan
 from headwater.orchestrators.oom_history import REPEATED_WITHIN_S, OomHistory

@@ -107,8 +107,8 @@ class TestSegments:
 
     def test_flags_have_the_writer_of_records_and_the_reader_of_outputs(self) -> None:
         records = batch([b"{}"])
-        script_batch = [ScriptBatch(replace(records, for_script=source), 0, output_to_script=output_to_script).flags
-                for source in (False, True) for output_to_script in (False, True)]  # fmt: skip
+        script_batch = [ScriptBatch(replace(records, for_script=source), 0, feeds_script=feeds_script).flags
+                for source in (False, True) for feeds_script in (False, True)]  # fmt: skip
         assert script_batch == [0, 8, 4, 12]
 
     @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ class TestSegments:
     def test_marks_do_not_count_to_the_size(self) -> None:
         records = batch([b"{}"])
         line = b' {"a":1e0,"b":"' + b"x" * 999_986 + b'"}'
-        for output_to_script, is_error in ((True, False), (False, True)):
-            job = ScriptBatch(records, 0, output_to_script=output_to_script)
+        for feeds_script, is_error in ((True, False), (False, True)):
+            job = ScriptBatch(records, 0, feeds_script=feeds_script)
             job.take_results(take(job), replace(results([line]), clean=False), IDLE_S)
             assert bool(job.errors) is is_error
 

@@ -5,10 +5,10 @@ from collections import deque
 
 import pytest
 
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.metrics.event_time import EventTime
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import AGES_PER_BATCH, PipelineMetrics, TimedLookup
-from headwater.engine.pipeline import InFlightBatch
 from headwater.model.metric import ERROR, TIME_RANGES, Interval, TimeType
 from headwater.model.record import Failure, RecordBatch
 from headwater.model.value_sets import dataset_set

@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from headwater.engine.heartbeat import SupervisorChannel
-from headwater.engine.isolation import QUIET_S, RETRY_AFTER_S, TURN_S
+from headwater.engine.partition_isolation import QUIET_S, RETRY_AFTER_S, TURN_S
 from headwater.errors import BrokerUnavailable
 from headwater.model.worker_spec import JOIN, READ_ALL, Heartbeat, PartitionPosition, ReadingPlan
 from headwater.orchestrators.oom_history import REPEATED_WITHIN_S, OomHistory

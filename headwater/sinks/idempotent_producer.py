@@ -12,7 +12,7 @@ from headwater.brokers.client_settings import producer_settings
 from headwater.brokers.producer import DEFAULT_COMPRESSION, LibrdkafkaProducer
 from headwater.model.worker_spec import KafkaAccess
 from headwater.native.librdkafka import OutgoingBatch
-from headwater.sinks.base import RecordRejection
+from headwater.sinks.base import Rejection
 from headwater.sinks.outputs import MAX_RECORD_BYTES, OutputBatch
 from headwater.sinks.sent_records import SentRecords
 from headwater.sinks.stalled_producer import StalledProducerDetector
@@ -38,7 +38,7 @@ _STALLED: Final = (
 )
 
 
-class KafkaProducer:
+class IdempotentKafkaProducer:
     """Implements sinks.base.Producer over librdkafka.
 
     Args:
@@ -139,7 +139,7 @@ class KafkaProducer:
             self._sent.clear()
         return outstanding
 
-    def failures(self) -> list[RecordRejection]:
+    def failures(self) -> list[Rejection]:
         self._client.poll(0)
         rejections = [self._sent.rejection(failure) for failure in self._client.failures()]
         if not rejections and not self._has_failed:
@@ -147,17 +147,17 @@ class KafkaProducer:
         self._has_failed = self._has_failed or bool(rejections)
         return rejections
 
-    def _client_failures(self) -> list[RecordRejection]:
+    def _client_failures(self) -> list[Rejection]:
         """Return the error that makes the client unusable: a fatal error or a stall.
 
         Empty when it is usable.
         """
         if self._client.fatal is not None:
-            return [RecordRejection(f"The Kafka client has failed: {self._client.fatal.str()}.")]
+            return [Rejection(f"The Kafka client has failed: {self._client.fatal.str()}.")]
         if self._stall_detector is None:
             return []
         stalled_s = self._stall_detector.stalled_for_s(self._client.acknowledged, self.outstanding())
-        return [RecordRejection(_STALLED.format(stalled_s=stalled_s))] if stalled_s else []
+        return [Rejection(_STALLED.format(stalled_s=stalled_s))] if stalled_s else []
 
     def close(self) -> None:
         if self._client.closed:
