@@ -48,7 +48,7 @@ from headwater.services.rate_limits import RateLimits
 from headwater.services.redaction import redactor
 from headwater.services.trials import Trials
 from headwater.settings import Settings
-from headwater.stores.protocols.control import Leases
+from headwater.stores.protocols.leases import Leases
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.metrics import RedisMetrics

@@ -13,7 +13,8 @@ from headwater.services.ids import utc_now
 from headwater.services.keys import Keys
 from headwater.services.quotas import QuotaUsage, quota_usage
 from headwater.settings import Settings
-from headwater.stores.protocols.control import AuditLog, QuotaStore
+from headwater.stores.protocols.audit import AuditLog
+from headwater.stores.protocols.quotas import QuotaStore
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from headwater.stores.sql.database import Database, open_database

@@ -12,7 +12,7 @@ import structlog
 
 from headwater.errors import DatabaseUnavailable, LeaseLost
 from headwater.model.lease import Candidate, Fence, fenced_by
-from headwater.stores.protocols.control import Leases
+from headwater.stores.protocols.leases import Leases
 
 log = structlog.get_logger(__name__)
 

@@ -36,9 +36,9 @@ from headwater.model.value_sets import dataset_set
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores.cleanup import remove_superseded, remove_unsaved_sets
 from headwater.stores.protocols.configurations import RevisionStore
-from headwater.stores.protocols.control import DatasetStore
+from headwater.stores.protocols.datasets import DatasetNames, DatasetStore
 from headwater.stores.protocols.deployments import DeploymentStore
-from headwater.stores.protocols.sets import DatasetNames, SetStore, UnsavedSets
+from headwater.stores.protocols.sets import SetStore, UnsavedSets
 
 log = structlog.get_logger(__name__)
 

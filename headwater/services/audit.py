@@ -8,7 +8,7 @@ import structlog
 from headwater.errors import DatabaseUnavailable
 from headwater.model.audit import Action, Change, actor
 from headwater.model.value_sets import SetId
-from headwater.stores.protocols.control import AuditLog
+from headwater.stores.protocols.audit import AuditLog
 from headwater.stores.protocols.sets import SetStore, SetWriteResult, ValuePage
 
 log = structlog.get_logger(__name__)

@@ -7,8 +7,8 @@ from headwater.model.pagination import ListPosition
 from headwater.model.value_sets import Dataset, dataset_set, normalise_all
 from headwater.services.ids import Clock, NewId
 from headwater.services.set_values import Values, normalise_one
-from headwater.stores.protocols.control import DatasetStore
-from headwater.stores.protocols.sets import DatasetNames, SetStore, SetWriteResult, ValuePage
+from headwater.stores.protocols.datasets import DatasetNames, DatasetStore
+from headwater.stores.protocols.sets import SetStore, SetWriteResult, ValuePage
 
 
 class Datasets:

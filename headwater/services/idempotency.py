@@ -2,7 +2,7 @@
 
 from headwater.model.idempotency import CLAIM_TTL, REMEMBERED_FOR, Claim, StoredResponse
 from headwater.services.ids import Clock
-from headwater.stores.protocols.control import IdempotencyStore
+from headwater.stores.protocols.idempotency import IdempotencyStore
 
 
 class IdempotencyService:

@@ -8,7 +8,7 @@ from datetime import datetime
 from headwater.errors import InvalidInput, Unauthenticated
 from headwater.model.key import DEFAULT_SCOPES, SCOPES, ApiKey, digest, generate_key, parse_key
 from headwater.services.ids import Clock
-from headwater.stores.protocols.control import KeyStore
+from headwater.stores.protocols.keys import KeyStore
 
 CACHE_S = 3.0
 MAX_OWNER_CHARS = 200

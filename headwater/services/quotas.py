@@ -12,7 +12,7 @@ from headwater.errors import QuotaExceeded
 from headwater.model.audit import actor
 from headwater.model.quota import MEANINGS, QUOTA_NAMES, QuotaName, Reservation
 from headwater.model.value_sets import SetId
-from headwater.stores.protocols.control import QuotaStore, Reservations
+from headwater.stores.protocols.quotas import QuotaStore, Reservations
 from headwater.stores.protocols.sets import SetCounts, SetStore, SetWriteResult, ValuePage
 
 VALUES_PER_STEP = 50_000

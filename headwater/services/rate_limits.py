@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from headwater.stores.protocols.control import TokenBuckets
+from headwater.stores.protocols.token_buckets import TokenBuckets
 
 CONCURRENT_UPLOADS = 5
 """The API documentation recommends this many concurrent uploads, so a burst of this size is always allowed."""

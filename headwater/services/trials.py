@@ -19,7 +19,7 @@ from headwater.model.value_sets import filter_set
 from headwater.sandbox.bigint_marks import remove_marks
 from headwater.services.ids import Clock
 from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
-from headwater.stores.trial_sets import TrialSets
+from headwater.services.trial_sets import TrialSets
 from headwater.transforms.base import Transform, TransformContext
 from headwater.transforms.transform_type import TransformType
 

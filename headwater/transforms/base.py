@@ -6,7 +6,8 @@ from typing import Protocol
 
 from headwater.model.record import Outcome, RecordBatch
 from headwater.sandbox.sandbox import Sandbox
-from headwater.stores.protocols.sets import DatasetNames, SetLookup
+from headwater.stores.protocols.datasets import DatasetNames
+from headwater.stores.protocols.sets import SetLookup
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from headwater.model.value_sets import MAX_VALUE_CHARS, dataset_set
 from headwater.native import BytesColumn
 from headwater.sandbox.sandbox import MembershipQuery, MembershipResult, Sandbox
 from headwater.sandbox.script_batch import ScriptBatch
-from headwater.stores.protocols.sets import DatasetNames, SetLookup
+from headwater.stores.protocols.datasets import DatasetNames
+from headwater.stores.protocols.sets import SetLookup
 from headwater.transforms.base import PendingBatch, TransformContext
 from headwater.transforms.transform_type import CompileContext, Compiled, TransformType
 

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from headwater.errors import RedisUnavailable
-from headwater.stores.protocols.control import TokenBuckets
+from headwater.stores.protocols.token_buckets import TokenBuckets
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from tests.support.memory.token_buckets import MemoryBuckets

@@ -13,9 +13,14 @@ from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.key import DEFAULT_SCOPES, ApiKey
 from headwater.model.quota import NO_QUOTAS, QuotaDefaults
 from headwater.model.value_sets import Dataset
+from headwater.stores.protocols.audit import AuditLog
 from headwater.stores.protocols.configurations import FlowStore, RevisionStore
-from headwater.stores.protocols.control import AuditLog, DatasetStore, IdempotencyStore, KeyStore, Leases, QuotaStore
+from headwater.stores.protocols.datasets import DatasetStore
 from headwater.stores.protocols.deployments import ChangeCounter, DeploymentStore
+from headwater.stores.protocols.idempotency import IdempotencyStore
+from headwater.stores.protocols.keys import KeyStore
+from headwater.stores.protocols.leases import Leases
+from headwater.stores.protocols.quotas import QuotaStore
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.deployment_mapper import DeploymentMapper

@@ -118,16 +118,3 @@ class UnsavedSets(Protocol):
 
     def begun_before(self, time: datetime) -> Sequence[SetId]:
         """Return the sets that are listed since before a time (to the second)."""
-
-
-class DatasetNames(Protocol):
-    """The names of datasets as workers resolve them: by owner, the dataset id of each name."""
-
-    def put(self, owner: str, name: str, dataset_id: str) -> None:
-        """Map a name to a dataset."""
-
-    def discard(self, owner: str, name: str, dataset_id: str) -> None:
-        """Remove a name, unless it belongs to another dataset by now."""
-
-    def resolve(self, owner: str, names: Sequence[str]) -> list[str | None]:
-        """Return the dataset id of each name; None for an unknown name."""

@@ -6,7 +6,6 @@ from sqlalchemy.exc import IntegrityError
 
 from headwater.errors import DatabaseUnavailable, SetupError
 from headwater.model.quota import NO_QUOTAS, QuotaDefaults
-from headwater.stores.protocols.control import UnreadableRow
 from headwater.stores.sql.audit import SqlAudit
 from headwater.stores.sql.change_counter import SqlChangeCounter
 from headwater.stores.sql.connections import Connections, make_engine
@@ -22,7 +21,7 @@ from headwater.stores.sql.leases import SqlLeases
 from headwater.stores.sql.migrate import migrate
 from headwater.stores.sql.quotas import QuotaChecker, SqlQuotas
 from headwater.stores.sql.revisions import SqlRevisions
-from headwater.stores.sql.unreadable import unreadable_rows
+from headwater.stores.sql.unreadable import UnreadableRow, unreadable_rows
 
 
 class Database:

@@ -4,13 +4,13 @@ The stores read such rows without raising.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
 from sqlalchemy import Connection, false, select
 
 from headwater.model.stored_config import read_config
-from headwater.stores.protocols.control import UnreadableRow
 from headwater.stores.sql import logs
 from headwater.stores.sql.deployment_mapper import DeploymentMapper, read_workers
 from headwater.stores.sql.flows import FlowMapper
@@ -24,6 +24,24 @@ from headwater.stores.sql.tables import (
     worker_logs,
     worker_states,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableRow:
+    """A stored row that this version can't read.
+
+    Attributes:
+        kind: The kind of object, such as "deployment".
+        id: The id of the object.
+        owner: The owner of the object; empty if it has none.
+        reason: What is wrong, and what to do.
+    """
+
+    kind: str
+    id: str
+    owner: str
+    reason: str
+
 
 WORKERS = "The stored states of its workers can't be read. The controller replaces them when a worker changes."
 LOG_LINES = "{} of its stored log lines can't be read. The API leaves them out; they are deleted with the deployment."
