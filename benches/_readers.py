@@ -32,13 +32,13 @@ _DECLARATIONS = _HERE.parent / "headwater" / "native"
 class Listener:
     """Ignores rebalances."""
 
-    def assigned(self, partitions: list[int]) -> None:
+    def on_assigned(self, partitions: list[int]) -> None:
         """Does nothing when partitions are assigned."""
 
-    def revoked(self, partitions: list[int]) -> None:
+    def on_revoked(self, partitions: list[int]) -> None:
         """Does nothing when partitions are revoked."""
 
-    lost = revoked
+    on_lost = on_revoked
 
 
 def worker(access: KafkaAccess, topic: str, group: str) -> Callable[[], int]:

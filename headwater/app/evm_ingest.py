@@ -8,6 +8,7 @@ from headwater.app.data_directory import DataDirectory
 from headwater.app.endpoints import Endpoints
 from headwater.app.stream_bindings import load_bindings, zerolag_topic
 from headwater.app.token_lists import read_tokens
+from headwater.brokers.topic_reader import read_since
 from headwater.errors import SetupError
 from headwater.ingest.base import StreamRecord
 from headwater.ingest.evm.chain_reader import EvmReader
@@ -18,7 +19,6 @@ from headwater.ingest.options import IngestOptions
 from headwater.model.binding import Bindings
 from headwater.model.stream import find_chain
 from headwater.settings import Settings
-from headwater.sources.topic_reader import read_since
 
 
 def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmReader:

@@ -21,6 +21,7 @@ from headwater.app.metrics_server import serve_metrics
 from headwater.app.stream_bindings import load_bindings, stream_topic, zerolag_topic
 from headwater.brokers.base import INGEST_TOPIC_CONFIG, STREAM_TOPIC_CONFIG, TopicSpec
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
+from headwater.brokers.topic_reader import read_table
 from headwater.errors import BrokerUnavailable
 from headwater.ingest.base import ChainReader
 from headwater.ingest.cancellation import CancelToken
@@ -32,7 +33,6 @@ from headwater.model.stream import STREAM_PARTITIONS
 from headwater.model.worker_spec import KafkaAccess
 from headwater.settings import Settings
 from headwater.sinks.transactional_producer import TransactionalKafkaProducer
-from headwater.sources.topic_reader import read_table
 
 log = structlog.get_logger(__name__)
 

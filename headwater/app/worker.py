@@ -16,7 +16,7 @@ import structlog
 from pydantic import ValidationError
 
 from headwater.app.memory import tune_worker_memory
-from headwater.brokers.topic_monitor import LeaderCheck
+from headwater.brokers.leader_check import LeaderCheck
 from headwater.engine.at_least_once import AtLeastOnce
 from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.delivery import Delivery

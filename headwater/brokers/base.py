@@ -36,7 +36,7 @@ INGEST_TOPIC_CONFIG: Final = {
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def start_time_ms(start_at: str) -> int:
+def start_at_ms(start_at: str) -> int:
     """Return the first millisecond since the epoch at or after an RFC 3339 time.
 
     Raises ValueError.
@@ -108,7 +108,7 @@ class Inventory:
         rules: By user, the topics in the user's access rules; the set is empty when the rules concern no topic.
         groups: All consumer groups.
         busy_groups: The groups among `groups` that have members.
-        lists_users: Whether users and rules were listed; they are not when the operator manages them.
+        has_users_and_rules: Whether users and rules were listed; they are not when the operator manages them.
     """
 
     topics: frozenset[str]
@@ -116,7 +116,7 @@ class Inventory:
     rules: Mapping[str, frozenset[str]]
     groups: frozenset[str]
     busy_groups: frozenset[str] = frozenset()
-    lists_users: bool = True
+    has_users_and_rules: bool = True
 
     @property
     def rule_users(self) -> frozenset[str]:

@@ -266,7 +266,7 @@ class KafkaClusterAdmin:
                 busy_groups=frozenset(name for name, has_members in groups.items() if has_members),
                 users=users,
                 rules=rules,
-                lists_users=self._manages_users,
+                has_users_and_rules=self._manages_users,
             )
 
     def _managed(self, resources: DeploymentResources) -> DeploymentResources:
@@ -537,5 +537,5 @@ def _offset_spec(start_at: str) -> OffsetSpec:
         return LATEST
     if start_at == "earliest":
         return EARLIEST
-    spec: OffsetSpec = OffsetSpec.for_timestamp(base.start_time_ms(start_at))
+    spec: OffsetSpec = OffsetSpec.for_timestamp(base.start_at_ms(start_at))
     return spec

@@ -15,9 +15,9 @@ from headwater.native.librdkafka import (
     EventKind,
     EventQueue,
     FetchedColumns,
+    Fetcher,
     PartitionList,
     PartitionOffset,
-    Receiver,
 )
 
 NO_OFFSET: Final = -1001
@@ -69,7 +69,7 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         self._check(self._librdkafka.rd_kafka_poll_set_consumer(self._client))
         self._queue = self._librdkafka.rd_kafka_queue_get_consumer(self._client)
         self._events.struct.queue = self._queue
-        self._receiver = Receiver(self._queue)
+        self._fetcher = Fetcher(self._queue)
 
     def subscribe(self) -> None:
         """Join the group for the topic."""
@@ -82,7 +82,7 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
 
     # Reading.
 
-    def receive(
+    def fetch(
         self, max_records: int, max_bytes: int, timeout_s: float, *, with_headers: bool = False
     ) -> FetchedColumns:
         """Return the next records, and the partitions that reported an error or their end.
@@ -91,16 +91,16 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         first record; a rebalance or an error ends the wait. Records that are returned together with a rebalance were
         read before it.
         """
-        fetched = self._receiver.receive(max_records, max_bytes, timeout_s, with_headers=with_headers)
+        fetched = self._fetcher.fetch(max_records, max_bytes, timeout_s, with_headers=with_headers)
         self._handle_events()
         return fetched
 
-    def rebalances(self) -> list[Rebalance]:
+    def take_rebalances(self) -> list[Rebalance]:
         """Return the changes since the last call, in order."""
         changes, self._rebalances = self._rebalances, []
         return changes
 
-    def commit_failures(self) -> list[CommitFailure]:
+    def take_commit_failures(self) -> list[CommitFailure]:
         """Return the failures of asynchronous commits since the last call."""
         failures, self._failures = self._failures, []
         return failures
@@ -208,7 +208,7 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         with self._new_queue() as queue:
             opaque = self._commit_result.struct
             self._check(functions.rd_kafka_commit_queue(self._client, partitions.struct, queue, callback, opaque))
-            while not (result := self._commit_result.drain()):
+            while not (result := self._commit_result.take_events()):
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
                     raise kafka_exception(KafkaError._TIMED_OUT)
@@ -283,9 +283,9 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
             if error != NULL:
                 functions.rd_kafka_error_destroy(error)
                 return
-            receiver = Receiver(queue)
+            fetcher = Fetcher(queue)
             while not functions.rd_kafka_consumer_closed(self._client) and time.monotonic() < deadline:
-                receiver.receive(CLOSE_MAX_RECORDS, CLOSE_MAX_BYTES, CLOSE_POLL_S)
+                fetcher.fetch(CLOSE_MAX_RECORDS, CLOSE_MAX_BYTES, CLOSE_POLL_S)
 
     def _decline(self, change: Rebalance) -> None:
         """Answer a rebalance so that nothing is assigned.

@@ -88,7 +88,7 @@ class LibrdkafkaClient:
     # Events.
 
     def _handle_events(self) -> None:
-        for event in self._events.drain():
+        for event in self._events.take_events():
             match event.kind:
                 case EventKind.LOG:
                     log.debug("librdkafka", message=event.text, severity=event.code)
@@ -98,7 +98,7 @@ class LibrdkafkaClient:
                     self._set_token(event.text)
                 case _:
                     self._handle_event(event)
-        if dropped := self._events.dropped():
+        if dropped := self._events.take_dropped_count():
             log.debug("events of the Kafka client were dropped because the queue was full", count=dropped)
 
     def _handle_error(self, event: ClientEvent) -> None:
@@ -186,7 +186,7 @@ class LibrdkafkaClient:
     def _destroy(self) -> bool:
         """Destroy the client, and return whether it was freed in time."""
         client, self._open_client = self._client, NULL
-        self._events.drain()  # frees the partition lists of pending events, which hold references to the client
+        self._events.take_events()  # frees the partition lists of pending events, which hold references to the client
         thread = threading.Thread(target=self._free, args=[client], name="destroy-client", daemon=True)
         thread.start()
         thread.join(DESTROY_TIMEOUT_S)

@@ -22,8 +22,8 @@ from headwater.native.librdkafka import (
     decode_c_string,
 )
 
-DEFAULT_COMPRESSION: Final = MappingProxyType[str, str]({})
-"""All topics have the compression codec of the settings."""
+NO_CODEC_OVERRIDES: Final = MappingProxyType[str, str]({})
+"""The codecs of a producer that compresses the records of all topics with the codec of its settings."""
 _PURGE_QUEUED, _PURGE_IN_FLIGHT = 1, 2
 
 
@@ -41,17 +41,31 @@ class DeliveryFailure(NamedTuple):
     text: str
 
 
+class TransactionGroup(NamedTuple):
+    """The consumer group whose offsets a transaction commits.
+
+    Attributes:
+        group_metadata: From `LibrdkafkaConsumer.group_metadata`.
+        commit_metadata: Is stored with each offset.
+        epoch_before: Returns the leader epoch of the record before an offset of a partition; -1 when it is not known.
+    """
+
+    group_metadata: object
+    commit_metadata: str
+    epoch_before: Callable[[int, int], int]
+
+
 class LibrdkafkaProducer(LibrdkafkaClient):
     """A librdkafka producer. Not thread-safe. All methods may raise KafkaException.
 
     Args:
         settings: As for LibrdkafkaClient.
-        compression: The compression codec by topic, for topics whose codec differs from that of the settings.
+        codecs: The compression codec by topic, for topics whose codec differs from that of the settings.
     """
 
-    def __init__(self, settings: ClientSettings, compression: Mapping[str, str] = DEFAULT_COMPRESSION) -> None:
+    def __init__(self, settings: ClientSettings, codecs: Mapping[str, str] = NO_CODEC_OVERRIDES) -> None:
         super().__init__(PRODUCER, settings)
-        self._compression = compression
+        self._codecs = codecs
         self._topics: dict[str, Any] = {}
         self._failures: list[DeliveryFailure] = []
         self._next_record_id = 0
@@ -82,7 +96,7 @@ class LibrdkafkaProducer(LibrdkafkaClient):
 
     def _new_topic(self, name: str) -> Any:
         functions, conf = self._librdkafka, NULL
-        if codec := self._compression.get(name):
+        if codec := self._codecs.get(name):
             conf, reason = functions.rd_kafka_topic_conf_new(), FFI.new("char[]", 512)
             code = functions.rd_kafka_topic_conf_set(conf, b"compression.codec", codec.encode(), reason, 512)
             assert code == 0, decode_c_string(reason)
@@ -142,7 +156,7 @@ class LibrdkafkaProducer(LibrdkafkaClient):
         """Whether `failures` would return something."""
         return bool(self._failures)
 
-    def failures(self) -> list[DeliveryFailure]:
+    def take_failures(self) -> list[DeliveryFailure]:
         """Return the records that failed since the last call."""
         failures, self._failures = self._failures, []
         return failures

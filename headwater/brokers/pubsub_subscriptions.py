@@ -8,7 +8,7 @@ from google.api_core import exceptions
 from google.protobuf.duration_pb2 import Duration  # type: ignore[import-untyped]
 from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]
 
-from headwater.brokers.base import ACK_DEADLINE_S, start_time_ms
+from headwater.brokers.base import ACK_DEADLINE_S, start_at_ms
 from headwater.brokers.pubsub_client import call_options, connect, publisher, subscriber, translated_errors
 from headwater.errors import DeployFailed
 from headwater.model.worker_spec import PubSubAccess
@@ -65,7 +65,7 @@ class PubSubSubscriptions:
     def _seek_time(self, topic: str, start_at: str) -> Timestamp | None:
         """Return the time to seek to, or None; not earlier than the topic's retention reaches."""
         now = datetime.now(UTC)
-        if start_at == "latest" or (start_at != "earliest" and start_time_ms(start_at) >= now.timestamp() * 1000):
+        if start_at == "latest" or (start_at != "earliest" and start_at_ms(start_at) >= now.timestamp() * 1000):
             return None
         with translated_errors(topic):
             retention = self._publisher.get_topic(topic=topic, **call_options()).message_retention_duration

@@ -19,8 +19,6 @@ from headwater.model.worker_spec import KafkaAccess
 
 REQUEST_TIMEOUT_S: Final = 5.0
 POLL_INTERVAL_S: Final = 1.0
-LEADER_CHECK_TIMEOUT_S: Final = 2.0
-"""A cluster that takes longer than this to describe the topics counts as unavailable."""
 
 _UNREACHABLE_ERRORS: Final = frozenset(
     {
@@ -47,6 +45,12 @@ class TopicState(NamedTuple):
     topic_id: str
     partitions: list[int]
     leaderless: frozenset[int]
+
+
+def topic_state(described: TopicDescription) -> TopicState:
+    """Return the state of a described topic."""
+    leaderless = frozenset(each.id for each in described.partitions if each.leader is None or each.leader.id < 0)
+    return TopicState(described_topic_id(described), [each.id for each in described.partitions], leaderless)
 
 
 class EndOffsets(NamedTuple):
@@ -117,7 +121,7 @@ class TopicMonitor:
         Raises BrokerUnavailable, also when the topic does not exist.
         """
         try:
-            return _state(self._send_request().result())
+            return topic_state(self._send_request().result())
         except KafkaException as error:
             raise broker_unavailable_error(error, self._access) from error
 
@@ -130,7 +134,7 @@ class TopicMonitor:
         if not self._request.done() or now < self._requested_at + POLL_INTERVAL_S:
             return None
         error, requested_at = self._request.exception(), self._requested_at
-        new_state = None if error is not None else _state(self._request.result())
+        new_state = None if error is not None else topic_state(self._request.result())
         self._record_reachability(is_reachable=not _is_unreachable(error), requested_at=requested_at)
         self._request, self._requested_at = self._send_request(), now
         self.state = new_state or self.state
@@ -169,46 +173,6 @@ class TopicMonitor:
         thread, for which librdkafka aborts the process.
         """
         self._admin = None
-
-
-class LeaderCheck:
-    """Checks whether all partitions of some topics have a leader.
-
-    Its client exists from `start` to `close`.
-    """
-
-    def __init__(self, access: KafkaAccess, topics: Collection[str]) -> None:
-        self._access = access
-        self._topics = list(topics)
-        self._admin: AdminClient | None = None
-        self._futures: Collection[Future[TopicDescription]] = []
-
-    def start(self) -> None:
-        """Send the request. Never waits."""
-        if self._admin is None:
-            self._admin = AdminClient(admin_settings(self._access, ClientErrors(self._access)))
-        self._admin.poll(0)  # serves the client's log queue, which otherwise grows
-        topics = TopicCollection(self._topics)
-        self._futures = self._admin.describe_topics(topics, request_timeout=LEADER_CHECK_TIMEOUT_S).values()
-
-    def result(self) -> bool | None:
-        """Return whether all partitions have leaders, or None while the request is pending.
-
-        A failed request counts as False.
-        """
-        if not self._futures or not all(future.done() for future in self._futures):
-            return None
-        futures, self._futures = self._futures, []
-        return all(future.exception() is None and not _state(future.result()).leaderless for future in futures)
-
-    def close(self) -> None:
-        """Free the client on this thread, for the reason given in `TopicMonitor.close`."""
-        self._admin, self._futures = None, []
-
-
-def _state(described: TopicDescription) -> TopicState:
-    leaderless = frozenset(each.id for each in described.partitions if each.leader is None or each.leader.id < 0)
-    return TopicState(described_topic_id(described), [each.id for each in described.partitions], leaderless)
 
 
 def _is_unreachable(error: BaseException | None) -> bool:

@@ -164,7 +164,7 @@ def classify(found: ExistingResources, recorded: RecordedState) -> Classified:
     undecided = undeployed & _read_or_written_by(unknown, found.inventory)
     if recorded.torn_down is not None:
         undecided |= undeployed - recorded.torn_down
-    if len(unknown) > (MAX_UNKNOWN_DEPLOYMENTS if found.inventory.lists_users else 0):
+    if len(unknown) > (MAX_UNKNOWN_DEPLOYMENTS if found.inventory.has_users_and_rules else 0):
         undecided = undeployed
     unrecorded_topics = {t for t in everything.topics if flow_of(t) not in recorded.undeployed | recorded.deployed}
     return Classified(

@@ -61,7 +61,7 @@ def recorded_state(deployments: DeploymentStore, found: ExistingResources) -> Re
         ended=frozenset(deployments.ended_among(names.deployments)),
         deployed=frozenset(version.config_id for version in versions),
         undeployed=frozenset(deployments.undeployed_among(names.flows)),
-        torn_down=None if found.inventory.lists_users else deployments.obsolete_topics(names.topics_by_flow()),
+        torn_down=None if found.inventory.has_users_and_rules else deployments.obsolete_topics(names.topics_by_flow()),
     )
 
 

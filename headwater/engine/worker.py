@@ -3,8 +3,8 @@
 The worker reads batches, passes them through the transforms, delivers them in order, and commits their positions. One
 thread runs the loop; `Worker.step` has its order. It waits for space in the producer's queue, for acknowledgements, and
 for the set store. During a long wait it pauses the source and keeps polling it, so that the worker stays a member of
-its consumer group. A rebalance can happen within any poll of the source. `revoked` then finishes the batches in flight
-within REVOKE_BUDGET_S, commits their positions, and releases the partitions.
+its consumer group. A rebalance can happen within any poll of the source. `on_revoked` then finishes the batches in
+flight within REVOKE_BUDGET_S, commits their positions, and releases the partitions.
 
 Its retries do not use tenacity, because the source is polled and acknowledgements are processed during each wait.
 """
@@ -241,7 +241,7 @@ class Worker:
             self._waiting.back_off(error.detail, self._waiting.kafka)
             return None
         self._progress += 1 + len(batch)
-        for gap in self._source.gaps():
+        for gap in self._source.take_gaps():
             self._status.unread.record_gap(gap, self._clock())
             self._offsets.set_starts({gap.partition: gap.start})
             self._skip_to({gap.partition: gap.end})
@@ -411,18 +411,18 @@ class Worker:
 
     # Rebalances: called by the source from within `poll`
 
-    def assigned(self, partitions: list[int]) -> None:
+    def on_assigned(self, partitions: list[int]) -> None:
         log.debug("partitions assigned", partitions=partitions)
         self._status.assignment.add(partitions)
         self._isolation.assigned(partitions)
         self.metrics.assigned(partitions)
 
-    def revoked(self, partitions: list[int]) -> None:
+    def on_revoked(self, partitions: list[int]) -> None:
         if self._drain(REVOKE_BUDGET_S):
             self._committer.start(wait=True)
         self._release(partitions)
 
-    def lost(self, partitions: list[int]) -> None:
+    def on_lost(self, partitions: list[int]) -> None:
         log.warning("partitions lost; another worker may own them already", partitions=partitions)
         self._release(partitions)
         self._status.assignment.lost()

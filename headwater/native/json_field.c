@@ -233,15 +233,15 @@ static int is_ascii(const uint8_t *text, int64_t size) {
 }
 
 // Writes the value of a field of each record in lower case, each followed by a newline, and returns the number of bytes
-// written. A value longer than `max_chars` is written as an empty line. `unread_rows` gets the rows that a full parser
-// must read, `unread_count` their number; their lines are empty.
+// written. A value longer than `max_chars` is written as an empty line. `unparsed_rows` gets the rows that a full parser
+// must read, `unparsed_count` their number; their lines are empty.
 int64_t read_json_field(const uint8_t *text, int64_t size, const int32_t *sizes, int64_t count, const uint8_t *name,
                         int64_t name_size, int64_t strings_only, int64_t ascii_only, int64_t max_chars, uint8_t *out,
-                        int32_t *unread_rows, int64_t *unread_count) {
+                        int32_t *unparsed_rows, int64_t *unparsed_count) {
     uint8_t *end = out;
     const uint8_t *const limit = text + size;
     uint16_t quotes[MAX_INDEXED_BYTES + 2];
-    *unread_count = 0;
+    *unparsed_count = 0;
     for (int64_t i = 0; i < count; i++) {
         const int32_t record_size = sizes[i] > 0 ? sizes[i] : 0;
         Json json = {text, text + record_size, limit, find_quotes(text, record_size, quotes) ? quotes : 0, 0};
@@ -249,7 +249,7 @@ int64_t read_json_field(const uint8_t *text, int64_t size, const int32_t *sizes,
         uint8_t *const line = end;
         const int is_read = (!ascii_only || is_ascii(text, record_size)) &&
                             find_field(&json, name, name_size, strings_only != 0, &found) && append_lower(&end, found);
-        if (!is_read) unread_rows[(*unread_count)++] = (int32_t)i;
+        if (!is_read) unparsed_rows[(*unparsed_count)++] = (int32_t)i;
         if (!is_read || end - line > max_chars) end = line;
         *end++ = '\n';
         text += record_size + 1;

@@ -14,11 +14,11 @@ class JsonFieldValues(NamedTuple):
 
     Attributes:
         values: The value of the field in each record, in lower case; "" if the record has none.
-        unread_rows: The rows that were not read. The caller must parse these records in full.
+        unparsed_rows: The rows that were not read. The caller must parse these records in full.
     """
 
     values: list[str]
-    unread_rows: list[int]
+    unparsed_rows: list[int]
 
 
 def read_json_field(
@@ -38,8 +38,8 @@ def read_json_field(
 
     A record whose row was read is a JSON object, provided that it is valid UTF-8, which is not checked.
     """
-    out, unread_rows = uninitialized_bytes(len(records.buffer)), zeroed_column("i", len(records))
-    unread_count = FFI.new("int64_t *")
+    out, unparsed_rows = uninitialized_bytes(len(records.buffer)), zeroed_column("i", len(records))
+    unparsed_count = FFI.new("int64_t *")
     written: int = native_library().read_json_field(
         records.buffer,
         len(records.buffer),
@@ -51,7 +51,7 @@ def read_json_field(
         ascii_only,
         max_chars,
         pointer_to_bytes(out),
-        pointer(unread_rows),
-        unread_count,
+        pointer(unparsed_rows),
+        unparsed_count,
     )
-    return JsonFieldValues(out[:written].decode().split("\n")[:-1], unread_rows[: unread_count[0]].tolist())
+    return JsonFieldValues(out[:written].decode().split("\n")[:-1], unparsed_rows[: unparsed_count[0]].tolist())

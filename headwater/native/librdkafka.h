@@ -245,7 +245,7 @@ typedef struct {
         int64_t offset;
         char text[360];
     } errors[64];  // partitions that could not be read
-} KafkaFetched;
+} KafkaFetchedMessages;
 
 // A column of byte strings, as in bytes_column.c.
 typedef struct {
@@ -289,13 +289,13 @@ void kafka_on_log(const rd_kafka_t *, int, const char *, const char *);
 void kafka_on_token_refresh(rd_kafka_t *, const char *, void *);
 void kafka_on_delivery(rd_kafka_t *, const rd_kafka_message_t *, void *);
 
-int64_t kafka_fetch_messages(KafkaFetched *fetched, int64_t max_records, int64_t max_bytes, int timeout_ms);
-void kafka_copy_and_free_messages(KafkaFetched *fetched, uint8_t *values, int32_t *value_sizes, uint8_t *keys,
+int64_t kafka_fetch_messages(KafkaFetchedMessages *fetched, int64_t max_records, int64_t max_bytes, int timeout_ms);
+void kafka_copy_and_free_messages(KafkaFetchedMessages *fetched, uint8_t *values, int32_t *value_sizes, uint8_t *keys,
                                   int32_t *key_sizes, int64_t *timestamps, int64_t *partitions, int64_t *offsets,
                                   int32_t *leader_epochs);
-void kafka_measure_headers(const KafkaFetched *fetched, int32_t *counts, int64_t *count, int64_t *names_size,
+void kafka_measure_headers(const KafkaFetchedMessages *fetched, int32_t *counts, int64_t *count, int64_t *names_size,
                            int64_t *values_size);
-void kafka_copy_headers(const KafkaFetched *fetched, uint8_t *names, int32_t *name_sizes, uint8_t *values,
+void kafka_copy_headers(const KafkaFetchedMessages *fetched, uint8_t *names, int32_t *name_sizes, uint8_t *values,
                         int32_t *value_sizes);
-void kafka_free_messages(KafkaFetched *fetched);
+void kafka_free_messages(KafkaFetchedMessages *fetched);
 int64_t kafka_enqueue(KafkaEvents *events, const KafkaRecords *records, int64_t first);

@@ -32,7 +32,7 @@ MAX_HEADERS: Final = 16
 """How many headers a record can be written with."""
 _MAPS: Final = Path("/proc/self/maps")
 _MAX_MESSAGES_PER_CALL: Final = 4096
-"""How many messages one call of `Receiver.receive` reads at most."""
+"""How many messages one call of `Fetcher.fetch` reads at most."""
 
 
 @cache
@@ -144,7 +144,7 @@ class EventQueue:
     def __init__(self) -> None:
         self.struct = FFI.new("KafkaEvents *")
 
-    def drain(self) -> list[ClientEvent]:
+    def take_events(self) -> list[ClientEvent]:
         """Return the events since the last call, in order."""
         struct = self.struct
         if not struct.count:
@@ -153,7 +153,7 @@ class EventQueue:
         struct.count = 0
         return events
 
-    def dropped(self) -> int:
+    def take_dropped_count(self) -> int:
         """Return how many events were dropped since the last call because the queue was full."""
         count, self.struct.dropped = self.struct.dropped, 0
         return int(count)
@@ -282,15 +282,17 @@ class FetchedColumns(NamedTuple):
     headers: RecordHeaders | None = None
 
 
-class Receiver:
+class Fetcher:
     """Reads messages from a librdkafka queue into columns."""
 
     def __init__(self, queue: Any) -> None:
         capacity = _MAX_MESSAGES_PER_CALL
         self._messages = FFI.new("rd_kafka_message_t *[]", capacity)
-        self._struct = FFI.new("KafkaFetched *", {"queue": queue, "messages": self._messages, "capacity": capacity})
+        self._struct = FFI.new(
+            "KafkaFetchedMessages *", {"queue": queue, "messages": self._messages, "capacity": capacity}
+        )
 
-    def receive(
+    def fetch(
         self, max_records: int, max_bytes: int, timeout_s: float, *, with_headers: bool = False
     ) -> FetchedColumns:
         """Wait at most `timeout_s` for a message, and return it with those already in the queue.

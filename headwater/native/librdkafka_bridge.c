@@ -118,7 +118,7 @@ void kafka_on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, vo
 
 // Records that are read.
 
-static void add_error(KafkaFetched *fetched, const rd_kafka_message_t *message) {
+static void add_error(KafkaFetchedMessages *fetched, const rd_kafka_message_t *message) {
     const int64_t i = fetched->errors_count++;
     fetched->errors[i].code = message->err;
     fetched->errors[i].partition = message->partition;
@@ -127,7 +127,7 @@ static void add_error(KafkaFetched *fetched, const rd_kafka_message_t *message) 
 }
 
 // Records the end offset of a partition, in the place of an earlier end offset of this partition.
-static void add_end_offset(KafkaFetched *fetched, const rd_kafka_message_t *message) {
+static void add_end_offset(KafkaFetchedMessages *fetched, const rd_kafka_message_t *message) {
     int64_t i = 0;
     while (i < fetched->ends_count && fetched->ends[i].partition != message->partition) i++;
     fetched->ends[i].partition = message->partition;
@@ -136,7 +136,7 @@ static void add_end_offset(KafkaFetched *fetched, const rd_kafka_message_t *mess
 }
 
 // Keeps the records among the `count` newest messages, and records errors and ends of partitions.
-static void separate_errors(KafkaFetched *fetched, int64_t count) {
+static void separate_errors(KafkaFetchedMessages *fetched, int64_t count) {
     rd_kafka_message_t **const messages = fetched->messages + fetched->count;
     int64_t record_count = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -157,7 +157,7 @@ static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // Returns how many messages to dequeue next, estimated from the bytes that are left and the average size of the
 // messages so far. Each message may be an error or an end, so there must be free places for them.
-static int64_t next_chunk(const KafkaFetched *fetched, int64_t max_records, int64_t max_bytes) {
+static int64_t next_chunk(const KafkaFetchedMessages *fetched, int64_t max_records, int64_t max_bytes) {
     const int64_t free_errors = (int64_t)(sizeof fetched->errors / sizeof *fetched->errors) - fetched->errors_count;
     const int64_t free_ends = (int64_t)(sizeof fetched->ends / sizeof *fetched->ends) - fetched->ends_count;
     const int64_t bytes = fetched->values_size + fetched->keys_size;
@@ -169,14 +169,14 @@ static int64_t next_chunk(const KafkaFetched *fetched, int64_t max_records, int6
 }
 
 // Dequeues messages until there are `max_messages` or the time is over. Returns how many messages were dequeued.
-static int64_t dequeue(KafkaFetched *fetched, int64_t max_messages, int timeout_ms) {
+static int64_t dequeue(KafkaFetchedMessages *fetched, int64_t max_messages, int timeout_ms) {
     rd_kafka_message_t **free_slots = fetched->messages + fetched->count;
     const int64_t count = kafka.consume_batch_queue(fetched->queue, timeout_ms, free_slots, (size_t)max_messages);
     if (count > 0) separate_errors(fetched, count);
     return count;
 }
 
-static void dequeue_available(KafkaFetched *fetched, int64_t max_records, int64_t max_bytes) {
+static void dequeue_available(KafkaFetchedMessages *fetched, int64_t max_records, int64_t max_bytes) {
     int64_t chunk;
     do chunk = next_chunk(fetched, max_records, max_bytes);
     while (chunk > 0 && dequeue(fetched, chunk, 0) == chunk);
@@ -185,7 +185,7 @@ static void dequeue_available(KafkaFetched *fetched, int64_t max_records, int64_
 // Waits for a first message and dequeues the available ones: at most `max_records` records, at least one, of about
 // `max_bytes`. Returns the number of records. Only the first call of `dequeue` waits, so that a callback's queue_yield
 // ends exactly that wait; the later calls have a timeout of 0 and consume no yield.
-int64_t kafka_fetch_messages(KafkaFetched *fetched, int64_t max_records, int64_t max_bytes, int timeout_ms) {
+int64_t kafka_fetch_messages(KafkaFetchedMessages *fetched, int64_t max_records, int64_t max_bytes, int timeout_ms) {
     fetched->count = fetched->values_size = fetched->keys_size = fetched->errors_count = fetched->ends_count = 0;
     if (dequeue(fetched, 1, timeout_ms) > 0) dequeue_available(fetched, max_records, max_bytes);
     return fetched->count;
@@ -198,7 +198,7 @@ static uint8_t *append_line(uint8_t *out, const void *text, size_t size) {
 }
 
 // Copies the records and frees their messages. Each message is freed at once, while it is in the CPU's caches.
-void kafka_copy_and_free_messages(KafkaFetched *fetched, uint8_t *values, int32_t *value_sizes, uint8_t *keys,
+void kafka_copy_and_free_messages(KafkaFetchedMessages *fetched, uint8_t *values, int32_t *value_sizes, uint8_t *keys,
                                   int32_t *key_sizes, int64_t *timestamps, int64_t *partitions, int64_t *offsets,
                                   int32_t *leader_epochs) {
     for (int64_t i = 0; i < fetched->count; i++) {
@@ -232,13 +232,13 @@ typedef struct {
 } Header;
 
 // Reads a header of a message by its index. Returns 0 when the message has no such header.
-static int read_header(const KafkaFetched *fetched, int64_t row, int32_t index, Header *header) {
+static int read_header(const KafkaFetchedMessages *fetched, int64_t row, int32_t index, Header *header) {
     rd_kafka_headers_t *headers;
     if (kafka.message_headers(fetched->messages[row], &headers)) return 0;
     return !kafka.header_get_all(headers, (size_t)index, &header->name, &header->value, &header->size);
 }
 
-void kafka_measure_headers(const KafkaFetched *fetched, int32_t *counts, int64_t *count, int64_t *names_size,
+void kafka_measure_headers(const KafkaFetchedMessages *fetched, int32_t *counts, int64_t *count, int64_t *names_size,
                            int64_t *values_size) {
     Header header;
     *count = *names_size = *values_size = 0;
@@ -251,7 +251,7 @@ void kafka_measure_headers(const KafkaFetched *fetched, int32_t *counts, int64_t
     }
 }
 
-void kafka_copy_headers(const KafkaFetched *fetched, uint8_t *names, int32_t *name_sizes, uint8_t *values,
+void kafka_copy_headers(const KafkaFetchedMessages *fetched, uint8_t *names, int32_t *name_sizes, uint8_t *values,
                         int32_t *value_sizes) {
     Header header;
     for (int64_t i = 0; i < fetched->count; i++) {
@@ -265,7 +265,7 @@ void kafka_copy_headers(const KafkaFetched *fetched, uint8_t *names, int32_t *na
     }
 }
 
-void kafka_free_messages(KafkaFetched *fetched) {
+void kafka_free_messages(KafkaFetchedMessages *fetched) {
     for (int64_t i = 0; i < fetched->count; i++) kafka.message_destroy(fetched->messages[i]);
     fetched->count = 0;
 }

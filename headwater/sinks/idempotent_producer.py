@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import producer_settings
-from headwater.brokers.producer import DEFAULT_COMPRESSION, LibrdkafkaProducer
+from headwater.brokers.producer import NO_CODEC_OVERRIDES, LibrdkafkaProducer
 from headwater.model.worker_spec import KafkaAccess
 from headwater.native.librdkafka import OutgoingBatch
 from headwater.sinks.base import Rejection
@@ -54,7 +54,7 @@ class IdempotentKafkaProducer:
         access: KafkaAccess,
         topics: Sequence[str],
         *,
-        codecs: Mapping[str, str] = DEFAULT_COMPRESSION,
+        codecs: Mapping[str, str] = NO_CODEC_OVERRIDES,
         one_record_per_batch: bool = False,
         stall_detector: StalledProducerDetector | None = None,
     ) -> None:
@@ -141,7 +141,7 @@ class IdempotentKafkaProducer:
 
     def failures(self) -> list[Rejection]:
         self._client.poll(0)
-        rejections = [self._sent.rejection(failure) for failure in self._client.failures()]
+        rejections = [self._sent.rejection(failure) for failure in self._client.take_failures()]
         if not rejections and not self._has_failed:
             rejections = self._client_failures()
         self._has_failed = self._has_failed or bool(rejections)

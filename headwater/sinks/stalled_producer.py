@@ -16,7 +16,7 @@ MAX_TIMEOUT_S: Final = 160.0
 class ClusterCheck(Protocol):
     """Checks whether the cluster is healthy: it answers, and all partitions have leaders.
 
-    Implementation: brokers.topic_monitor.LeaderCheck.
+    Implementation: brokers.leader_check.LeaderCheck.
     """
 
     def start(self) -> None:

@@ -16,8 +16,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import producer_settings
-from headwater.brokers.producer import DEFAULT_COMPRESSION, LibrdkafkaProducer
-from headwater.brokers.transaction_group import TransactionGroup
+from headwater.brokers.producer import NO_CODEC_OVERRIDES, LibrdkafkaProducer, TransactionGroup
 from headwater.errors import DeliveryFailed
 from headwater.model.worker_spec import KafkaAccess
 from headwater.native.librdkafka import PartitionOffset
@@ -67,7 +66,7 @@ class TransactionalKafkaProducer:
         *,
         source_topic: str,
         transactional_id: str,
-        codecs: Mapping[str, str] = DEFAULT_COMPRESSION,
+        codecs: Mapping[str, str] = NO_CODEC_OVERRIDES,
         one_record_per_batch: bool = False,
     ) -> None:
         self._access = access
@@ -160,7 +159,7 @@ class TransactionalKafkaProducer:
     def failures(self) -> list[Rejection]:
         self._client.poll(0)
         rejected, self._rejected = self._rejected, []
-        return rejected + [self._sent.rejection(failure) for failure in self._client.failures()]
+        return rejected + [self._sent.rejection(failure) for failure in self._client.take_failures()]
 
     def close(self) -> None:
         self._pending.clear()

@@ -25,7 +25,7 @@ class Gap(NamedTuple):
         )
 
 
-def no_committed_offset(topic: str) -> SourceGap:
+def no_committed_offset_error(topic: str) -> SourceGap:
     """Return the error for a consumer group without committed positions.
 
     Kafka deletes the positions of a group with the topic, and some time after the group's last member has left.
@@ -37,7 +37,7 @@ def no_committed_offset(topic: str) -> SourceGap:
     )
 
 
-def topic_recreated(topic: str) -> SourceGap:
+def topic_recreated_error(topic: str) -> SourceGap:
     """Return the error for positions of a topic that was deleted and created again."""
     return SourceGap(
         f"The topic {topic} was deleted and created again, so positions on it mean other records now. "
@@ -45,7 +45,7 @@ def topic_recreated(topic: str) -> SourceGap:
     )
 
 
-def offset_beyond_end(topic: str, partition: int, position: int, end: int) -> SourceGap:
+def offset_beyond_end_error(topic: str, partition: int, position: int, end: int) -> SourceGap:
     """Return the error for a position that is greater than the end offset of its partition."""
     return SourceGap(
         f"{topic}, partition {partition}, ends at offset {end}, and the pipeline has read up to {position}: Kafka has "
@@ -53,7 +53,7 @@ def offset_beyond_end(topic: str, partition: int, position: int, end: int) -> So
     )
 
 
-def log_truncated(topic: str, partition: int, position: int) -> SourceGap:
+def log_truncated_error(topic: str, partition: int, position: int) -> SourceGap:
     """Return the error for a log whose records before the position have changed (KIP-320)."""
     return SourceGap(
         f"{topic}, partition {partition}, was truncated before offset {position}, up to which the pipeline has read, "
@@ -65,16 +65,16 @@ def log_truncated(topic: str, partition: int, position: int) -> SourceGap:
 class RebalanceListener(Protocol):
     """Handles rebalances of the consumer group. `Source.poll` calls it, on the same thread."""
 
-    def assigned(self, partitions: list[int]) -> None:
+    def on_assigned(self, partitions: list[int]) -> None:
         """Take over partitions, which this worker owns from now on."""
 
-    def revoked(self, partitions: list[int]) -> None:
+    def on_revoked(self, partitions: list[int]) -> None:
         """Finish or drop the records of these partitions, then commit.
 
         This worker loses them after the call.
         """
 
-    def lost(self, partitions: list[int]) -> None:
+    def on_lost(self, partitions: list[int]) -> None:
         """Drop the records of these partitions, and do not commit.
 
         Another member may already own them.
@@ -95,7 +95,7 @@ class Source(Protocol):
     def join(self, listener: RebalanceListener) -> None:
         """Join the group.
 
-        A later `poll` calls `listener.assigned`, even when no partition is left for this member.
+        A later `poll` calls `listener.on_assigned`, even when no partition is left for this member.
         """
 
     def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
@@ -107,7 +107,7 @@ class Source(Protocol):
         Raises BrokerUnavailable when credentials are rejected (an outage is retried internally), SourceGap, Fenced.
         """
 
-    def gaps(self) -> list[Gap]:
+    def take_gaps(self) -> list[Gap]:
         """Return the gaps that were skipped since the last call.
 
         The last poll returned no record from before them.

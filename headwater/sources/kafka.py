@@ -11,9 +11,9 @@ from confluent_kafka import KafkaError, KafkaException
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error, unreadable_partition_message
 from headwater.brokers.client_settings import consumer_settings
 from headwater.brokers.consumer import LibrdkafkaConsumer, Rebalance
+from headwater.brokers.producer import TransactionGroup
 from headwater.brokers.topic_id import commit_metadata, committed_topic_id
 from headwater.brokers.topic_monitor import TopicMonitor
-from headwater.brokers.transaction_group import TransactionGroup
 from headwater.errors import BrokerUnavailable, Fenced, HeadwaterError, Unavailable, WorkerError
 from headwater.model.record import Int64Column, RecordBatch, position_ids
 from headwater.model.worker_spec import KafkaAccess, WorkerSpec
@@ -22,13 +22,13 @@ from headwater.sources.base import (
     Gap,
     Positions,
     RebalanceListener,
-    log_truncated,
-    no_committed_offset,
-    offset_beyond_end,
-    topic_recreated,
+    log_truncated_error,
+    no_committed_offset_error,
+    offset_beyond_end_error,
+    topic_recreated_error,
 )
 from headwater.sources.leader_epochs import LeaderEpochs
-from headwater.sources.stall_detector import StallDetector, StalledPartitions
+from headwater.sources.stalled_consumer import StalledConsumerDetector, StalledPartitions
 
 log = structlog.get_logger(__name__)
 
@@ -110,7 +110,7 @@ class KafkaSource:
         self._has_hanging_client = False
         """Whether an abandoned consumer could not be closed in time."""
         self._monitor = TopicMonitor(access, topic)
-        self._stalls = StallDetector(self._monitor)
+        self._stalls = StalledConsumerDetector(self._monitor)
         self._epochs = LeaderEpochs()
         self._topic_id = ""
         """The id of the topic that is being read; empty while it is unknown."""
@@ -173,7 +173,7 @@ class KafkaSource:
         if partitions:
             self._apply_pauses(partitions)
         if self._listener is not None:
-            self._listener.assigned(partitions)
+            self._listener.on_assigned(partitions)
 
     def _apply_pauses(self, partitions: Iterable[int]) -> None:
         """Pause those of the partitions that must not be read now, and resume the others."""
@@ -200,7 +200,7 @@ class KafkaSource:
         if lost:
             self._unassigned_since = time.monotonic()
         if self._listener is not None:
-            (self._listener.lost if lost else self._listener.revoked)(partitions)
+            (self._listener.on_lost if lost else self._listener.on_revoked)(partitions)
         revoked = set(partitions) - self._excluded
         if paused := self._paused_partitions & revoked:
             self._consumer.clear_pause(paused)
@@ -280,7 +280,7 @@ class KafkaSource:
         except BrokerUnavailable as error:
             raise WorkerError(f"The committed positions of the group can't be read. {error.detail}") from error
         if not any_committed:
-            raise no_committed_offset(self._topic)
+            raise no_committed_offset_error(self._topic)
         self._check_topic_id(topic.topic_id, {committed_topic_id(each.metadata) for each in any_committed})
         return {each.partition: PartitionOffset(each.partition, each.offset, each.leader_epoch) for each in found}
 
@@ -303,7 +303,7 @@ class KafkaSource:
         An empty id is unknown.
         """
         if topic_id and {self._topic_id, *expected} - {topic_id, ""}:
-            raise topic_recreated(self._topic)
+            raise topic_recreated_error(self._topic)
         self._topic_id = topic_id or self._topic_id
 
     def _committed(self, partitions: Collection[int], timeout_s: float = REQUEST_TIMEOUT_S) -> list[PartitionOffset]:
@@ -327,8 +327,8 @@ class KafkaSource:
             self._handle_rebalances()
             self._do_housekeeping()
             left_s = max(0.0, min(HOUSEKEEPING_INTERVAL_S, deadline - time.monotonic()))
-            fetched = self._consumer.receive(max_records, MAX_BATCH_BYTES, left_s)
-            self._rebalances += self._consumer.rebalances()
+            fetched = self._consumer.fetch(max_records, MAX_BATCH_BYTES, left_s)
+            self._rebalances += self._consumer.take_rebalances()
             self._partition_errors += fetched.errors
             batch = self._batch(fetched)
             if batch or batch.next_offsets or time.monotonic() >= deadline:
@@ -505,14 +505,14 @@ class KafkaSource:
         self._check_topic_id(self._monitor.describe().topic_id)
         first, end = self._watermarks(partition)
         if _LOG_TRUNCATION in error.text and not error.text.startswith(_NO_EPOCH):
-            raise log_truncated(self._topic, partition, position)
+            raise log_truncated_error(self._topic, partition, position)
         if position > end:
-            raise offset_beyond_end(self._topic, partition, position, end)
+            raise offset_beyond_end_error(self._topic, partition, position, end)
         if position < first:
             self._skipped_gaps.append(Gap(self._topic, partition, position, first))
         self._seek([PartitionOffset(partition, max(position, first))])
 
-    def gaps(self) -> list[Gap]:
+    def take_gaps(self) -> list[Gap]:
         gaps, self._skipped_gaps = self._skipped_gaps, []
         return gaps
 
@@ -585,7 +585,7 @@ class KafkaSource:
 
     def _collect_failed_commits(self) -> None:
         """Collect the failures of asynchronous commits."""
-        for failure in self._consumer.commit_failures():
+        for failure in self._consumer.take_commit_failures():
             log.info("a commit has failed; it is repeated", topic=self._topic, error=KafkaError(failure.code).str())
             for partition in failure.partitions:
                 if partition in self._requested_commits:
@@ -616,8 +616,8 @@ class KafkaSource:
             self._consumer.unsubscribe()
             deadline = time.monotonic() + LEAVE_TIMEOUT_S
             while self._assigned and time.monotonic() < deadline:
-                self._consumer.receive(0, 0, LEAVE_POLL_S)
-                self._rebalances += self._consumer.rebalances()
+                self._consumer.fetch(0, 0, LEAVE_POLL_S)
+                self._rebalances += self._consumer.take_rebalances()
                 self._handle_rebalances()
         except KafkaException as error:
             log.info("the member could not leave its group", topic=self._topic, error=str(error))

@@ -106,9 +106,9 @@ class PubSubSource:
     def _open(self, listener: RebalanceListener) -> None:
         self._pull.open()
         self._is_open = True
-        listener.assigned([*PARTITIONS])
+        listener.on_assigned([*PARTITIONS])
 
-    def gaps(self) -> list[Gap]:
+    def take_gaps(self) -> list[Gap]:
         return []
 
     def unreadable(self) -> Mapping[int, str]:

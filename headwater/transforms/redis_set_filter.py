@@ -38,10 +38,10 @@ class RedisSetFilter:
 
     def start(self, batch: RecordBatch) -> PendingBatch:
         """See Transform. Selects the values; the lookup in the set happens in `result`."""
-        texts, unread_rows = self._select(batch)
+        texts, unparsed_rows = self._select(batch)
         texts_by_row: dict[int, list[str]] = {}
         failures: list[Failure] = []
-        for row in unread_rows:
+        for row in unparsed_rows:
             value = batch.values[row]
             try:
                 texts_by_row[row] = self._expression.select(
@@ -61,13 +61,13 @@ class RedisSetFilter:
         Between scripts, a text may also be a number with a mark (see sandbox/bigint_marks.py). Such rows are left to
         the slow path.
         """
-        texts, unread_rows = self._expression.select_fast(batch.values)
+        texts, unparsed_rows = self._expression.select_fast(batch.values)
         if batch.for_script and any_marked(batch.values.buffer):
             marked = [row for row, text in enumerate(texts) if _MARKED_NUMBER.fullmatch(text)]
             for row in marked:
                 texts[row] = ""
-            unread_rows = sorted([*unread_rows, *marked])
-        return JsonFieldValues(texts, unread_rows)
+            unparsed_rows = sorted([*unparsed_rows, *marked])
+        return JsonFieldValues(texts, unparsed_rows)
 
     def close(self) -> None:
         """See Transform."""

@@ -10,7 +10,7 @@ from functools import partial
 
 import structlog
 
-from headwater.brokers.topic_monitor import LeaderCheck
+from headwater.brokers.leader_check import LeaderCheck
 from headwater.engine.at_least_once import AtLeastOnce
 from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.metrics.metrics_writer import MetricsWriter

@@ -70,21 +70,21 @@ class Bridge:
         numeric = numbers(row.partition for row in rows), numbers(row.timestamp for row in rows)
         assert self.producer.new_batch(self.topic, values, keys, *numeric, headers)[1].enqueue()
         assert self.producer.flush(WAIT_S) == 0
-        assert self.producer.failures() == []
+        assert self.producer.take_failures() == []
 
     def join(self) -> None:
         """Join the group, and return when all partitions are read from their starts."""
         self.consumer.subscribe()
-        received = self.consumer.receive(10, BYTES, FOREVER_S)
+        received = self.consumer.fetch(10, BYTES, FOREVER_S)
         assert not len(received.values)
-        [change] = self.consumer.rebalances()
+        [change] = self.consumer.take_rebalances()
         assert (change.is_assignment, sorted(change.partitions)) == (True, [*range(PARTITIONS)])
         self.consumer.assign([PartitionOffset(partition, 0) for partition in change.partitions])
 
     def parts(self) -> Iterator[FetchedColumns]:
         """Yield the fetched columns, call by call."""
         while True:
-            received = self.consumer.receive(1000, BYTES, WAIT_S, with_headers=True)
+            received = self.consumer.fetch(1000, BYTES, WAIT_S, with_headers=True)
             assert received.errors == []
             yield received
 
@@ -211,7 +211,7 @@ class TestBounds:
     def test_limits_of_records_and_bytes(self, full: Bridge, max_records: int, max_bytes: int, most: int) -> None:
         sizes: list[int] = []
         while sum(sizes) < 500:
-            sizes.append(len(full.consumer.receive(max_records, max_bytes, WAIT_S).values))
+            sizes.append(len(full.consumer.fetch(max_records, max_bytes, WAIT_S).values))
         assert sum(sizes) == 500
         assert max(sizes) <= most
 
@@ -221,8 +221,8 @@ class TestWait:
         """A rebalance ends the wait of `join`, which is longer than the timeout of this test."""
         bridge.join()
         bridge.consumer.unsubscribe()
-        while not (changes := bridge.consumer.rebalances()):
-            bridge.consumer.receive(10, BYTES, FOREVER_S)
+        while not (changes := bridge.consumer.take_rebalances()):
+            bridge.consumer.fetch(10, BYTES, FOREVER_S)
         assert [(change.is_assignment, change.lost) for change in changes] == [(False, False)]
 
     def test_a_record_ends_a_wait(self, bridge: Bridge) -> None:

@@ -308,10 +308,10 @@ class TestUsersOfSomebodyElse:
         broker = bench.without_users()
         broker.commit_start_offsets(f"{known.users[0].name}.1", topic_of(known), "latest")
         found = broker.inventory()
-        assert (found.users, found.rules, found.lists_users) == (frozenset(), {}, False)
+        assert (found.users, found.rules, found.has_users_and_rules) == (frozenset(), {}, False)
         assert topic_of(known) in found.topics
         assert f"{known.users[0].name}.1" in found.groups
-        assert bench.broker.inventory().lists_users
+        assert bench.broker.inventory().has_users_and_rules
 
 
 class TestPin:

@@ -13,8 +13,7 @@ from confluent_kafka import TopicPartition
 
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
-from headwater.brokers.producer import LibrdkafkaProducer
-from headwater.brokers.transaction_group import TransactionGroup
+from headwater.brokers.producer import LibrdkafkaProducer, TransactionGroup
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SourceGap
 from headwater.model.record import RecordBatch
 from headwater.native import BytesColumn

@@ -138,18 +138,18 @@ class Listener:
     def __init__(self) -> None:
         self.calls: list[tuple[str, list[int]]] = []
         self.owned: set[int] = set()
-        self.on_revoke: Callable[[], None] = lambda: None
+        self.before_release: Callable[[], None] = lambda: None
 
-    def assigned(self, partitions: list[int]) -> None:
+    def on_assigned(self, partitions: list[int]) -> None:
         self.calls.append(("assigned", partitions))
         self.owned.update(partitions)
 
-    def revoked(self, partitions: list[int]) -> None:
+    def on_revoked(self, partitions: list[int]) -> None:
         self.calls.append(("revoked", partitions))
-        self.on_revoke()
+        self.before_release()
         self.owned.difference_update(partitions)
 
-    def lost(self, partitions: list[int]) -> None:
+    def on_lost(self, partitions: list[int]) -> None:
         self.calls.append(("lost", partitions))
         self.owned.difference_update(partitions)
 

@@ -197,7 +197,7 @@ class TestRebalance:
         bench.append(0, [b"a0", b"a1"])
         bench.append(1, [b"b0", b"b1"])
         read(first, 4)
-        owner.on_revoke = lambda: first.commit({0: 1, 1: 1}, wait=True)
+        owner.before_release = lambda: first.commit({0: 1, 1: 1}, wait=True)
         newcomers = [(bench.source(), Listener()) for _ in range(2)]
         for source, listener in newcomers:
             source.join(listener)

@@ -54,7 +54,7 @@ def test_an_open_transaction_of_another_producer(
         producer.abort_transaction(WAIT_S)
     assert read(source, 1) == [(0, 2, b"behind")]
     poll_until(source, lambda: not source.unreadable())
-    assert source.gaps() == []
+    assert source.take_gaps() == []
 
 
 def refusal(source: Source) -> str:
@@ -84,7 +84,7 @@ def test_a_read_acl_that_is_removed_and_restored(kafka: KafkaServer, kafka_bench
         kafka_bench.append(0, [b"b"])
         broker.ensure(owned)
         assert read_despite_errors(source) == [(0, 1, b"b")]
-        assert source.gaps() == []
+        assert source.take_gaps() == []
 
 
 def read_despite_errors(source: Source) -> list[tuple[int, int, bytes | None]]:

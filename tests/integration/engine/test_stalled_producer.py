@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from headwater.brokers.embedded import EmbeddedKafka
-from headwater.brokers.topic_monitor import LeaderCheck
+from headwater.brokers.leader_check import LeaderCheck
 from headwater.engine.at_least_once import AtLeastOnce
 from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.metrics.metrics_writer import MetricsWriter

@@ -15,10 +15,10 @@ from typing import Any
 
 from confluent_kafka import Message, TopicPartition
 
+from headwater.brokers.topic_reader import read_table
 from headwater.errors import BrokerUnavailable
 from headwater.ingest.evm.records import ENTITIES
 from headwater.ingest.writer import POSITIONS_TOPIC
-from headwater.sources.topic_reader import read_table
 from tests.support.anvil import Anvil
 from tests.support.kafka import KafkaServer
 

@@ -142,7 +142,7 @@ class MemoryClusterAdmin:
                 rules={user: frozenset(topics) for user, topics in topics_of.items()},
                 groups=frozenset(self._groups()),
                 busy_groups=frozenset(+self.members),
-                lists_users=self.manages_users,
+                has_users_and_rules=self.manages_users,
             )
 
     def append(self, topic: str, partition: int, timestamp_ms: int) -> None:
@@ -168,7 +168,7 @@ def _offset(timestamps: Sequence[int], start_at: str) -> int:
         case "latest":
             return len(timestamps)
         case _:
-            first_ms = base.start_time_ms(start_at)
+            first_ms = base.start_at_ms(start_at)
             return next((i for i, stamp in enumerate(timestamps) if stamp >= first_ms), len(timestamps))
 
 

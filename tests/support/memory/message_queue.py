@@ -128,7 +128,7 @@ class MemoryQueueSource:
             return RecordBatch.empty(self._queue.name)
         if not self._joined:
             self._joined = True
-            self._listener.assigned([*PARTITIONS])
+            self._listener.on_assigned([*PARTITIONS])
         self._queue.renew(self._unacked.ack_ids(), LEASE_S)
         repeats = [message.ack_id for message in self._queue.deliver(self) if not self._unacked.add(message)]
         self._queue.acknowledge(repeats)
@@ -139,7 +139,7 @@ class MemoryQueueSource:
             self._sleep(timeout_s)
         return batch
 
-    def gaps(self) -> list[Gap]:
+    def take_gaps(self) -> list[Gap]:
         return []
 
     def unreadable(self) -> Mapping[int, str]:

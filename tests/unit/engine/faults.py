@@ -212,8 +212,8 @@ class FaultySource(MemorySource):
         self._faults = faults
         self._reported_gaps = reported_gaps
 
-    def gaps(self) -> list[Gap]:
-        gaps = super().gaps()
+    def take_gaps(self) -> list[Gap]:
+        gaps = super().take_gaps()
         self._reported_gaps += gaps
         return gaps
 

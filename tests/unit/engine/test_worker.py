@@ -331,9 +331,9 @@ class TestHealth:
 
         def act(worker: Worker) -> None:
             worker.step()
-            worker.lost([0, 1, 2])
+            worker.on_lost([0, 1, 2])
             worker.step()
-            worker.assigned([0])
+            worker.on_assigned([0])
             worker.step()
 
         assert states(world, act) == [("starting", ""), ("ready", ""), ("waiting", NO_PARTITIONS)]

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
+from headwater.brokers import topic_reader
 from headwater.brokers.base import INGEST_TOPIC_CONFIG
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
+from headwater.brokers.topic_reader import TopicRecord, read_since, read_table
 from headwater.errors import BrokerUnavailable
-from headwater.sources import topic_reader
-from headwater.sources.topic_reader import TopicRecord, read_since, read_table
 from tests.support.kafka import WAIT_S, KafkaServer
 
 

@@ -1,9 +1,4 @@
-"""Decodes and hashes the values of sets, and looks them up in blocked Bloom filters.
-
-All values are in NumPy arrays.
-"""
-
-from typing import Any
+"""Decodes and hashes the values of sets. The results are NumPy arrays."""
 
 import numpy as np
 import numpy.typing as npt
@@ -33,21 +28,3 @@ def hash_rows(rows: Uint8Array, seed: int) -> Uint64Array:
     hashes, contiguous = np.empty(len(rows), np.uint64), pointer_to_array(np.ascontiguousarray(rows))
     native_library().hash_rows(contiguous, *rows.shape, seed, pointer_to_array(hashes))
     return hashes
-
-
-def bloom_add(words: Uint64Array, hashes: Uint64Array) -> None:
-    """Add hashes to the Bloom filter in `words`. Not thread-safe."""
-    native_library().bloom_add(pointer_to_array(words), len(words), _contiguous(hashes), len(hashes))
-
-
-def bloom_contains(words: Uint64Array, hashes: Uint64Array, may_contain: npt.NDArray[np.bool_]) -> None:
-    """Set `may_contain[i]` for each hash i that the Bloom filter in `words` may contain.
-
-    The other entries keep their values, so that several filters can be asked one after the other.
-    """
-    found = pointer_to_array(may_contain)
-    native_library().bloom_contains(pointer_to_array(words), len(words), _contiguous(hashes), len(hashes), found)
-
-
-def _contiguous(hashes: Uint64Array) -> Any:
-    return pointer_to_array(np.ascontiguousarray(hashes))

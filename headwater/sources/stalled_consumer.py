@@ -34,7 +34,7 @@ class StalledPartitions(NamedTuple):
     reports: int
 
 
-class StallDetector:
+class StalledConsumerDetector:
     """Compares the positions of a consumer with the end offsets of its partitions.
 
     A position is the next offset to read. `clock` returns monotonic seconds.
