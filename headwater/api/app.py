@@ -27,22 +27,22 @@ from headwater.api import (
     validate,
 )
 from headwater.api.authentication import Authentication
-from headwater.api.concurrency import (
+from headwater.api.cors import MIDDLEWARE_OPTIONS
+from headwater.api.dependencies import Services
+from headwater.api.deployment_watcher import DeploymentWatcher
+from headwater.api.guard import BodyLimit, ConditionalScopes, RequestHeadCheck, RequiredScope
+from headwater.api.health import ReadinessProbes
+from headwater.api.idempotency import Idempotency
+from headwater.api.invalid_key_limiter import InvalidKeyLimiter
+from headwater.api.middleware import ProblemMiddleware, RequestMiddleware
+from headwater.api.owner_limiter import (
     MAX_CONCURRENT_CHECKS,
     MAX_CONCURRENT_CHECKS_PER_OWNER,
     MAX_CONCURRENT_UPLOADS,
     MAX_CONCURRENT_UPLOADS_PER_OWNER,
     OwnerLimiter,
-    Watcher,
 )
-from headwater.api.cors import MIDDLEWARE_OPTIONS
-from headwater.api.dependencies import Services
-from headwater.api.failed_keys import FailedKeys
-from headwater.api.guard import BodyLimit, ConditionalScopes, RequestForm, RequiredScope
-from headwater.api.health import ReadinessProbes
-from headwater.api.idempotency import Idempotency
-from headwater.api.metrics import PrometheusMetrics
-from headwater.api.middleware import Problems, RequestMiddleware
+from headwater.api.prometheus import PrometheusMetrics
 from headwater.api.rate_limits import RateLimit
 from headwater.api.route_table import RouteTable, Routing
 from headwater.errors import DatabaseUnavailable
@@ -73,7 +73,7 @@ log = structlog.get_logger(__name__)
 def create_api(services: Services) -> FastAPI:
     """Build the application.
 
-    Raises SetupError when `metrics_dir` is given but the process was started without PROMETHEUS_MULTIPROC_DIR.
+    Raises SetupError when `services.metrics_dir` is set but the process was started without PROMETHEUS_MULTIPROC_DIR.
     """
     metrics = PrometheusMetrics(services.metrics_dir)
     table = RouteTable(ROUTES)
@@ -88,7 +88,7 @@ def create_api(services: Services) -> FastAPI:
     )
     app.state.services = services
     app.state.metrics = metrics
-    app.state.watcher = Watcher(services.deployments.progress)
+    app.state.watcher = DeploymentWatcher(services.deployments.progress)
     app.state.key_use_loop = LoopHealth("writing the last use of keys")
     app.state.probes = ReadinessProbes(services.probes, (app.state.watcher.loop, app.state.key_use_loop))
     app.state.upload_limiter = OwnerLimiter(MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_OWNER)
@@ -101,8 +101,8 @@ def create_api(services: Services) -> FastAPI:
 def _middleware(services: Services, table: RouteTable, metrics: PrometheusMetrics) -> list[Middleware]:
     """Return the middlewares in the order in which a request passes them.
 
-    Behind the last one, FastAPI reads the body. CORSMiddleware is outside of Problems, so that web pages of other
-    origins can read the errors too.
+    FastAPI reads the body after the last middleware. CORSMiddleware is outside of ProblemMiddleware, so that web pages
+    of other origins can read the errors too.
     """
     origins, rate_limits = services.cors_origins, services.rate_limits
     cors = [Middleware(CORSMiddleware, allow_origins=origins, **MIDDLEWARE_OPTIONS)] if origins else []
@@ -110,12 +110,12 @@ def _middleware(services: Services, table: RouteTable, metrics: PrometheusMetric
     return [
         Middleware(RequestMiddleware, metrics=metrics, new_id=new_id),
         *cors,
-        Middleware(Problems),
+        Middleware(ProblemMiddleware),
         Middleware(Routing, table=table),
-        Middleware(Authentication, keys=services.keys, failed=FailedKeys(services.failed_keys_per_minute)),
+        Middleware(Authentication, keys=services.keys, failed=InvalidKeyLimiter(services.invalid_keys_per_minute)),
         Middleware(RequiredScope),
         *rate_limit,
-        Middleware(RequestForm),
+        Middleware(RequestHeadCheck),
         Middleware(BodyLimit),
         Middleware(ConditionalScopes, deployments=services.deployments, flows=services.flows),
         Middleware(Idempotency, store=services.idempotency, routes=ROUTES),

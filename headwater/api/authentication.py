@@ -7,8 +7,8 @@ from anyio import to_thread
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headwater.api.failed_keys import FailedKeys
 from headwater.api.guarded_routes import GuardedRoute
+from headwater.api.invalid_key_limiter import InvalidKeyLimiter
 from headwater.errors import DatabaseUnavailable, RateLimited, Unauthenticated
 from headwater.model.audit import Actor, set_actor
 from headwater.model.key import ApiKey, is_well_formed
@@ -27,7 +27,7 @@ class Authentication:
     not queried for a key with wrong check digits, nor for an unknown key from an address with too many invalid keys.
     """
 
-    def __init__(self, app: ASGIApp, keys: Keys, failed: FailedKeys) -> None:
+    def __init__(self, app: ASGIApp, keys: Keys, failed: InvalidKeyLimiter) -> None:
         self._app = app
         self._keys = keys
         self._failed = failed

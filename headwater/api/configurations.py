@@ -146,6 +146,6 @@ async def delete(
         "The configuration is deleted. Removal of its deployment continues in the background; repeat the DELETE to "
         "wait for it."
     )
-    await watcher.until(config_id, lambda progress: progress is None, services.deploy_timeout_s, pending)
+    await watcher.wait_until(config_id, lambda progress: progress is None, services.deploy_timeout_s, pending)
     await to_thread.run_sync(services.flows.purge, config_id)
     return Message(message=f"Pipeline {config_id} successfully deleted")

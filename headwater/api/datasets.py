@@ -8,14 +8,14 @@ from fastapi import Body, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from headwater.api import examples
-from headwater.api.concurrency import run_upload
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
 from headwater.api.pagination import LINK, Cursor, Limit, stream_array
-from headwater.api.parsing import NULL_TO_NONE, STRICT_INTEGER
-from headwater.api.schemas import DatasetBody, EntriesPage, EntriesWritten, Existence
-from headwater.api.values_body import read_values, required_scopes_with_values, value_query
+from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
+from headwater.api.schemas import DatasetBody, DatasetMembership, EntriesPage, EntriesWritten
+from headwater.api.uploads import run_upload
+from headwater.api.values_body import read_values, streamed_values_route, value_query
 from headwater.model.members import Text
 from headwater.model.pagination import parse_cursor
 from headwater.model.value_sets import DEFAULT_DATASET_PAGE, MAX_CURSOR, MAX_DATASET_NAME_CHARS, MAX_DATASET_PAGE
@@ -86,7 +86,7 @@ def list_all(
     operation_id="addDatasetEntriesByName",
     summary="Add entries by name",
     responses=body_problem_responses(404),
-    openapi_extra=required_scopes_with_values(
+    openapi_extra=streamed_values_route(
         "sets:write", {"name": examples.DATASET["name"], **examples.ENTRIES}, named=True
     ),
 )
@@ -137,7 +137,7 @@ def delete(dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> None:
     operation_id="addDatasetEntries",
     summary="Add entries",
     responses=body_problem_responses(404),
-    openapi_extra=required_scopes_with_values("sets:write", examples.ENTRIES),
+    openapi_extra=streamed_values_route("sets:write", examples.ENTRIES),
 )
 async def add(request: Request, dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> EntriesWritten:
     """Values are stored trimmed and in lower case; duplicates are ignored.
@@ -157,7 +157,7 @@ async def add(request: Request, dataset_id: str, api_key: ApiKeyDep, services: S
     operation_id="removeDatasetEntries",
     summary="Remove entries",
     responses=body_problem_responses(404),
-    openapi_extra=required_scopes_with_values("sets:write", examples.ENTRIES),
+    openapi_extra=streamed_values_route("sets:write", examples.ENTRIES),
 )
 async def remove(request: Request, dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> EntriesWritten:
     """Values that are not in the dataset are ignored.
@@ -213,6 +213,6 @@ def check(
     api_key: ApiKeyDep,
     services: ServicesDep,
     value: Annotated[str, value_query(examples.WALLET)],
-) -> Existence:
+) -> DatasetMembership:
     """Checks the current entries of the dataset."""
-    return Existence(exists=services.datasets.check(api_key.owner, dataset_id, value))
+    return DatasetMembership(exists=services.datasets.check(api_key.owner, dataset_id, value))

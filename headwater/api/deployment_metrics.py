@@ -9,11 +9,11 @@ from pydantic import BaseModel, Field
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import problem_responses
-from headwater.api.parsing import STRICT_BOOLEAN
+from headwater.api.query_parameters import STRICT_BOOLEAN
 from headwater.api.schemas import Timestamp
 from headwater.errors import Fault, InvalidInput
 from headwater.model.metric import METRIC_TYPES, TIME_RANGES, Histogram, MetricType, RangeName
-from headwater.services.metrics import Summary
+from headwater.services.deployment_metrics import Summary
 
 router = guarded_router("/api/v1/flow/{config_id}", "Deployments")
 

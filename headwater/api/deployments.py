@@ -9,11 +9,11 @@ from typing import Annotated, Literal, TypeVar
 from anyio import to_thread
 from fastapi import Query
 
-from headwater.api.concurrency import roll_out
 from headwater.api.dependencies import ApiKeyDep, ServicesDep, WatcherDep
+from headwater.api.deployment_watcher import roll_out
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import problem_responses
-from headwater.api.parsing import STRICT_INTEGER
+from headwater.api.query_parameters import STRICT_INTEGER
 from headwater.api.schemas import (
     DeadLetter,
     DeploymentBody,
@@ -63,7 +63,7 @@ STATUS_MESSAGES = {
     operation_id="deployConfiguration",
     summary="Deploy the newest revision",
     responses=problem_responses(404, 409, 422),
-    openapi_extra=required_scopes("flow:deploy", when_feeding_prices=True),
+    openapi_extra=required_scopes("flow:deploy", with_prices_sink=True),
 )
 async def deploy(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watcher: WatcherDep) -> DeploymentBody:
     """Responds when every worker is ready, with the credentials to read the sinks' topics.
@@ -105,7 +105,7 @@ async def teardown(config_id: str, api_key: ApiKeyDep, services: ServicesDep, wa
     stopped = await to_thread.run_sync(services.deployments.stop, api_key.owner, config_id)
     if stopped:
         pending = "Teardown in progress. Repeat the request to wait for it."
-        await watcher.until(config_id, partial(is_gone, stopped), services.deploy_timeout_s, pending)
+        await watcher.wait_until(config_id, partial(is_gone, stopped), services.deploy_timeout_s, pending)
     return Message(message=f"Pipeline {config_id} successfully torn down")
 
 
@@ -124,7 +124,7 @@ async def rotate(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watc
     """
     rotated = await to_thread.run_sync(services.deployments.rotate, api_key.owner, config_id)
     pending = "Kafka does not know the new password yet. GET …/deploy shows it; it works as soon as Kafka knows it."
-    await watcher.until(config_id, partial(is_rotated, rotated), services.deploy_timeout_s, pending)
+    await watcher.wait_until(config_id, partial(is_rotated, rotated), services.deploy_timeout_s, pending)
     return _body(await to_thread.run_sync(services.deployments.get, api_key.owner, config_id), services.kafka)
 
 

@@ -10,13 +10,13 @@ import msgspec
 from fastapi import Query, Request, Response
 
 from headwater.api import examples
-from headwater.api.concurrency import run_upload
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
-from headwater.api.parsing import NULL_TO_NONE, STRICT_INTEGER
-from headwater.api.schemas import Added, FilterCount, FilterPage, Membership, Removed
-from headwater.api.values_body import read_values, required_scopes_with_values, stream_values, value_query
+from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
+from headwater.api.schemas import FilterCount, FilterMembership, FilterPage, ValuesAdded, ValuesRemoved
+from headwater.api.uploads import run_upload
+from headwater.api.values_body import read_values, stream_values, streamed_values_route, value_query
 from headwater.model.value_sets import DEFAULT_PAGE, MAX_CURSOR, MAX_PAGE
 from headwater.stores.protocols.sets import SetWriteResult
 
@@ -28,9 +28,11 @@ router = guarded_router("/api/v1/flow/{config_id}/transforms/{transform_uid}/fil
     operation_id="addFilterValues",
     summary="Add values",
     responses=body_problem_responses(404, 409),
-    openapi_extra=required_scopes_with_values("sets:write", examples.VALUES),
+    openapi_extra=streamed_values_route("sets:write", examples.VALUES),
 )
-async def add(request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep) -> Added:
+async def add(
+    request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep
+) -> ValuesAdded:
     """Values are stored trimmed and in lower case; duplicates are ignored.
     `added` is the number of values that were new.
     """
@@ -40,7 +42,7 @@ async def add(request: Request, config_id: str, transform_uid: str, api_key: Api
         services.filters.target(*target)
         return services.filters.add(*target, read_values(body).values)
 
-    return Added.of(await run_upload(request, work))
+    return ValuesAdded.of(await run_upload(request, work))
 
 
 @router.put(
@@ -48,7 +50,7 @@ async def add(request: Request, config_id: str, transform_uid: str, api_key: Api
     operation_id="replaceFilterValues",
     summary="Replace all values",
     responses=body_problem_responses(404, 409),
-    openapi_extra=required_scopes_with_values("sets:write", examples.VALUES, any_number=True),
+    openapi_extra=streamed_values_route("sets:write", examples.VALUES, any_number=True),
 )
 async def replace(
     request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep
@@ -69,11 +71,11 @@ async def replace(
     operation_id="removeFilterValues",
     summary="Remove values",
     responses=body_problem_responses(404, 409),
-    openapi_extra=required_scopes_with_values("sets:write", examples.VALUES),
+    openapi_extra=streamed_values_route("sets:write", examples.VALUES),
 )
 async def remove(
     request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep
-) -> Removed:
+) -> ValuesRemoved:
     """Values that are not in the filter are ignored.
     `removed` is the number of values that were removed.
     """
@@ -83,7 +85,7 @@ async def remove(
         services.filters.target(*target)
         return services.filters.remove(*target, read_values(body).values)
 
-    return Removed.of(await run_upload(request, work))
+    return ValuesRemoved.of(await run_upload(request, work))
 
 
 @router.get(
@@ -129,10 +131,10 @@ def check(
     api_key: ApiKeyDep,
     services: ServicesDep,
     value: Annotated[str, value_query(examples.CONTRACT)],
-) -> Membership:
+) -> FilterMembership:
     """Checks the current values of the filter."""
     is_member = services.filters.check(api_key.owner, config_id, transform_uid, value)
-    return Membership(value=value, is_member=is_member)
+    return FilterMembership(value=value, is_member=is_member)
 
 
 @router.get(

@@ -11,8 +11,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.api.guarded_routes import RouteRule, require_prices_scope
-from headwater.api.parsing import refuse_unknown
 from headwater.api.problems import NO_SUCH_PATH
+from headwater.api.query_parameters import refuse_unknown_parameters
 from headwater.api.route_table import RULE
 from headwater.errors import Forbidden, NotFound, TooLarge, UnsupportedMediaType
 from headwater.model.key import ApiKey
@@ -50,7 +50,7 @@ class RequiredScope(Guard):
             raise Forbidden(rule.scope)
 
 
-class RequestForm(Guard):
+class RequestHeadCheck(Guard):
     """Checks what the head of a request shows.
 
     Sends 404 for an id with a NUL character, 422 for an unknown query parameter, and 415 for a body that is not
@@ -60,7 +60,7 @@ class RequestForm(Guard):
     async def check(self, rule: RouteRule, scope: Scope) -> None:
         if any("\0" in value for value in scope["path_params"].values()):
             raise NotFound(NO_SUCH_PATH)
-        refuse_unknown(scope["query_string"], rule.query_names)
+        refuse_unknown_parameters(scope["query_string"], rule.query_names)
         if rule.takes_body:
             _check_media_type(Headers(scope=scope))
 
@@ -125,6 +125,6 @@ class ConditionalScopes(Guard):
             config_id = scope["path_params"]["config_id"]
             if await to_thread.run_sync(self._deployments.find, key.owner, config_id):
                 raise Forbidden(rule.scope_when_deployed)
-        if rule.scope_with_prices not in ("", *key.scopes):
+        if rule.scope_with_prices_sink not in ("", *key.scopes):
             flow = await to_thread.run_sync(self._flows.get, key.owner, scope["path_params"]["config_id"])
             require_prices_scope(key, flow.pipeline_config.sinks)

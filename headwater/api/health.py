@@ -12,9 +12,9 @@ import structlog
 from fastapi import APIRouter, Request, Response
 
 from headwater.api.dependencies import ReadinessProbe
-from headwater.api.metrics import OPENMETRICS
 from headwater.api.openapi import problem_response
 from headwater.api.problems import RETRY_AFTER_S, ProblemResponse, ProblemType
+from headwater.api.prometheus import OPENMETRICS
 from headwater.api.schemas import Liveness, Readiness
 from headwater.errors import HeadwaterError
 from headwater.loop_health import LoopHealth

@@ -18,11 +18,11 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headwater.api.concurrency import incomplete_body
 from headwater.api.guarded_routes import RouteRule
 from headwater.api.problems import PROBLEM_TYPES, URN
 from headwater.api.route_table import RULE
 from headwater.api.schemas import DeploymentBody
+from headwater.api.uploads import incomplete_body
 from headwater.errors import (
     Conflict,
     DatabaseUnavailable,
@@ -36,7 +36,7 @@ from headwater.errors import (
 from headwater.model.idempotency import CLAIM_TTL, KEY_PATTERN, MAX_KEY_CHARS, StoredResponse, idempotency_id
 from headwater.services.idempotency import IdempotencyService
 
-KEY_HEADER, REPLAYED_HEADER = "Idempotency-Key", "Idempotency-Replayed"
+IDEMPOTENCY_KEY_HEADER, REPLAYED_HEADER = "Idempotency-Key", "Idempotency-Replayed"
 METHODS = frozenset({"POST", "PUT", "PATCH"})
 STORED_HEADERS = ("content-type", "location", "etag")
 NOT_STORED_TYPES = frozenset(
@@ -48,14 +48,14 @@ NOT_STORED_TYPES = frozenset(
 log = structlog.get_logger(__name__)
 
 
-def key_of(headers: Headers) -> str | None:
+def parse_idempotency_key(headers: Headers) -> str | None:
     """Return the request's Idempotency-Key; None without the header. Raises InvalidInput."""
-    sent = headers.getlist(KEY_HEADER)
+    sent = headers.getlist(IDEMPOTENCY_KEY_HEADER)
     if not sent:
         return None
     if len(sent) > 1 or not re.fullmatch(KEY_PATTERN, sent[0]):
         text = f"must be one of 1 to {MAX_KEY_CHARS} visible ASCII characters, without spaces"
-        raise InvalidInput("The request was refused.", [Fault(f"/{KEY_HEADER}", text)])
+        raise InvalidInput("The request was refused.", [Fault(f"/{IDEMPOTENCY_KEY_HEADER}", text)])
     return sent[0]
 
 
@@ -74,7 +74,7 @@ class Idempotency:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         rule: RouteRule | None = scope.get(RULE)
-        key = key_of(Headers(scope=scope)) if rule is not None and scope["method"] in METHODS else None
+        key = parse_idempotency_key(Headers(scope=scope)) if rule is not None and scope["method"] in METHODS else None
         if rule is None or key is None:
             await self._app(scope, receive, send)
             return
@@ -180,7 +180,7 @@ class IdempotentRequest:
         await receive.drain()
         if receive.sha256 != found.body_sha256:
             text = "was used with another body; choose a new key for a new request"
-            raise InvalidInput("Nothing was changed.", [Fault(f"/{KEY_HEADER}", text)])
+            raise InvalidInput("Nothing was changed.", [Fault(f"/{IDEMPOTENCY_KEY_HEADER}", text)])
         replayed = _ReplayedResponse(send)
         if route := self._regenerating_route(found.status):
             await self._app(_scope_of_get(route, scope), _receive_empty_body, replayed)

@@ -12,8 +12,8 @@ from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headwater.api.metrics import PrometheusMetrics
 from headwater.api.problems import internal_error, problem_response_of
+from headwater.api.prometheus import PrometheusMetrics
 from headwater.api.rate_limits import EXTRA_HEADERS
 from headwater.errors import HeadwaterError
 from headwater.services.ids import NewId
@@ -48,7 +48,7 @@ class RequestMiddleware:
             self._metrics.record_request(method, _route(inner_scope), response.status, time.perf_counter() - started_at)
 
 
-class Problems:
+class ProblemMiddleware:
     """Sends a problem document for every exception of the middlewares inside it.
 
     When the response has started, no problem document is sent. A HeadwaterError has the status in PROBLEM_TYPES. Any

@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 
 import headwater
 from headwater.api import examples, idempotency
-from headwater.api.guarded_routes import SCOPE, SCOPE_WHEN_DEPLOYED, SCOPE_WITH_PRICES
+from headwater.api.guarded_routes import SCOPE, SCOPE_WHEN_DEPLOYED, SCOPE_WITH_PRICES_SINK
 from headwater.api.openapi_links import LINKS
 from headwater.api.problems import MEDIA_TYPE, METHOD_NOT_ALLOWED, PROBLEM_TYPES, URN, ProblemType
 from headwater.api.schemas import ProblemDetails
@@ -82,7 +82,7 @@ IDEMPOTENCY_REPLAYED = {
     )
 }
 IDEMPOTENCY_KEY = {
-    "name": idempotency.KEY_HEADER,
+    "name": idempotency.IDEMPOTENCY_KEY_HEADER,
     "in": "header",
     "required": False,
     "description": "Executes the request once: a repeat within 24 hours returns the stored response. Another body gets "
@@ -184,8 +184,8 @@ def _add_scopes_headers_and_examples(operation: dict[str, Any]) -> None:
     if scope := operation.get(SCOPE):
         scope_when_deployed = operation.get(SCOPE_WHEN_DEPLOYED)
         more = f", while it is deployed `{scope_when_deployed}` too" if scope_when_deployed else ""
-        if scope_with_prices := operation.get(SCOPE_WITH_PRICES):
-            more += f", with a prices sink `{scope_with_prices}` too"
+        if scope_with_prices_sink := operation.get(SCOPE_WITH_PRICES_SINK):
+            more += f", with a prices sink `{scope_with_prices_sink}` too"
         operation["description"] += f"\n\nNeeds the scope `{scope}`{more}."
     for parameter in operation.get("parameters", []):
         if parameter["in"] == "path":

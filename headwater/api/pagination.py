@@ -9,7 +9,7 @@ from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, BaseModel
 
-from headwater.api.parsing import NULL_TO_NONE, STRICT_INTEGER
+from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
 from headwater.model.pagination import CURSOR_PATTERN, MAX_LIST_LIMIT, ListPosition, parse_cursor
 
 

@@ -15,14 +15,14 @@ from headwater.api.openapi import body_problem_responses
 from headwater.api.schemas import Timestamp
 from headwater.model.price.stats import Stats
 from headwater.model.price.tick import MAX_NAME_CHARS
-from headwater.services.prices import MAX_TOKENS, PriceAnswer, Status, Token
+from headwater.services.prices import MAX_TOKENS, PriceResult, Status, Token
 
 router = guarded_router("/api/v1/developer/prices", "Prices")
 
 Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
 
 
-class PricedToken(BaseModel):
+class RequestedToken(BaseModel):
     """A token by its address, in any case, and its chain."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -85,7 +85,7 @@ class PriceStats(BaseModel):
 )
 def stats(
     body: Annotated[
-        list[PricedToken],
+        list[RequestedToken],
         Body(min_length=1, max_length=MAX_TOKENS, openapi_examples={"two tokens": {"value": examples.TOKENS}}),
     ],
     services: ServicesDep,
@@ -97,7 +97,7 @@ def stats(
     return Response(msgspec.json.encode(_body(answer)), media_type="application/json")
 
 
-def _body(answer: PriceAnswer) -> dict[str, Any]:
+def _body(answer: PriceResult) -> dict[str, Any]:
     """Return the members of PriceStats as plain dicts.
 
     Building models for 200 tokens would take too long.

@@ -16,7 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from headwater import errors
-from headwater.api.parsing import faults_of
+from headwater.api.faults import faults_of
 from headwater.errors import HeadwaterError, InvalidInput, MalformedRequest
 from headwater.model.value_sets import MAX_REPORTED_FAULTS
 

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Scope
 
 from headwater.api.guard import Guard
 from headwater.api.guarded_routes import RouteRule
-from headwater.api.metrics import PrometheusMetrics
+from headwater.api.prometheus import PrometheusMetrics
 from headwater.errors import RateLimited, RedisUnavailable
 from headwater.services.rate_limits import RateDecision, RateLimits
 

@@ -278,7 +278,7 @@ class DeploymentStats(BaseModel):
 VERSION_FIELD = Field(description="The set's version after the write.")
 
 
-class Added(BaseModel):
+class ValuesAdded(BaseModel):
     """The number of values that an add request has added."""
 
     added: int
@@ -290,7 +290,7 @@ class Added(BaseModel):
         return cls(added=written.changed, version=written.version)
 
 
-class Removed(BaseModel):
+class ValuesRemoved(BaseModel):
     """The number of values that a remove request has removed."""
 
     removed: int
@@ -324,7 +324,7 @@ class FilterPage(BaseModel):
         return {"values": page.values, "cursor": page.cursor, "total_count": page.total}
 
 
-class Membership(BaseModel):
+class FilterMembership(BaseModel):
     """Whether a value is in a filter."""
 
     value: str
@@ -368,7 +368,7 @@ class EntriesPage(BaseModel):
         return {"values": page.values, "cursor": cursor, "total_count": page.total}
 
 
-class Existence(BaseModel):
+class DatasetMembership(BaseModel):
     """Whether a value is in a dataset."""
 
     exists: bool

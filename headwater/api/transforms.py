@@ -10,9 +10,9 @@ from anyio import to_thread
 from fastapi import Body, Response
 
 from headwater.api import examples
-from headwater.api.concurrency import Watcher, wait_until_running
 from headwater.api.configurations import PATH, set_etag
 from headwater.api.dependencies import ApiKeyDep, IfMatchDep, LimiterDep, Services, ServicesDep, WatcherDep
+from headwater.api.deployment_watcher import DeploymentWatcher, wait_until_running
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, etag
 from headwater.api.schemas import SAVED_TRANSFORM, saved_transform
@@ -20,7 +20,7 @@ from headwater.errors import Conflict, DeployFailed, DeployPending, NotFound, Un
 from headwater.model.flow import Flow
 from headwater.model.transforms import NewTransform, NewTransforms, Transform
 
-SCOPES = required_scopes("flow:write", when_deployed="flow:deploy", when_feeding_prices=True)
+SCOPES = required_scopes("flow:write", when_deployed="flow:deploy", with_prices_sink=True)
 
 router = guarded_router(PATH + "/{config_id}/transforms", "Transforms")
 
@@ -90,7 +90,7 @@ async def replace(
     ]
 
 
-async def _redeploy(services: Services, watcher: Watcher, saved: Flow) -> None:
+async def _redeploy(services: Services, watcher: DeploymentWatcher, saved: Flow) -> None:
     """Deploy the saved revision when the configuration is deployed.
 
     If that fails, the revision stays saved, and the error says so.

@@ -26,7 +26,7 @@ class RecordError(BaseModel):
         return cls(**{name: getattr(failure, name) for name in members})
 
 
-class TriedStep(BaseModel):
+class TrialStepBody(BaseModel):
     """The result of one transform for a sample record."""
 
     type: str
@@ -39,7 +39,7 @@ class TriedStep(BaseModel):
     logs: list[str] = Field(description="Lines of `console.log`.")
 
 
-class TriedRecord(BaseModel):
+class TrialRecordBody(BaseModel):
     """The result of one sample record."""
 
     outcome: Literal["sent", "dropped", "error", "unfinished"] = Field(
@@ -48,7 +48,7 @@ class TriedRecord(BaseModel):
     )
     reason: str = Field(description="Why the outcome is `unfinished`; otherwise empty.")
     outputs: list[Any] = Field(description="The records that every sink gets.")
-    steps: list[TriedStep] = Field(
+    steps: list[TrialStepBody] = Field(
         description="One step per transform, up to the last transform that received a record."
     )
 
@@ -57,7 +57,7 @@ class TrialBody(BaseModel):
     """Result of a validation: warnings, and the result of each sample record."""
 
     warnings: list[Fault] = Field(description="Exceptions that the scripts threw on the stream's example record.")
-    records: list[TriedRecord] = Field(description="In the order of the request.")
+    records: list[TrialRecordBody] = Field(description="In the order of the request.")
 
     @classmethod
     def of(cls, trial: Trial) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import ijson
 import msgspec
 from fastapi import Query
 
+from headwater.api.faults import pointer
 from headwater.api.guarded_routes import STREAMED, required_scopes
-from headwater.api.parsing import pointer
 from headwater.errors import Fault, InvalidInput, MalformedRequest
 from headwater.model.members import NO_NUL_PATTERN
 from headwater.model.value_sets import (
@@ -26,7 +26,7 @@ MAX_BYTES_WITHOUT_VALUE = 1 << 20
 """The most bytes without a complete value: more than any value needs, even when all its characters are escaped."""
 
 _VALUES_SCHEMA = {"type": "array", "items": VALUE_SCHEMA}
-_FEW_VALUES_SCHEMA = _VALUES_SCHEMA | {"minItems": 1, "maxItems": MAX_VALUES_PER_REQUEST}
+_LIMITED_VALUES_SCHEMA = _VALUES_SCHEMA | {"minItems": 1, "maxItems": MAX_VALUES_PER_REQUEST}
 _NAME_SCHEMA = {
     "type": "string",
     "minLength": 1,
@@ -35,14 +35,14 @@ _NAME_SCHEMA = {
 }
 
 
-def required_scopes_with_values(
+def streamed_values_route(
     scope: str, example: dict[str, Any], *, named: bool = False, any_number: bool = False
 ) -> dict[str, Any]:
     """Return the `openapi_extra` of a route whose body is parsed by this module.
 
     named: Whether the body has a `name`. any_number: Whether the number of values is not limited.
     """
-    values = _VALUES_SCHEMA if any_number else _FEW_VALUES_SCHEMA
+    values = _VALUES_SCHEMA if any_number else _LIMITED_VALUES_SCHEMA
     properties = {"values": values} | ({"name": _NAME_SCHEMA} if named else {})
     schema = {
         "type": "object",

@@ -34,16 +34,16 @@ from headwater.model.worker_spec import KafkaAccess
 from headwater.sandbox import validate, validation_sandbox
 from headwater.services.audit import AuditedSets
 from headwater.services.datasets import Datasets
+from headwater.services.deployment_metrics import DeploymentMetrics
 from headwater.services.deployments import Deployments, KafkaEndpoint, Login
 from headwater.services.filters import Filters
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.idempotency import IdempotencyService
 from headwater.services.ids import new_id, utc_now
 from headwater.services.keys import Keys
-from headwater.services.metrics import DeploymentMetrics
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.prices import Prices
-from headwater.services.quotas import QuotaSets, QuotaStores
+from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
 from headwater.services.rate_limits import RateLimits
 from headwater.services.redaction import redactor
 from headwater.services.trials import Trials
@@ -99,7 +99,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     broker = KafkaClusterAdmin(endpoints.kafka(), endpoints.replication())
     probe_topic = next((topic for _, topic in bindings), TICKS_TOPIC)
     quotas = QuotaStores(database.quotas, RedisSetStore(client), RedisReservations(client))
-    sets, names = QuotaSets(quotas), RedisDatasetNames(client)
+    sets, names = QuotaEnforcingSets(quotas), RedisDatasetNames(client)
     audited = AuditedSets(sets, database.audit)
     sink_limits = SinkLimits(
         settings.sink_max_partitions, settings.sink_max_retention_days, settings.sink_max_retention_bytes
@@ -155,7 +155,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         },
         has_leader=partial(_has_leader, database.leases),
         deploy_timeout_s=settings.deploy_timeout_s,
-        failed_keys_per_minute=settings.http_failed_keys,
+        invalid_keys_per_minute=settings.http_failed_keys,
         cors_origins=origins_of(settings.cors_origins),
         metrics_dir=_metrics_dir(),
     )

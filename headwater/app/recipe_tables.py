@@ -11,11 +11,11 @@ from headwater.app.api_client import ApiClient
 from headwater.app.token_lists import read_file, read_tokens
 from headwater.errors import SetupError
 from headwater.model.listed_token import ListedToken
+from headwater.recipes import pools as pool_files
+from headwater.recipes.known_addresses import FACTORIES, QUOTES, STABLECOINS
+from headwater.recipes.pools import Pool
+from headwater.recipes.tokens import read_markets
 from headwater.record_files.record_file import read_lines
-from headwater.services.recipes import pools as pool_files
-from headwater.services.recipes.known_addresses import FACTORIES, QUOTES, STABLECOINS
-from headwater.services.recipes.pools import Pool
-from headwater.services.recipes.tokens import read_markets
 from headwater.settings import Settings
 
 SHOWN_FACTORIES = 5

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from headwater.app.data_directory import DataDirectory
 from headwater.model.listed_token import ListedToken
+from headwater.recipes import tokens as token_files
+from headwater.recipes.tokens import Tokens
 from headwater.record_files.record_file import read_lines
-from headwater.services.recipes import tokens as token_files
-from headwater.services.recipes.tokens import Tokens
 from headwater.settings import Settings
 
 

@@ -57,7 +57,7 @@ def enable(
     """
     from headwater.app.api_client import ApiClient
     from headwater.app.recipe_tables import TableSources, table_of
-    from headwater.services.recipes import find
+    from headwater.recipes import find
 
     known, chain, entity = find(recipe, chain, entity)
     with closing(ApiClient(settings, url)) as api:

@@ -8,8 +8,8 @@ from headwater.errors import Conflict, NotFound
 from headwater.model.transforms import SET_TYPES
 from headwater.model.transforms.base import TransformIdentity
 from headwater.model.value_sets import SetId, filter_set, normalise_all
+from headwater.services.identities import find, transform_not_found
 from headwater.services.set_values import Values, normalise_one, normalised_parts
-from headwater.services.uids import find, no_transform
 from headwater.stores.protocols.configurations import FlowStore
 from headwater.stores.protocols.deployments import DeploymentStore
 from headwater.stores.protocols.sets import SetStore, SetWriteResult, ValuePage
@@ -52,7 +52,7 @@ class Filters:
         for revision in deployment.revisions if deployment else ():
             if found := find(revision.config.transform_identities, uid):
                 return found
-        raise no_transform()
+        raise transform_not_found()
 
     def add(self, owner: str, config_id: str, uid: str, values: Values) -> SetWriteResult:
         """Add values. Idempotent."""

@@ -30,7 +30,7 @@ class Findings:
         """Add a warning."""
         self.warnings.append(Fault(pointer, detail))
 
-    def raise_if_any(self) -> None:
+    def raise_faults(self) -> None:
         """Raise InvalidInput with all faults, if there are any."""
         if self.faults:
             raise InvalidInput("The configuration was not saved.", self.faults)

@@ -30,7 +30,7 @@ PAGE_SIZE = 500
 IfMatch = frozenset[int] | None
 """The revisions in the If-Match header; None allows a change of any revision."""
 
-_on_conflict = Retrying(
+_retry_on_conflict = Retrying(
     retry=retry_if_exception_type(ConcurrentUpdate),
     stop=stop_after_attempt(50),
     wait=wait_random(0, 0.05),
@@ -171,7 +171,7 @@ class Flows:
             new = replace(flow, pipeline_config=checked.config, revision=stored.revision + 1, updated_at=self._now())
             return self._save(self._store.save, new, checked)
 
-        return _on_conflict(attempt)
+        return _retry_on_conflict(attempt)
 
     def _get_matching(self, owner: str, config_id: str, if_match: IfMatch) -> Flow:
         """Return the newest revision. Raises PreconditionFailed when it does not match.
@@ -272,7 +272,7 @@ class Flows:
             self._store.delete(owner, config_id, expected)
 
         try:
-            _on_conflict(attempt)
+            _retry_on_conflict(attempt)
         except NotFound:
             if all((flow.id, flow.owner) != (config_id, owner) for flow in self._store.deleted()):
                 raise

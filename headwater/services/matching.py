@@ -11,7 +11,7 @@ from typing import Protocol
 from headwater.model.transforms.base import TransformIdentity
 
 
-class SentTransform(Protocol):
+class MatchableTransform(Protocol):
     """The members by which a sent transform is matched.
 
     Attributes:
@@ -29,7 +29,7 @@ class SentTransform(Protocol):
 
 
 def match(
-    sent: Sequence[SentTransform], stored: Sequence[TransformIdentity], *, by_content: bool
+    sent: Sequence[MatchableTransform], stored: Sequence[TransformIdentity], *, by_content: bool
 ) -> list[TransformIdentity | None]:
     """Return for each sent transform the stored one whose uid it keeps; None when it is new.
 
@@ -53,7 +53,7 @@ class _Matching:
     Each rule is for the sent transforms that have no match yet.
     """
 
-    def __init__(self, sent: Sequence[SentTransform], stored: Sequence[TransformIdentity]) -> None:
+    def __init__(self, sent: Sequence[MatchableTransform], stored: Sequence[TransformIdentity]) -> None:
         self._sent = sent
         self._stored = stored
         self._matched_uids: set[str] = set()
@@ -101,7 +101,7 @@ class _Matching:
             if edited and not renamed and sent.type == stored.type and self._is_free(index):
                 self._match(index, stored)
 
-    def _unmatched(self) -> Iterator[tuple[int, SentTransform]]:
+    def _unmatched(self) -> Iterator[tuple[int, MatchableTransform]]:
         return ((i, sent) for i, sent in enumerate(self._sent) if sent.uid is None and self.found[i] is None)
 
     def _is_free(self, stored_index: int) -> bool:
@@ -112,7 +112,7 @@ class _Matching:
         self._matched_uids.add(stored.uid)
 
 
-def _content_of(transform: SentTransform | TransformIdentity) -> tuple[str, str]:
+def _content_of(transform: MatchableTransform | TransformIdentity) -> tuple[str, str]:
     return transform.type, transform.content
 
 

@@ -16,12 +16,12 @@ from headwater.model.sink import DEAD_LETTER_NAME, SINK_MODELS, NewSink, NewTopi
 from headwater.model.stream import CATALOG, Chain, Entity, find_chain
 from headwater.model.transforms import SET_TYPES, NewTransform, Transform
 from headwater.model.transforms.base import TransformIdentity
-from headwater.services import uids
+from headwater.services import identities
 from headwater.services.findings import Findings
+from headwater.services.identities import PointerOf
 from headwater.services.ids import NewId
 from headwater.services.matching import match
 from headwater.services.transform_checker import TransformChecker
-from headwater.services.uids import PointerOf
 from headwater.transforms.transform_type import TransformType, ValidateScript
 
 PIPELINE = "/pipeline_config"
@@ -93,9 +93,9 @@ class PipelineChecker:
 
         JSON pointers refer to the transform. Raises NotFound.
         """
-        before = uids.find(stored.transform_identities, uid)
+        before = identities.find(stored.transform_identities, uid)
         if before is None:
-            raise uids.no_transform()
+            raise identities.transform_not_found()
         if sent.uid not in (None, uid):
             raise InvalidInput(
                 "The configuration was not saved.",
@@ -117,7 +117,7 @@ class PipelineChecker:
     ) -> list[Transform]:
         """Return the transforms to store for a request that changes transforms only."""
         transforms = self._transforms.check(sent, before, at, findings, other_names)
-        findings.raise_if_any()
+        findings.raise_faults()
         return self._transforms.compile(
             transforms, _example(_entity_of(stored.source)), stored.transforms, at, findings
         )
@@ -191,7 +191,7 @@ class PipelineChecker:
             findings.refuse(f"{PIPELINE}/delivery", detail)
 
     def _sink(self, sent: NewSink, stored: Sequence[Sink]) -> Sink:
-        uid = uids.sink_uid(sent, stored) or self._new_id()
+        uid = identities.sink_uid(sent, stored) or self._new_id()
         model = SINK_MODELS[sent.type]
         return model(uid=uid, **sent.model_dump(include=model.model_fields.keys() - {"uid"}))
 

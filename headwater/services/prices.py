@@ -37,7 +37,7 @@ class Token(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PriceAnswer:
+class PriceResult:
     """The prices of the requested tokens, in the order of the request.
 
     Attributes:
@@ -88,7 +88,7 @@ class Prices:
         self._now = now
         self._filter_outliers = filter_outliers
 
-    def answer(self, tokens: Sequence[Token]) -> PriceAnswer:
+    def answer(self, tokens: Sequence[Token]) -> PriceResult:
         """Return the current statistics of tokens. Raises RedisUnavailable."""
         now = int(self._now().timestamp() * 1000)
         keys = [_key(token) for token in tokens]
@@ -99,7 +99,7 @@ class Prices:
         unknown = {chain for chain in chains if find_chain(chain) is None}
         unknown -= set(self._store.chains()) if unknown else set()
         statuses = [_status(token, found, unknown, now) for token, found in zip(tokens, stats, strict=True)]
-        return PriceAnswer(
+        return PriceResult(
             tokens=tokens,
             stats=[found if status in PRICED else None for found, status in zip(stats, statuses, strict=True)],
             statuses=statuses,
@@ -131,7 +131,9 @@ class Prices:
         quoted = read_quoted(self._store, stored, day_ago, now)
         stats = dict(zip(keys, _single_band_stats(stored, quoted, day_ago, now), strict=True))
         other_keys = [key for key in keys if stats[key] is None and any(stored[key])]
-        others = [_OtherToken(key, stored[key], quoted.get(key), day_ago=day_ago, now=now) for key in other_keys]
+        others = [
+            _SeparatelyEvaluatedToken(key, stored[key], quoted.get(key), day_ago=day_ago, now=now) for key in other_keys
+        ]
         needed = [token.needed_archive_keys(filter_outliers=self._filter_outliers) for token in others]
         unread = [*dict.fromkeys(key for keys_of_token in needed for key in keys_of_token if key[1] != day_ago)]
         archived = dict(zip(unread, self._store.read_archived(unread), strict=True)) if unread else {}
@@ -141,7 +143,7 @@ class Prices:
         return {key: _Evaluated(found, _is_quote_stale(found, quoted.get(key))) for key, found in stats.items()}
 
 
-class _OtherToken:
+class _SeparatelyEvaluatedToken:
     """A separately evaluated token: the states of its USD ticks and of its quoted ticks.
 
     Attributes:

@@ -22,7 +22,7 @@ EXPIRES_AFTER_S = 3_600.0
 SET_VALUES: QuotaName = "set_values"
 
 
-class CountedSets(SetStore, SetCounts, Protocol):
+class CountableSets(SetStore, SetCounts, Protocol):
     """A SetStore that can count the values of several sets."""
 
 
@@ -48,7 +48,7 @@ class QuotaStores:
     """
 
     quotas: QuotaStore
-    sets: CountedSets
+    sets: CountableSets
     reservations: Reservations
     clock: Callable[[], float] = time.time
 
@@ -63,7 +63,7 @@ def quota_usage(store: QuotaStore, counts: SetCounts, owner: str) -> Sequence[Qu
     return [QuotaUsage(name, used[name], allowed[name]) for name in QUOTA_NAMES]
 
 
-class QuotaSets:
+class QuotaEnforcingSets:
     """A SetStore that enforces the caller's quota of values, and that of all owners.
 
     A write first reserves the values that it may add, and then compares the sum of all stored values and all

@@ -10,10 +10,10 @@ from headwater.errors import InvalidInput
 from headwater.model.transforms import TRANSFORM_MODELS, NewTransform, Transform
 from headwater.model.transforms.base import TransformIdentity
 from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, normalise_all
-from headwater.services import uids
+from headwater.services import identities
 from headwater.services.findings import Findings, below
+from headwater.services.identities import PointerOf
 from headwater.services.ids import NewId
-from headwater.services.uids import PointerOf
 from headwater.transforms.transform_type import CompileContext, TransformType, ValidateScript
 
 
@@ -49,9 +49,9 @@ class TransformChecker:
         other_names: The names of stored transforms that are not in the request.
         """
         pairs = list(zip(sent, before, strict=True))
-        names = [uids.effective_name(*pair) for pair in pairs]
-        findings.faults.extend(uids.uid_faults(sent, before, at))
-        findings.faults.extend(uids.name_faults(names, other_names, at))
+        names = [identities.effective_name(*pair) for pair in pairs]
+        findings.faults.extend(identities.uid_faults(sent, before, at))
+        findings.faults.extend(identities.name_faults(names, other_names, at))
         return [self._transform(at(i), *pair, names[i], findings) for i, pair in enumerate(pairs)]
 
     def compile(
@@ -72,7 +72,7 @@ class TransformChecker:
         for i, result in enumerate(compiled):
             findings.faults.extend(below(at(i), result.faults))
             findings.warnings.extend(below(at(i), result.warnings))
-        findings.raise_if_any()
+        findings.raise_faults()
         return [result.config for result in compiled]
 
     def _transform(

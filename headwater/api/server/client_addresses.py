@@ -57,7 +57,7 @@ def parse_ip(text: str) -> IpAddress | None:
     return mapped or address
 
 
-def limit_key(text: str) -> str:
+def client_key(text: str) -> str:
     """Return the key by which limits count a client: an IPv4 address, or an IPv6 /64 prefix."""
     address = parse_ip(text)
     if isinstance(address, IPv6Address):

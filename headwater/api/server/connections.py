@@ -7,7 +7,7 @@ from typing import Protocol
 
 import structlog
 
-from headwater.api.server.client_addresses import TrustedProxies, limit_key
+from headwater.api.server.client_addresses import TrustedProxies, client_key
 from headwater.api.server.limits import ServerLimits
 from headwater.api.server.refusals import BUSY, TOO_MANY_CONNECTIONS, Refusal
 
@@ -70,7 +70,7 @@ class Connections:
         At the limit for all addresses, the oldest idle connection is closed to make room. A connection of a trusted
         proxy is not counted for its address, because it has requests of many clients: `begin_request` counts these.
         """
-        group = "" if self.proxies.trusts(peer) else limit_key(peer)
+        group = "" if self.proxies.trusts(peer) else client_key(peer)
         if group and self._count_by_client[group] >= self.limits.connections_per_address:
             return TOO_MANY_CONNECTIONS
         if len(self._open) >= self.limits.connections and not self._make_room():
@@ -101,7 +101,7 @@ class Connections:
 
         Returns the group to pass to `end_request`. Returns None when the client has too many requests.
         """
-        group = limit_key(address)
+        group = client_key(address)
         if self._count_by_client[group] >= self.limits.connections_per_address:
             return None
         self._count_by_client[group] += 1

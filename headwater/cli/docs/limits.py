@@ -10,9 +10,9 @@ from headwater.cli.docs.markdown import document, table
 from headwater.model import flow, idempotency, outputs, sink, stream, transforms, trial, value_sets
 from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
+from headwater.recipes.pools import MAX_POOLS
 from headwater.sandbox import deno_command, results, script_batch
 from headwater.services import keys, prices, trials
-from headwater.services.recipes.pools import MAX_POOLS
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
 from headwater.transforms.bloblang.json_values import WORK_BUDGET_BYTES
 from headwater.transforms.bloblang.parser import MAX_NESTING
@@ -33,7 +33,7 @@ def page() -> str:
 
 
 def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    from headwater.api import concurrency, deployments, guard
+    from headwater.api import deployments, guard, owner_limiter
 
     yield (
         "Requests",
@@ -42,14 +42,14 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("faults that one error lists", f"{value_sets.MAX_REPORTED_FAULTS}"),
             (
                 "concurrent configuration checks per process; further ones wait",
-                f"{concurrency.MAX_CONCURRENT_CHECKS}",
+                f"{owner_limiter.MAX_CONCURRENT_CHECKS}",
             ),
-            ("of these, per owner", f"{concurrency.MAX_CONCURRENT_CHECKS_PER_OWNER}"),
+            ("of these, per owner", f"{owner_limiter.MAX_CONCURRENT_CHECKS_PER_OWNER}"),
             (
                 "concurrent uploads of `values` per process; further ones wait",
-                f"{concurrency.MAX_CONCURRENT_UPLOADS}",
+                f"{owner_limiter.MAX_CONCURRENT_UPLOADS}",
             ),
-            ("of these, per owner", f"{concurrency.MAX_CONCURRENT_UPLOADS_PER_OWNER}"),
+            ("of these, per owner", f"{owner_limiter.MAX_CONCURRENT_UPLOADS_PER_OWNER}"),
             ("characters of an owner's name", f"1 to {keys.MAX_OWNER_CHARS}"),
             ("characters of an `Idempotency-Key`, visible ASCII", f"1 to {idempotency.MAX_KEY_CHARS}"),
             (

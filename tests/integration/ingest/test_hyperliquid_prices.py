@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from headwater.ingest.hyperliquid import websocket_messages as messages
-from headwater.services.recipes import RECIPES
+from headwater.recipes import RECIPES
 from tests.support.v8 import Bench
 from tests.unit.ingest.hyperliquid.node_files import OTHER, TIME, TIME_MS, USER, Reader, append, block, lines, pair
 

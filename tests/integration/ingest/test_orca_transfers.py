@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from headwater.services.recipes import RECIPES
+from headwater.recipes import RECIPES
 from tests.support.v8 import Bench
 
 WHIRLPOOLS = "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc"

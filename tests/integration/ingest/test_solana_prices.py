@@ -13,7 +13,7 @@ import pytest
 
 from headwater.ingest.solana.blocks import BLOCK
 from headwater.ingest.solana.records import records
-from headwater.services.recipes import RECIPES
+from headwater.recipes import RECIPES
 from tests.support.solana_blocks import FOLDER, Json
 from tests.support.v8 import Bench
 

@@ -26,16 +26,16 @@ from headwater.native import BytesColumn
 from headwater.sandbox import Sandbox
 from headwater.services.audit import AuditedSets
 from headwater.services.datasets import Datasets
+from headwater.services.deployment_metrics import DeploymentMetrics
 from headwater.services.deployments import Deployments, KafkaEndpoint
 from headwater.services.filters import Filters
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.idempotency import IdempotencyService
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
-from headwater.services.metrics import DeploymentMetrics
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.prices import Prices
-from headwater.services.quotas import QuotaSets, QuotaStores
+from headwater.services.quotas import QuotaEnforcingSets, QuotaStores
 from headwater.services.trials import Trials
 from headwater.stores.protocols.deployments import DeploymentStore
 from headwater.stores.protocols.sets import SetLookup
@@ -273,7 +273,7 @@ class Installation:
         """Return the services that the application would pass."""
         numbers = itertools.count(1)
         quotas = QuotaStores(self.database.quotas, self.sets, self.reservations, self.clock.monotonic)
-        flows, sets = self.database.flows, QuotaSets(quotas)
+        flows, sets = self.database.flows, QuotaEnforcingSets(quotas)
         audited = AuditedSets(sets, self.database.audit)
         checker = PipelineChecker(
             bindings=self.bindings, transform_types=TRANSFORMS, validate_script=self.validate, new_id=new_id

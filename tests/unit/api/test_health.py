@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headwater.api import health
 from headwater.api.app import create_api
-from headwater.api.metrics import OPENMETRICS, PrometheusMetrics
+from headwater.api.prometheus import OPENMETRICS, PrometheusMetrics
 from headwater.errors import BrokerUnavailable, SetupError
 from tests.unit.api.installation import FLOW, Installation, installation
 

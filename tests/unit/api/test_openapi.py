@@ -8,7 +8,7 @@ import pytest
 
 from headwater.api.app import ROUTES
 from headwater.api.guarded_routes import GuardedRoute
-from headwater.api.metrics import OPENMETRICS
+from headwater.api.prometheus import OPENMETRICS
 from tests.unit.api.installation import FLOW, Installation, User
 
 

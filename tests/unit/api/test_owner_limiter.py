@@ -6,7 +6,7 @@ import anyio
 from anyio import to_thread
 from anyio.from_thread import BlockingPortal
 
-from headwater.api.concurrency import MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHECKS_PER_OWNER, OwnerLimiter
+from headwater.api.owner_limiter import MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHECKS_PER_OWNER, OwnerLimiter
 
 
 class Slow:

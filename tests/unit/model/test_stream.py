@@ -6,7 +6,7 @@ import jsonschema_rs
 import pytest
 
 from headwater.model.stream import CATALOG, Chain, Entity, find_chain
-from headwater.services.recipes import RECIPES
+from headwater.recipes import RECIPES
 
 EVM = {"log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer"}
 CHAINS = [

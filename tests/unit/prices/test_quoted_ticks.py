@@ -18,7 +18,7 @@ from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, partition_of, qu
 from headwater.model.record import RecordBatch
 from headwater.prices.price_writer import PriceWriter
 from headwater.prices.quoted_ticks import MAX_AGE_MS, QUOTE_WINDOW_MS
-from headwater.services.prices import PriceAnswer, Prices, Token
+from headwater.services.prices import PriceResult, Prices, Token
 from headwater.stores.protocols.prices import PriceStore
 from tests.support.memory.prices import MemoryPrices
 from tests.support.prices import DAY, HOUR, MINUTE, brute_force, figures, in_usd
@@ -86,7 +86,7 @@ class Worker:
             self.now += SETTLED_BY
             self.writer.write({})
 
-    def ask(self, *tokens: str, filter_outliers: bool = True) -> PriceAnswer:
+    def ask(self, *tokens: str, filter_outliers: bool = True) -> PriceResult:
         prices = Prices(
             self.store, lambda: datetime.fromtimestamp(self.now / 1000, UTC), filter_outliers=filter_outliers
         )

@@ -15,7 +15,7 @@ from headwater.model.price.state import TokenState
 from headwater.model.price.tail import pack as pack_tail
 from headwater.model.price.tick import PARTITIONS, partition_of, quoted_key, token_key
 from headwater.model.price.tick import pack as pack_tick
-from headwater.services.prices import PriceAnswer, Prices, Token
+from headwater.services.prices import PriceResult, Prices, Token
 from headwater.stores.protocols.prices import PriceWrite
 from tests.support.memory.prices import MemoryPrices
 from tests.support.prices import DAY, MINUTE
@@ -40,7 +40,7 @@ def state_of(ticks: Iterable[Tick]) -> TokenState:
     return state
 
 
-def ask(store: MemoryPrices, *tokens: Token, filter_outliers: bool = True) -> PriceAnswer:
+def ask(store: MemoryPrices, *tokens: Token, filter_outliers: bool = True) -> PriceResult:
     prices = Prices(store, lambda: datetime.fromtimestamp(NOW / 1000, UTC), filter_outliers=filter_outliers)
     return prices.answer(tokens)
 

@@ -14,7 +14,7 @@ from headwater.model.audit import Actor, set_actor
 from headwater.model.quota import QuotaDefaults
 from headwater.model.value_sets import SetId, dataset_set, filter_set
 from headwater.services import quotas
-from headwater.services.quotas import EXPIRES_AFTER_S, QuotaSets, QuotaStores, quota_usage
+from headwater.services.quotas import EXPIRES_AFTER_S, QuotaEnforcingSets, QuotaStores, quota_usage
 from tests.support.memory.sets import MemoryReservations, MemorySetStore
 from tests.support.sql import OWNER, a_config, a_dataset, a_flow, fresh_database
 
@@ -31,7 +31,7 @@ class Scene:
         self.sets = MemorySetStore()
         self.reservations = MemoryReservations()
         stores = QuotaStores(self.database.quotas, self.sets, self.reservations, lambda: self.now)
-        self.bounded = QuotaSets(stores)
+        self.bounded = QuotaEnforcingSets(stores)
         for config_id, owner in (("f1", OWNER), ("f2", "bob")):
             config = a_config(transforms=[FILTER])
             self.database.flows.create(a_flow(config_id, owner, pipeline_config=config))

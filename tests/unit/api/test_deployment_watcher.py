@@ -1,4 +1,4 @@
-"""Watcher: only polls that start after the call count."""
+"""DeploymentWatcher: only polls that start after the call count."""
 
 import contextlib
 import threading
@@ -10,7 +10,7 @@ import pytest
 from anyio import to_thread
 from anyio.from_thread import BlockingPortal
 
-from headwater.api.concurrency import Watcher
+from headwater.api.deployment_watcher import DeploymentWatcher
 from headwater.errors import DatabaseUnavailable
 from headwater.model.deployment import Deployment, DesiredPhase, Phase, Progress
 from headwater.model.flow import PipelineConfig, Source
@@ -71,22 +71,22 @@ async def wait_during_a_poll(polls: Polls, done: Callable[[Progress | None], boo
         return done(seen)
 
     async with anyio.create_task_group() as tasks:
-        watcher = Watcher(polls)
+        watcher = DeploymentWatcher(polls)
         tasks.start_soon(watcher.run)
         tasks.start_soon(_ignore_errors, watcher)
         await to_thread.run_sync(polls.began.wait)
         with anyio.fail_after(30):
             async with anyio.create_task_group() as waiting:
-                waiting.start_soon(watcher.until, FLOW_ID, noted, 20, "In progress.")
+                waiting.start_soon(watcher.wait_until, FLOW_ID, noted, 20, "In progress.")
                 await anyio.wait_all_tasks_blocked()
                 polls.go_on.set()
         tasks.cancel_scope.cancel()
     return seen_progress
 
 
-async def _ignore_errors(watcher: Watcher) -> None:
+async def _ignore_errors(watcher: DeploymentWatcher) -> None:
     with contextlib.suppress(DatabaseUnavailable):
-        await watcher.until(FLOW_ID, lambda _: False, 20, "In progress.")
+        await watcher.wait_until(FLOW_ID, lambda _: False, 20, "In progress.")
 
 
 @pytest.mark.parametrize("early", [running(1), None, DatabaseUnavailable("It is away.")])
@@ -118,17 +118,17 @@ async def wait_while_polls_fail(failures: int) -> tuple[list[str], str, str]:
 
     errors = []
     async with anyio.create_task_group() as tasks:
-        watcher = Watcher(read_progress)
+        watcher = DeploymentWatcher(read_progress)
         tasks.start_soon(watcher.run)
         try:
-            await watcher.until(FLOW_ID, lambda _: True, 20, "In progress.")
+            await watcher.wait_until(FLOW_ID, lambda _: True, 20, "In progress.")
         except DatabaseUnavailable as error:
             errors.append(error.detail)
         before = watcher.loop.error
         with anyio.fail_after(30):
             while watcher.loop.error:  # noqa: ASYNC110  # also when nobody waits
                 await anyio.sleep(0.01)
-            await watcher.until(FLOW_ID, lambda _: True, 20, "In progress.")
+            await watcher.wait_until(FLOW_ID, lambda _: True, 20, "In progress.")
         tasks.cancel_scope.cancel()
     return errors, before, watcher.loop.error
 

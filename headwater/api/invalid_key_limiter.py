@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headwater.api.server.client_addresses import limit_key
+from headwater.api.server.client_addresses import client_key
 
 MAX_ADDRESSES = 10_000
 """How many addresses have a bucket; the least recently used bucket is dropped first."""
@@ -20,7 +20,7 @@ class _Bucket:
     filled_at: float
 
 
-class FailedKeys:
+class InvalidKeyLimiter:
     """Bounds the database queries that invalid keys of unknown clients can cause.
 
     A check takes a token, and returns it unless it finds that the key is invalid.
@@ -40,7 +40,7 @@ class FailedKeys:
         """
         if not self._size:
             return 0
-        bucket = self._filled(limit_key(address))
+        bucket = self._filled(client_key(address))
         if bucket.tokens < 1:
             return 1 + int((1 - bucket.tokens) * 60 / self._size)
         bucket.tokens -= 1
@@ -49,7 +49,7 @@ class FailedKeys:
     def give_back(self, address: str) -> None:
         """Return the token of a check that found the key valid, or that could not be made."""
         if self._size:
-            bucket = self._filled(limit_key(address))
+            bucket = self._filled(client_key(address))
             bucket.tokens = min(self._size, bucket.tokens + 1)
 
     def _filled(self, group: str) -> _Bucket:

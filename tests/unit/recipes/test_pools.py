@@ -9,10 +9,10 @@ import pytest
 from headwater.errors import SetupError
 from headwater.model.listed_token import ListedToken
 from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
-from headwater.services.recipes import RECIPES
-from headwater.services.recipes.known_addresses import FACTORIES, QUOTES, STABLECOINS
-from headwater.services.recipes.pools import MAX_POOLS, Pool, learn, read, select_pools
-from headwater.services.recipes.tokens import decode, encode, read_list, read_markets
+from headwater.recipes import RECIPES
+from headwater.recipes.known_addresses import FACTORIES, QUOTES, STABLECOINS
+from headwater.recipes.pools import MAX_POOLS, Pool, learn, read, select_pools
+from headwater.recipes.tokens import decode, encode, read_list, read_markets
 
 FACTORY = "0xfa"
 USDC, WETH, PEPE, DUST = "0xa0", "0xb0", "0xc0", "0xd0"

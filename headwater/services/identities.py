@@ -66,6 +66,6 @@ def find(transforms: Sequence[TransformIdentity], uid: str) -> TransformIdentity
     return next((transform for transform in transforms if transform.uid == uid), None)
 
 
-def no_transform() -> NotFound:
+def transform_not_found() -> NotFound:
     """Return the error for a path with the uid of a transform that does not exist."""
     return NotFound("This configuration has no transform with this uid. Read the uids with GET …/flow/{config_id}.")
