@@ -74,7 +74,11 @@ def replay(access: KafkaAccess, name: str, path: Path) -> int:
 
 def plain(access: KafkaAccess, name: str, path: Path) -> int:
     """Send the file's lines with a plain producer; return their number. This is the reference."""
-    more = {"batch.num.messages": 10_000, "queue.buffering.max.messages": 100_000}
+    more = {
+        "batch.num.messages": 10_000,
+        "queue.buffering.max.messages": 100_000,
+        "delivery.report.only.error": True,
+    }
     producer = Producer(producer_settings(access, ClientErrors(access), 50) | more)
     sent = 0
     with path.open("rb") as file:

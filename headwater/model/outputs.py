@@ -4,6 +4,8 @@ MAX_OUTPUTS_PER_RECORD = 1000
 MAX_OUTPUT_BYTES = 1_000_000
 MAX_OUTPUTS_BYTES = 8_000_000
 """The maximum size of all outputs of one record together."""
+MAX_RECORD_BYTES = 1_040_000
+"""The maximum size of key, value and headers together. The topics allow 1,048,588 bytes with Kafka's framing."""
 _MODULUS = (1 << 61) - 1
 """A prime modulus. The output numbers of up to 18 chained scripts stay below it; with more scripts they wrap around."""
 _SEQUENTIAL_OUTPUTS = 10

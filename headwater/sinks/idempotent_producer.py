@@ -13,7 +13,7 @@ from headwater.brokers.producer import NO_CODEC_OVERRIDES, LibrdkafkaProducer
 from headwater.model.worker_spec import KafkaAccess
 from headwater.native.librdkafka import OutgoingBatch
 from headwater.sinks.base import Rejection
-from headwater.sinks.outputs import MAX_RECORD_BYTES, OutputBatch
+from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.sent_records import SentRecords
 from headwater.sinks.stalled_producer import StalledProducerDetector
 
@@ -68,10 +68,6 @@ class IdempotentKafkaProducer:
             "enable.gapless.guarantee": True,
             # Records never expire: later records would overtake an expired one.
             "delivery.timeout.ms": 0,
-            # librdkafka's limit includes framing; `size_error` checks the effective limit.
-            "message.max.bytes": MAX_RECORD_BYTES + 4_000,
-            # Each acknowledgement ends a wait in `poll` and `flush`, not only each failure.
-            "delivery.report.only.error": False,
             "batch.num.messages": 1 if one_record_per_batch else 10_000,
             "queue.buffering.max.messages": MAX_QUEUED_RECORDS,
             "queue.buffering.max.kbytes": MAX_QUEUED_KILOBYTES,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headwater.model.outputs import MAX_OUTPUT_BYTES
+from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_RECORD_BYTES
 from headwater.model.record import (
     Headers,
     Int64Column,
@@ -21,9 +21,6 @@ from headwater.native.librdkafka import HeaderColumn, OutputIdColumn
 
 SOURCE_HEADER = "headwater-src"
 CONFIG_HEADER = "headwater-cfg"
-MAX_RECORD_BYTES = 1_040_000
-"""The maximum size of key, value and headers together. The topics allow 1,048,588 bytes with Kafka's framing."""
-
 MAX_TIMESTAMP_AGE_MS = 3_600_000
 MAX_TIMESTAMP_AHEAD_MS = 600_000
 """How far the timestamp of a record may differ from the current time before the current time replaces it."""

@@ -22,7 +22,7 @@ from headwater.model.worker_spec import KafkaAccess
 from headwater.native.librdkafka import PartitionOffset
 from headwater.sinks.base import Rejection
 from headwater.sinks.idempotent_producer import require_topics
-from headwater.sinks.outputs import MAX_RECORD_BYTES, OutputBatch
+from headwater.sinks.outputs import OutputBatch
 from headwater.sinks.sent_records import SentRecords
 
 TRANSACTION_TIMEOUT_S: Final = 15.0
@@ -37,13 +37,9 @@ QUEUE_FULL_WAIT_S: Final = 0.02
 RETRY_DELAY_S: Final = 0.02
 
 _SETTINGS: Final[dict[str, Any]] = {
-    # librdkafka's limit includes framing; `size_error` checks the effective limit.
-    "message.max.bytes": MAX_RECORD_BYTES + 4_000,
     "queue.buffering.max.messages": 100_000,
     "transaction.timeout.ms": int(TRANSACTION_TIMEOUT_S * 1000),
     "delivery.timeout.ms": 10_000,  # librdkafka allows no more than the transaction's timeout
-    # Each acknowledgement ends a wait within `commit_transaction`, which otherwise checks every 10 ms.
-    "delivery.report.only.error": False,
 }
 
 

@@ -9,11 +9,12 @@ from typing import Protocol, cast
 import pytest
 
 from headwater.errors import BrokerUnavailable
+from headwater.model.outputs import MAX_RECORD_BYTES
 from headwater.model.record import Headers, RecordBatch
 from headwater.sinks.base import Producer, Rejection
 from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.outputs import MAX_RECORD_BYTES, OutputBatch
+from headwater.sinks.outputs import OutputBatch
 from tests.support.kafka import KafkaServer
 from tests.support.memory.sinks import MemoryProducer, MemoryTopics
 

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.outputs import MAX_OUTPUT_BYTES
+from headwater.model.outputs import MAX_OUTPUT_BYTES, MAX_RECORD_BYTES
 from headwater.model.record import RecordBatch
 from headwater.native import HeaderColumn, OutputIdColumn
 from headwater.sinks.outputs import (
-    MAX_RECORD_BYTES,
     MAX_TIMESTAMP_AGE_MS,
     MAX_TIMESTAMP_AHEAD_MS,
     OutputBatch,
