@@ -11,7 +11,7 @@ from headwater.app.solana_ingest import open_solana
 from headwater.errors import SetupError, os_error_reason
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
-from headwater.ingest.options import IngestOptions, named_variables, read_options
+from headwater.ingest.options import IngestOptions, read_options, referenced_variables
 from headwater.ingest.solana.options import SolanaOptions
 
 KINDS: Mapping[str, tuple[type[IngestOptions], OpenChainReader]] = {
@@ -42,7 +42,7 @@ def load_ingest(path: Path | None, name: str) -> tuple[IngestOptions, OpenChainR
 
 def variables_of(path: Path | None, name: str) -> frozenset[str]:
     """Return the environment variables that an ingest of a file names."""
-    return named_variables(_entries(path)[name])
+    return referenced_variables(_entries(path)[name])
 
 
 def _entries(path: Path | None) -> dict[str, dict[str, object]]:

@@ -1,4 +1,4 @@
-"""The main loop of an ingest: writes steps, counts metrics and retries after failures."""
+"""The main loop of an ingest, which writes steps, counts metrics and retries after failures."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ class IngestMetrics:
         records: The number of stored records, by stream.
         left_out: The number of records that were too large for a topic.
         errors: The number of failures of the node or of Kafka.
-        time_ms: The chain time of the newest stored event; 0 before the first.
+        time_ms: The chain time of the newest stored event; 0 before the first event.
         skipped: The number of source events that were not converted, by reason.
         gaps: The number of places where source data is missing.
         counts: Further counts, by a name of COUNTS.
@@ -61,10 +61,10 @@ class IngestMetrics:
     gaps: int = 0
     counts: Counter[str] = field(default_factory=Counter)
 
-    def count(self, step: Step, written: StepResult) -> None:
+    def count(self, step: Step, result: StepResult) -> None:
         """Count a step that was stored."""
-        self.records += written.records
-        self.left_out += len(written.left_out)
+        self.records += result.records
+        self.left_out += len(result.left_out)
         self.time_ms = max(self.time_ms, step.time_ms)
         self.skipped.update(step.skipped)
         self.gaps += step.gaps
@@ -75,7 +75,7 @@ class IngestMetrics:
         parts = [f"{count} {stream}" for stream, count in sorted(self.records.items())]
         lines = [f"records: {', '.join(parts) or 'none'}"]
         if self.counts:  # some kinds of ingest count only records
-            lines += [f"{self.counts[name]} {what}" for name, what in _SUMMARY_LABELS.items()]
+            lines += [f"{self.counts[name]} {label}" for name, label in _SUMMARY_LABELS.items()]
         return "; ".join(lines)
 
 
@@ -86,7 +86,7 @@ def run(
     metrics: IngestMetrics,
     backoff: Backoff | None = None,
 ) -> None:
-    """Run until the reader ends or `stop` is set.
+    """Write the steps of a chain reader until it ends or `stop` is set.
 
     Waits and retries while the node or Kafka is unavailable.
     """
@@ -96,7 +96,7 @@ def run(
             _run_once(reader, open_writer, stop, metrics, backoff)
             return
         except (Unavailable, DeliveryFailed) as error:
-            if stop.is_set():  # Setting `stop` makes waits raise; that is no failure.
+            if stop.is_set():  # `stop` makes waits raise, which is no failure of the node
                 return
             metrics.errors += 1
             wait_s = max(backoff.next_delay_s(), error.retry_after_s if isinstance(error, NodeUnavailable) else 0)
@@ -117,7 +117,7 @@ def _run_once(
 
 
 def _store(writer: StreamWriter, step: Step, metrics: IngestMetrics) -> None:
-    written = writer.write(step)
-    metrics.count(step, written)
-    for reason in written.left_out:
+    result = writer.write(step)
+    metrics.count(step, result)
+    for reason in result.left_out:
         log.warning("a record is left out", reason=reason)

@@ -224,7 +224,7 @@ class BlockFetcher:
         call: Call = ("eth_getLogs", [{"fromBlock": hex(first), "toBlock": hex(last)}])
         (outcome,) = self._rpc.outcomes([call], MAX_RANGE_TRIES if width > 1 else None)
         if not isinstance(outcome, NodeUnavailable):
-            self._range_size.succeeded(width)
+            self._range_size.on_success(width)
             return _by_number(outcome, numbers)
         if width == 1 or isinstance(outcome, MethodMissing | NodeRateLimited | NodeBehind):
             return dict.fromkeys(numbers, outcome)
@@ -234,7 +234,7 @@ class BlockFetcher:
         if all(type(each) is NodeUnavailable for each in lower.values()):
             return dict.fromkeys(numbers, outcome)
         if isinstance(outcome, RangeTooLarge) or any(isinstance(each, list) for each in lower.values()):
-            self._range_size.refused(width)
+            self._range_size.on_refusal(width)
         return lower | self._logs(middle + 1, last)
 
     def _find_state_syncs(self, collector: "_BlockCollector") -> None:

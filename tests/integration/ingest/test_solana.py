@@ -172,7 +172,7 @@ class TestFaults:
     FAULTS = {"429": 0.1, "503": 0.1, "cut": 0.1, "nonsense": 0.05, "behind": 0.3}
 
     def test_nothing_is_lost_or_duplicated(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("headwater.ingest.jsonrpc.retry_after_s", lambda response: 0.001)
+        monkeypatch.setattr("headwater.ingest.jsonrpc.parse_retry_after", lambda response: 0.001)
         with Node(BLOCKS, faults=self.FAULTS).serving() as node:
             steps = resumed(open_reader(node, from_slot=1000, to_slot=1100))
             assert [one for step in steps for one in signatures(step)] == nonvoting(BLOCKS)

@@ -34,6 +34,15 @@ def test_an_unavailable_node_is_logged_at_the_first_failure(nobody: str) -> None
     assert "with-a-key" not in repr(lines)
 
 
+def test_the_last_attempt_is_not_counted_as_a_retry(nobody: str) -> None:
+    waits: list[float] = []
+    endpoint = Endpoint(nobody, 0, CancelToken(Event()), sleep=waits.append, attempts=3)
+    with pytest.raises(NodeUnavailable):
+        endpoint.call_with_retries(lambda: endpoint.post(CALL))
+    endpoint.close()
+    assert endpoint.retries == len(waits) == 2
+
+
 def test_a_node_that_closes_connections_is_logged_once() -> None:
     replies: list[Reply | str] = ["cut", "cut", Reply(200, {"id": 1}), "cut", Reply(200, {"id": 1})]
     with Node(lambda _: replies.pop(0)) as node, capture_logs() as lines:
