@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 BATCH = 2000
 FLUSH_EVERY_S = 1.0

@@ -32,7 +32,7 @@ from benches._copies import CONSUMER, MANUAL_COMMIT, PRODUCER
 from benches._stream import CACHE_DIR, PARTITIONS
 from benches._workload import SCRIPT, members
 from headwater.brokers.embedded import cache
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 HERE = Path(__file__).parent
 JAVA_PEER = HERE / "peers" / "StreamsPeer.java"

@@ -16,7 +16,7 @@ from benches._stream import PARTITIONS, start_at_the_beginning
 from headwater.app.memory import tune_worker_memory
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from headwater.native.librdkafka import librdkafka_path
 from headwater.sources.kafka import KafkaSource
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.brokers.embedded import EmbeddedKafka
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 PARTITIONS = 4
 CACHE_DIR = Path("~/.cache/headwater")

@@ -26,10 +26,10 @@ from headwater.controller.purger import Purger
 from headwater.controller.reconcile import Reconciler
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Condition, Deployment
 from headwater.model.flow import Flow, PipelineConfig
-from headwater.model.worker_spec import KafkaAccess
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.encryption import FieldCipher
 from tests.support.memory.broker import MemoryClusterAdmin

@@ -37,9 +37,10 @@ from benches._workload import DATASET, DISTINCT, TRANSFORMS, Tally, Workload, me
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings
 from headwater.logging_setup import configure_logging
+from headwater.model.access import KafkaAccess
 from headwater.model.flow import DeliveryMode
 from headwater.model.value_sets import dataset_set, filter_set
-from headwater.model.worker_spec import KafkaAccess, SinkSpec, WorkerSpec
+from headwater.model.worker_spec import SinkSpec, WorkerSpec
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames

@@ -26,9 +26,9 @@ from headwater.brokers.client_settings import consumer_settings, producer_settin
 from headwater.cli.demo.transfer_generator import TransferStream
 from headwater.ingest.replay_writer import write_lines
 from headwater.logging_setup import configure_logging
+from headwater.model.access import KafkaAccess
 from headwater.model.natural_key import natural_key
 from headwater.model.stream import Entity, find_chain
-from headwater.model.worker_spec import KafkaAccess
 from headwater.record_files.record_file import RecordFile
 from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 

@@ -18,7 +18,7 @@ import typer
 from benches import _readers
 from benches._stream import PARTITIONS, WAIT_S, broker, fill, topic
 from benches._workload import Workload
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 SIZES = (1, 3, 10, 100)
 """Records per batch."""

@@ -16,8 +16,8 @@ HeadwaterError
 │   ├── TooLarge                  413
 │   ├── UnsupportedMediaType      415
 │   ├── InvalidInput              422
-│   │   ├── ScriptRefused
-│   │   └── ExpressionRefused
+│   │   ├── InvalidScript
+│   │   └── InvalidExpression
 │   └── RateLimited               429
 ├── Unavailable                   503: a dependency of Headwater is unavailable; send the request again
 │   ├── DatabaseUnavailable
@@ -30,7 +30,7 @@ HeadwaterError
 │   │   ├── BlockIncomplete
 │   │   ├── NodeBehind
 │   │   ├── NodeRateLimited
-│   │   └── RequestRefused
+│   │   └── RequestRejected
 │   │       ├── MethodMissing
 │   │       └── RangeTooLarge
 │   ├── PriceStateUnreadable
@@ -146,7 +146,7 @@ class InvalidInput(RequestError):
         self.parameter = parameter
 
 
-class ScriptRefused(InvalidInput):
+class InvalidScript(InvalidInput):
     """A v8 script does not compile or defines no function `process`.
     Lines and columns count from 1.
 
@@ -165,7 +165,7 @@ class ScriptRefused(InvalidInput):
         self.reason = reason
 
 
-class ExpressionRefused(InvalidInput):
+class InvalidExpression(InvalidInput):
     """A filter expression can't be parsed. The column counts from 1."""
 
     def __init__(self, detail: str, column: int) -> None:
@@ -257,17 +257,17 @@ class NodeRateLimited(NodeUnavailable):
     """
 
 
-class RequestRefused(NodeUnavailable):
+class RequestRejected(NodeUnavailable):
     """The node rejects one call repeatedly while it answers other calls.
     Use another method, or another node.
     """
 
 
-class MethodMissing(RequestRefused):
+class MethodMissing(RequestRejected):
     """The node does not offer the method. Use another method, or another node."""
 
 
-class RangeTooLarge(RequestRefused):
+class RangeTooLarge(RequestRejected):
     """The node rejects a call because the call or its result is too large.
     Request less in one call.
     """

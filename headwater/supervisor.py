@@ -43,14 +43,14 @@ class SupervisedProcess:
 class Supervisor:
     """Starts processes, restarts them, and stops them.
 
-    The processes start in the order in which they are added, and stop in the reverse order.
+    `stop` stops the processes in the reverse order of their start.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._processes: list[SupervisedProcess] = []
 
-    def add(self, process: SupervisedProcess) -> Child:
+    def start(self, process: SupervisedProcess) -> Child:
         """Start a process and keep it running from now on."""
         process.child = process.start()
         self._processes.append(process)

@@ -12,8 +12,8 @@ from headwater.api.guarded_routes import guarded_router, require_prices_scope, r
 from headwater.api.openapi import body_problem_responses, etag, problem_responses
 from headwater.api.pagination import LINK, Cursor, Limit, stream_array
 from headwater.api.schemas import FlowConfig, Message
+from headwater.model.fields import Text
 from headwater.model.flow import MAX_EXTERNAL_ID_CHARS, Flow, NewFlow
-from headwater.model.members import Text
 from headwater.model.pagination import parse_cursor
 from headwater.services.flows import FlowList
 

@@ -16,7 +16,7 @@ from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
 from headwater.api.schemas import DatasetBody, DatasetMembership, EntriesPage, EntriesWritten
 from headwater.api.uploads import run_upload
 from headwater.api.values_body import read_values, streamed_values_route, value_query
-from headwater.model.members import Text
+from headwater.model.fields import Text
 from headwater.model.pagination import parse_cursor
 from headwater.model.value_sets import DEFAULT_DATASET_PAGE, MAX_CURSOR, MAX_DATASET_NAME_CHARS, MAX_DATASET_PAGE
 from headwater.stores.protocols.sets import SetWriteResult

@@ -9,12 +9,12 @@ from anyio import to_thread
 
 from headwater.errors import DatabaseUnavailable, DeployPending, HeadwaterError, TeardownInProgress
 from headwater.loop_health import LoopHealth
-from headwater.model.deployment import Deployment, Progress
+from headwater.model.deployment import Deployment, DeploymentProgress
 from headwater.services.deployments import Deployments, is_running
 
 POLL_S = 0.1
 
-ReadProgress = Callable[[Collection[str]], Mapping[str, Progress]]
+ReadProgress = Callable[[Collection[str]], Mapping[str, DeploymentProgress]]
 """Reads the progress of the deployments of these configurations. It may block and raises DatabaseUnavailable."""
 
 
@@ -32,7 +32,7 @@ class DeploymentWatcher:
         self._awaited: Counter[str] = Counter()
         self._polls_started = 0
         self._polls_finished = 0
-        self._latest: dict[str, Progress | None] = {}
+        self._latest: dict[str, DeploymentProgress | None] = {}
         self._error: HeadwaterError | None = None
         self._has_waiters = anyio.Event()
         self._poll_finished = anyio.Event()
@@ -80,7 +80,11 @@ class DeploymentWatcher:
             self._poll_finished = anyio.Event()
 
     async def wait_until(
-        self, config_id: str, is_done: Callable[[Progress | None], bool], timeout_s: float, pending_detail: str
+        self,
+        config_id: str,
+        is_done: Callable[[DeploymentProgress | None], bool],
+        timeout_s: float,
+        pending_detail: str,
     ) -> None:
         """Wait until `is_done` returns true for the progress of the deployment of a configuration.
 
@@ -100,7 +104,7 @@ class DeploymentWatcher:
             self._awaited[config_id] -= 1
             self._awaited += Counter()  # the sum of two Counters has no members whose count is 0
 
-    async def _next_progress(self, config_id: str, polls_before: int) -> Progress | None:
+    async def _next_progress(self, config_id: str, polls_before: int) -> DeploymentProgress | None:
         """Return the progress from the next poll that starts after poll number `polls_before`."""
         while True:
             finished = self._poll_finished

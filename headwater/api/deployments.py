@@ -34,7 +34,7 @@ from headwater.model.deployment import (
     dead_letter_topic,
     sink_topic,
 )
-from headwater.model.sink import TOPIC_MEMBERS, Sink
+from headwater.model.sink import TOPIC_FIELDS, Sink
 from headwater.services.deployments import KafkaEndpoint, is_gone, is_rotated
 from headwater.services.snippets import TopicConnection, snippets
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
@@ -224,6 +224,6 @@ def _connection(deployment: Deployment, sink: Sink, kafka: KafkaEndpoint) -> Sin
         name=sink.name,
         type=sink.type,
         **asdict(connection),
-        **sink.model_dump(include={*TOPIC_MEMBERS}),
+        **sink.model_dump(include={*TOPIC_FIELDS}),
         snippets=Snippets(**snippets(connection)),
     )

@@ -119,17 +119,17 @@ def _timestamps(times_ms: Sequence[int]) -> list[str]:
 
 def _status(token: Token, status: Status, stats: Stats | None, is_quote_stale: bool) -> dict[str, Any]:
     entry: dict[str, Any] = {"token_address": token.address, "chain": token.chain, "status": status}
-    if stats is not None and stats.held_since is not None:
-        entry["held_since"] = _timestamps([stats.held_since])[0]
+    if stats is not None and stats.unaccepted_since is not None:
+        entry["held_since"] = _timestamps([stats.unaccepted_since])[0]
     if stats is not None and is_quote_stale:
         entry["quote_stale"] = True
     return entry
 
 
 def _item(token: Token, stats: Stats, time: str) -> dict[str, Any]:
-    mint, _, latest, low_24h, high_24h, low_1h, high_1h, change_24h, change_1h, decimals, *_ = stats
+    address, _, latest, low_24h, high_24h, low_1h, high_1h, change_24h, change_1h, decimals, *_ = stats
     return {
-        "mint": mint or token.address.lower(),
+        "mint": address or token.address.lower(),
         "chain": token.chain.lower(),
         "timestamp": time,
         "latest_price": latest,

@@ -8,9 +8,9 @@ from pydantic import BaseModel, Field, PlainSerializer, create_model
 
 from headwater import errors
 from headwater.model.deployment import LogLine, Status, WorkerStatus
+from headwater.model.fields import is_none
 from headwater.model.flow import Flow, PipelineConfig
-from headwater.model.members import is_none
-from headwater.model.sink import TopicMembers
+from headwater.model.sink import TopicFields
 from headwater.model.stored_config import UnreadableConfig
 from headwater.model.transforms import TRANSFORM_MODELS, Transform
 from headwater.model.value_sets import Dataset
@@ -99,7 +99,7 @@ class FlowConfig(BaseModel):
             revision=flow.revision,
             pipeline_config=config.document
             if isinstance(config, UnreadableConfig)
-            else config.without_internal_members(),
+            else config.without_internal_fields(),
             unreadable=flow.unreadable or None,
             warnings=_faults(warnings),
         )
@@ -122,7 +122,7 @@ SAVED_TRANSFORM: Any = Annotated[Union[tuple(SAVED_MODELS.values())], Field(disc
 
 def saved_transform(transform: Transform, warnings: Sequence[errors.Fault]) -> Transform:
     """Return the body for a transform that was just saved."""
-    members = transform.without_internal_members().model_dump()
+    members = transform.without_internal_fields().model_dump()
     saved: Transform = SAVED_MODELS[transform.type](**members, warnings=_faults(warnings))
     return saved
 
@@ -152,7 +152,7 @@ class Snippets(BaseModel):
     kcat: str
 
 
-class SinkConnection(TopicMembers):
+class SinkConnection(TopicFields):
     """The connection details of a sink's topic, and the sink's members that configure it."""
 
     uid: str

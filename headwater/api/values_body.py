@@ -13,7 +13,7 @@ from fastapi import Query
 from headwater.api.faults import pointer
 from headwater.api.guarded_routes import STREAMED, required_scopes
 from headwater.errors import Fault, InvalidInput, MalformedRequest
-from headwater.model.members import NO_NUL_PATTERN
+from headwater.model.fields import NO_NUL_PATTERN
 from headwater.model.value_sets import (
     MAX_DATASET_NAME_CHARS,
     MAX_VALUE_CHARS,

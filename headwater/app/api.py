@@ -26,11 +26,11 @@ from headwater.brokers.base import ClusterAdmin
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.controller.leadership import CONTROLLER_LEASE
 from headwater.errors import OrchestratorUnavailable
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.flow import Source
 from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.sink import SinkLimits
-from headwater.model.worker_spec import KafkaAccess
 from headwater.sandbox import validate, validation_sandbox
 from headwater.services.audit import AuditedSets
 from headwater.services.datasets import Datasets
@@ -97,7 +97,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     settings = endpoints.settings
     bindings = load_bindings(settings)
     broker = KafkaClusterAdmin(endpoints.kafka(), endpoints.replication())
-    probe_topic = next((topic for _, topic in bindings), TICKS_TOPIC)
+    probe_topic = next((topic for _, topic in bindings.own_topics()), TICKS_TOPIC)
     quotas = QuotaStores(database.quotas, RedisSetStore(client), RedisReservations(client))
     sets, names = QuotaEnforcingSets(quotas), RedisDatasetNames(client)
     audited = AuditedSets(sets, database.audit)
@@ -166,10 +166,12 @@ def _lag(bindings: Bindings, broker: ClusterAdmin) -> Callable[[Source, str], in
 
     The lag is None for Pub/Sub and for unbound streams.
     """
-    clusters: dict[KafkaAccess, ClusterAdmin] = {access: KafkaClusterAdmin(access, 1) for access in bindings.clusters()}
+    clusters: dict[KafkaAccess, ClusterAdmin] = {
+        access: KafkaClusterAdmin(access, 1) for access in bindings.kafka_accesses()
+    }
 
     def lag(source: Source, group: str) -> int | None:
-        binding = bindings.of(source.chain, source.entity, zerolag=source.is_zerolag)
+        binding = bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
         if not isinstance(binding, KafkaTopic):
             return None
         cluster = broker if binding.access is None else clusters[binding.access]
@@ -207,8 +209,8 @@ def _require_leader(leases: Leases) -> None:
         raise OrchestratorUnavailable(
             "No controller is running, so deployments do not change. Start `headwater controller`."
         )
-    if leader.failing:
-        raise OrchestratorUnavailable(f"Part of the controller's work fails: {leader.failing} See its log.")
+    if leader.current_failure:
+        raise OrchestratorUnavailable(f"Part of the controller's work fails: {leader.current_failure} See its log.")
 
 
 def _metrics_dir() -> Path | None:

@@ -28,9 +28,9 @@ from headwater.controller.reconcile import Reconciler
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
 from headwater.errors import BrokerUnavailable
+from headwater.model.access import PubSubAccess
 from headwater.model.binding import Bindings
 from headwater.model.stream import STREAM_PARTITIONS
-from headwater.model.worker_spec import PubSubAccess
 from headwater.orchestrators.cgroups import find_groups
 from headwater.orchestrators.process import ProcessOrchestrator
 from headwater.sandbox import check as check_sandbox
@@ -161,13 +161,13 @@ def _purges(database: Database, sets: SetStore, settings: Settings) -> list[Call
 
 def sources_of(bindings: Bindings, broker: ClusterAdmin, deployments: DeploymentStore) -> Sources:
     """Return the sources of these bindings, with clients for their clusters and projects."""
-    clusters = {access: KafkaClusterAdmin(access, 1) for access in bindings.clusters()}
+    clusters = {access: KafkaClusterAdmin(access, 1) for access in bindings.kafka_accesses()}
     return Sources(
         bindings=bindings,
         broker=broker,
         unfinished=deployments.unfinished,
         clusters=clusters,
-        projects=_projects(bindings.pubsub()),
+        projects=_projects(bindings.pubsub_accesses()),
     )
 
 
@@ -181,7 +181,7 @@ def _projects(accesses: Collection[PubSubAccess]) -> dict[PubSubAccess, Subscrip
 
 def stream_topics(bindings: Bindings) -> tuple[TopicSpec, ...]:
     """Return the topics of the streams, as they are created on the embedded broker."""
-    return tuple(TopicSpec(topic, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for _, topic in bindings)
+    return tuple(TopicSpec(topic, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for _, topic in bindings.own_topics())
 
 
 def create_topics(broker: ClusterAdmin, topics: tuple[TopicSpec, ...], stop: threading.Event) -> None:

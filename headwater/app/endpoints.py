@@ -11,7 +11,7 @@ from headwater.app.data_directory import DataDirectory
 from headwater.app.kafka_access import admin_access, reader_access, require_embedded, worker_access
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.errors import RedisEvicts, RedisUnavailable, SetupError
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from headwater.settings import Settings
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect

@@ -12,8 +12,8 @@ from pydantic import SecretStr
 from headwater.app.data_directory import DataDirectory
 from headwater.children import inherited_environment
 from headwater.model import kafka_security
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings
-from headwater.model.worker_spec import KafkaAccess
 from headwater.settings import SECRETS, Settings, environment_variable, file_environment_variable, secret_file
 
 LIBPQ = ("PG*",)
@@ -90,12 +90,12 @@ def worker_environment(bindings: Bindings, kafka: KafkaAccess | None = None) -> 
     the installation's own Kafka cluster.
     """
     own = () if kafka is None else (kafka.sasl_mechanism,)
-    google = (*GOOGLE, *PROXIES) if bindings.pubsub() else ()
+    google = (*GOOGLE, *PROXIES) if bindings.pubsub_accesses() else ()
     return inherited_environment(*google, *kafka_variables(*own, *_mechanisms(bindings)))
 
 
 def _mechanisms(bindings: Bindings) -> list[str]:
-    return [access.sasl_mechanism for access in bindings.clusters()]
+    return [access.sasl_mechanism for access in bindings.kafka_accesses()]
 
 
 def metrics_environment(directory: Path) -> dict[str, str]:

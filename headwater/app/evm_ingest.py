@@ -56,4 +56,4 @@ def zerolag_entities(options: EvmOptions, bindings: Bindings) -> list[str]:
     """
     if options.to_block is not None:
         return []
-    return [name for name in ENTITIES if options.zerolag or bindings.topic(options.chain, name, zerolag=True)]
+    return [name for name in ENTITIES if options.zerolag or bindings.own_topic(options.chain, name, zerolag=True)]

@@ -9,14 +9,14 @@ from typing import Any
 from pydantic import SecretStr
 
 from headwater.errors import SetupError
+from headwater.model.access import KafkaAccess
 from headwater.model.kafka_security import (
     FILES,
     KafkaSecurity,
-    applicable_members,
+    applicable_fields,
     require_applicable,
     require_consistent,
 )
-from headwater.model.worker_spec import KafkaAccess
 from headwater.settings import Settings, environment_variable
 
 _CREDENTIALS = environment_variable("kafka_credentials")
@@ -37,7 +37,7 @@ def admin_access(settings: Settings) -> KafkaAccess:
         require_consistent(access, given, _variable)
     except ValueError as error:
         raise SetupError(f"Headwater can't log in to Kafka at {servers}: {error}.") from None
-    fitting = applicable_members(access)
+    fitting = applicable_fields(access)
     access = KafkaAccess(bootstrap_servers=servers, **{m: value for m, value in members.items() if m in fitting})
     _require_files(access)
     return access

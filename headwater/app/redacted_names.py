@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from headwater.app.endpoints import Endpoints
+from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Binding, Bindings, KafkaTopic, PubSubTopic
 from headwater.model.kafka_security import FILES
-from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 
 
 def names_to_redact(endpoints: Endpoints, bindings: Bindings) -> frozenset[str]:
@@ -17,7 +17,7 @@ def names_to_redact(endpoints: Endpoints, bindings: Bindings) -> frozenset[str]:
     data_directory = endpoints.data_directory
     own = _of_kafka(endpoints.kafka())
     urls = (name for url in (endpoints.redis_url(), endpoints.database_url()) for name in _of_url(url))
-    bound = (name for binding in bindings.named.values() for name in _of_binding(binding))
+    bound = (name for binding in bindings.by_stream.values() for name in _of_binding(binding))
     return frozenset(filter(None, (str(data_directory.path), *own, *urls, *bound)))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from headwater.errors import SetupError
-from headwater.model.stream import event_time, find_chain
+from headwater.model.stream import event_time_field, find_chain
 from headwater.record_files.event_times import EventTimes
 from headwater.record_files.formats.base import DEFAULT_DIALECT, Dialect
 from headwater.record_files.lowercase import lowercase
@@ -51,7 +51,7 @@ class Replay:
         self._files = [
             RecordFile(path, self.format, entity, skip_bad=self.skip_bad, dialect=self.dialect) for path in self.paths
         ]
-        name = event_time(self.chain, self.entity)
+        name = event_time_field(self.chain, self.entity)
         self._times = None if name is None else EventTimes(name)
 
     def records(self) -> Iterator[bytes]:

@@ -28,9 +28,9 @@ from headwater.ingest.cancellation import CancelToken
 from headwater.ingest.options import IngestOptions
 from headwater.ingest.runner import COUNTS, IngestMetrics, run
 from headwater.ingest.writer import POSITIONS_TOPIC, StreamTopic, StreamWriter, transactional_id
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings
 from headwater.model.stream import STREAM_PARTITIONS
-from headwater.model.worker_spec import KafkaAccess
 from headwater.settings import Settings
 from headwater.sinks.transactional_producer import TransactionalKafkaProducer
 
@@ -148,7 +148,7 @@ def _topic(bindings: Bindings, chain: str, stream: str) -> str:
     An unbound zerolag stream gets its default topic, because the chain reader decides whether to write the stream.
     """
     entity, _, zerolag = stream.partition(".")
-    if zerolag and bindings.topic(chain, entity):
+    if zerolag and bindings.own_topic(chain, entity):
         return zerolag_topic(bindings, chain, stream)
     return stream_topic(bindings, chain, stream)
 

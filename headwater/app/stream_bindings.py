@@ -34,9 +34,9 @@ def load_bindings(settings: Settings) -> Bindings:
         bindings = parse_bindings(_with_files(document, path))
     except ValidationError as error:
         raise SetupError(f"{_INVALID_FILE.format(path)} {_faults(error)}.") from None
-    if bindings.pubsub():
+    if bindings.pubsub_accesses():
         require_extra("pubsub", "google.pubsub_v1", "A binding to Pub/Sub")
-    for access in bindings.clusters():
+    for access in bindings.kafka_accesses():
         security_settings(access)  # raises SetupError when a package is missing
     return bindings
 
@@ -113,10 +113,10 @@ def stream_topic(bindings: Bindings, chain: str, stream: str) -> str:
     Raises SetupError when the stream is not there.
     """
     entity, _, zerolag = stream.partition(".")
-    binding = bindings.of(chain, entity, zerolag=bool(zerolag))
+    binding = bindings.find(chain, entity, zerolag=bool(zerolag))
     if binding is None:
         raise SetupError(unknown_stream(chain, entity, zerolag=bool(zerolag)))
-    topic = bindings.topic(chain, entity, zerolag=bool(zerolag))
+    topic = bindings.own_topic(chain, entity, zerolag=bool(zerolag))
     if topic is None:
         where = "another Kafka cluster" if isinstance(binding, KafkaTopic) else "Pub/Sub"
         raise SetupError(
@@ -132,7 +132,7 @@ def zerolag_topic(bindings: Bindings, chain: str, stream: str) -> str:
     Raises SetupError when it is bound to another cluster or to Pub/Sub.
     """
     entity, _, _ = stream.partition(".")
-    if bindings.of(chain, entity, zerolag=True) is None:
+    if bindings.find(chain, entity, zerolag=True) is None:
         return f"stream.{chain}.{stream}"
     return stream_topic(bindings, chain, stream)
 

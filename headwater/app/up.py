@@ -106,15 +106,15 @@ def start_services(supervisor: Supervisor, endpoints: Endpoints, listener: socke
     settings, environment = endpoints.settings, partial(child_environment, endpoints.settings, endpoints.data_directory)
     bindings = load_bindings(settings)
     controller, prices = environment(CONTROLLER, bindings), environment(PRICES)
-    supervisor.add(SupervisedProcess("controller", lambda: _command(controller, "controller"), grace_s=20.0))
-    supervisor.add(SupervisedProcess("prices", lambda: _command(prices, "prices", "worker"), grace_s=20.0))
+    supervisor.start(SupervisedProcess("controller", lambda: _command(controller, "controller"), grace_s=20.0))
+    supervisor.start(SupervisedProcess("prices", lambda: _command(prices, "prices", "worker"), grace_s=20.0))
     for name in load_ingests(settings.ingests):
         variables = environment(INGEST.also(*variables_of(settings.ingests, name)))
         start = partial(_command, variables, "ingest", "run", name)
-        supervisor.add(SupervisedProcess(f"ingest {name}", start, grace_s=20.0, essential=False))
+        supervisor.start(SupervisedProcess(f"ingest {name}", start, grace_s=20.0, essential=False))
     api = environment(API, bindings) | metrics_environment(endpoints.data_directory.fresh_metrics_dir())
     for number in range(settings.api_processes):
-        supervisor.add(SupervisedProcess(f"api-{number}", lambda: _api(api, listener)))
+        supervisor.start(SupervisedProcess(f"api-{number}", lambda: _api(api, listener)))
 
 
 def _embedded_services(supervisor: Supervisor, endpoints: Endpoints) -> list[Callable[[], None]]:
@@ -122,7 +122,9 @@ def _embedded_services(supervisor: Supervisor, endpoints: Endpoints) -> list[Cal
     if endpoints.embeds_valkey:
         valkey = endpoints.embedded_valkey()
         starts.append(
-            lambda: valkey.wait_ready(supervisor.add(SupervisedProcess("valkey", valkey.start)), VALKEY_READY_WITHIN_S)
+            lambda: valkey.wait_ready(
+                supervisor.start(SupervisedProcess("valkey", valkey.start)), VALKEY_READY_WITHIN_S
+            )
         )
     if endpoints.embeds_kafka:
         kafka = endpoints.embedded_kafka()
@@ -130,7 +132,7 @@ def _embedded_services(supervisor: Supervisor, endpoints: Endpoints) -> list[Cal
         def start_kafka() -> None:
             kafka.prepare()
             service = SupervisedProcess("kafka", kafka.start, grace_s=30.0)
-            kafka.wait_ready(supervisor.add(service), KAFKA_READY_WITHIN_S)
+            kafka.wait_ready(supervisor.start(service), KAFKA_READY_WITHIN_S)
 
         starts.append(start_kafka)
     return starts

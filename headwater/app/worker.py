@@ -31,7 +31,9 @@ from headwater.engine.worker import Worker
 from headwater.errors import Fenced, HeadwaterError, SetupError
 from headwater.logging_setup import configure_logging
 from headwater.model.deployment import transactional_id_prefix
-from headwater.model.worker_spec import FENCED_STATUS, READ_ALL, PartitionPosition, PubSubPull, ReadingPlan, WorkerSpec
+from headwater.model.reading_plan import READ_ALL, PartitionPosition, ReadingPlan
+from headwater.model.worker_protocol import FENCED_STATUS
+from headwater.model.worker_spec import PubSubPull, WorkerSpec
 from headwater.sandbox import Sandbox
 from headwater.sinks import SINKS
 from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
@@ -72,7 +74,7 @@ def command(spec: Path, slot: int, probe_fd: int, plan: ReadingPlan = READ_ALL) 
     The command runs `headwater.app.worker_main` instead of the CLI, which saves each worker 0.25 s of imports.
     """
     options = ["--spec", str(spec), "--slot", str(slot), "--probe-fd", str(probe_fd)]
-    options += ["--read-alone"] if plan.read_alone else []
+    options += ["--isolate-partitions"] if plan.isolates_partitions else []
     options += [f"--quarantined={position}" for position in plan.quarantined]
     return [sys.executable, "-m", "headwater.app.worker_main", *options]
 
@@ -139,7 +141,7 @@ def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -
         metrics_writer = MetricsWriter(
             RedisMetrics(client), deployment_id=spec.deployment_id, group=group, owner=secrets.token_hex(8)
         )
-        yield PipelineMetrics(metrics_writer, EventTime(spec.event_time), lookup_times)
+        yield PipelineMetrics(metrics_writer, EventTime(spec.event_time_field), lookup_times)
 
 
 @contextmanager
@@ -226,8 +228,8 @@ def main() -> int:
     parser.add_argument("--spec", type=Path, required=True)
     parser.add_argument("--slot", type=int, default=0)
     parser.add_argument("--probe-fd", type=int)
-    parser.add_argument("--read-alone", action="store_true")
+    parser.add_argument("--isolate-partitions", action="store_true")
     parser.add_argument("--quarantined", type=PartitionPosition.parse, action="append", default=[])
     arguments = parser.parse_args()
-    plan = ReadingPlan(arguments.read_alone, tuple(arguments.quarantined))
+    plan = ReadingPlan(arguments.isolate_partitions, tuple(arguments.quarantined))
     return run_file(arguments.spec, arguments.slot, arguments.probe_fd, plan)

@@ -6,7 +6,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from headwater.brokers.security import identity, is_security_error, security_error_message
 from headwater.errors import BrokerUnavailable
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 
 class ClientErrors:

@@ -10,8 +10,8 @@ import structlog
 
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.security import security_settings
+from headwater.model.access import KafkaAccess
 from headwater.model.outputs import MAX_RECORD_BYTES
-from headwater.model.worker_spec import KafkaAccess
 
 ClientSettings = dict[str, Any]
 

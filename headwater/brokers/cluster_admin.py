@@ -47,7 +47,7 @@ from headwater.brokers.client_settings import admin_settings
 from headwater.brokers.offsets import EARLIEST, LATEST, TopicPartitionKey, list_offsets
 from headwater.brokers.topic_id import commit_metadata, described_topic_id
 from headwater.errors import BrokerUnavailable, DeployFailed
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 REQUEST_TIMEOUT_S = 5.0
 """Timeout of one request."""

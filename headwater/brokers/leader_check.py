@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, TopicDescription
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings
 from headwater.brokers.topic_monitor import topic_state
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 TIMEOUT_S: Final = 2.0
 """A cluster that takes longer than this to describe the topics counts as unavailable."""

@@ -14,7 +14,7 @@ from headwater.brokers.base import User
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings
 from headwater.errors import BrokerUnavailable
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 _ATTEMPT_TIMEOUT_S: Final = 2.0
 _RETRY_DELAY_S: Final = 0.02

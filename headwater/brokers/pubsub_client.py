@@ -18,7 +18,7 @@ from google.pubsub_v1.services.publisher.transports import PublisherGrpcTranspor
 from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
 
 from headwater.errors import BrokerUnavailable, DeployFailed
-from headwater.model.worker_spec import PubSubAccess
+from headwater.model.access import PubSubAccess
 
 REQUEST_TIMEOUT_S: Final = 5.0
 """Timeout of one request."""

@@ -11,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyp
 from headwater.brokers.base import ACK_DEADLINE_S, start_at_ms
 from headwater.brokers.pubsub_client import call_options, connect, publisher, subscriber, translated_errors
 from headwater.errors import DeployFailed
-from headwater.model.worker_spec import PubSubAccess
+from headwater.model.access import PubSubAccess
 
 RETENTION: Final = timedelta(days=7)
 EXPIRES_AFTER: Final = timedelta(days=31)

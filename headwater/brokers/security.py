@@ -10,7 +10,7 @@ import structlog
 from confluent_kafka import KafkaError
 
 from headwater.extras import require_extra
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 log = structlog.get_logger(__name__)
 

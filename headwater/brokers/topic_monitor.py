@@ -15,7 +15,7 @@ from headwater.brokers.client_errors import ClientErrors, broker_unavailable_err
 from headwater.brokers.client_settings import admin_settings
 from headwater.brokers.offsets import LATEST
 from headwater.brokers.topic_id import described_topic_id
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 REQUEST_TIMEOUT_S: Final = 5.0
 POLL_INTERVAL_S: Final = 1.0

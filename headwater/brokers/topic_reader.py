@@ -19,7 +19,7 @@ from headwater.brokers.client_errors import ClientErrors, broker_unavailable_err
 from headwater.brokers.client_settings import admin_settings, consumer_settings
 from headwater.brokers.offsets import EARLIEST, LATEST, TopicPartitionKey, list_offsets
 from headwater.errors import BrokerUnavailable
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 STALL_S: Final = 30.0
 """How long to wait for the next record.

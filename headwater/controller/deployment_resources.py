@@ -13,6 +13,7 @@ from headwater.brokers.base import (
     User,
 )
 from headwater.controller.topic_settings import creation_settings
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import Binding, KafkaTopic, PubSubSubscription, PubSubTopic, binding_name
 from headwater.model.deployment import (
     Deployment,
@@ -27,8 +28,8 @@ from headwater.model.deployment import (
 )
 from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC
 from headwater.model.sink import Sink, TopicSink, has_prices_sink
-from headwater.model.stream import event_time
-from headwater.model.worker_spec import KafkaAccess, PubSubPull, SinkSpec, WorkerSet, WorkerSpec
+from headwater.model.stream import event_time_field
+from headwater.model.worker_spec import PubSubPull, SinkSpec, WorkerSet, WorkerSpec
 
 TICKS_TOPIC_SPEC = TopicSpec(TICKS_TOPIC, PARTITIONS, TICKS_TOPIC_CONFIG)
 """The topic that all price pipelines write to. It is not removed with a pipeline."""
@@ -188,7 +189,7 @@ def worker_set(deployment: Deployment, revision: Revision, binding: Binding, set
         chain=revision.config.source.chain,
         entity=revision.config.source.entity,
         source=_source(binding, group),
-        event_time=event_time(revision.config.source.chain, revision.config.source.entity),
+        event_time_field=event_time_field(revision.config.source.chain, revision.config.source.entity),
         slots=revision.config.parallelism,
         jit=settings.jit,
         delivery=revision.config.delivery,

@@ -59,7 +59,7 @@ class Leadership:
         until = self._clock() + LEASE_TTL_S
         candidate = Candidate(self._holder, self._lock, failing)
         number = self._leases.acquire(CONTROLLER_LEASE, candidate, LEASE_TTL_S)
-        if self._fence is not None and number != self._fence.number:
+        if self._fence is not None and number != self._fence.fencing_token:
             self._until = float("-inf")
             raise LeaseLost(CONTROLLER_LEASE)
         if number is not None:

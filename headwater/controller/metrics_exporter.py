@@ -14,8 +14,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from headwater.errors import BrokerUnavailable, OrchestratorUnavailable
+from headwater.model.access import KafkaAccess
 from headwater.model.metric import COUNT_TYPES, TIME_TYPES, CountType, TimeType, bin_value, upper_bound
-from headwater.model.worker_spec import Heartbeat, KafkaAccess, PubSubPull, WorkerSnapshot, WorkerSpec
+from headwater.model.worker_protocol import Heartbeat, WorkerSnapshot
+from headwater.model.worker_spec import PubSubPull, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
 
 log = structlog.get_logger(__name__)

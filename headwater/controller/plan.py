@@ -127,8 +127,8 @@ def plan(desired: DesiredState, observed: ObservedState) -> Plan:
         return Plan((StopWorkers(required=True), RemoveAll(), StoreObservation(gone)))
     if deployment.unreadable:  # nothing new is started, and the workers keep running
         return Plan(rollout=observed.rollout)
-    if deployment.observed_credentials != deployment.credentials:
-        observation = observation_of(deployment, credentials=deployment.credentials)
+    if deployment.observed_credentials_version != deployment.credentials_version:
+        observation = observation_of(deployment, credentials_version=deployment.credentials_version)
         return Plan((ChangeReaderPassword(), StoreObservation(observation)), observed.rollout)
     if deployment.is_reconciled and deployment.phase is Phase.FAILED:
         return Plan(rollout=observed.rollout)
@@ -168,7 +168,7 @@ def fallback_of(deployment: Deployment) -> Revision | None:
 
 def target_of(deployment: Deployment) -> Revision:
     """Return the revision whose workers should run."""
-    return (fallback_of(deployment) if is_rolled_back(deployment) else None) or deployment.requested_revision
+    return (fallback_of(deployment) if is_rolled_back(deployment) else None) or deployment.desired_revision_record
 
 
 def predecessor_of(deployment: Deployment) -> Revision | None:
@@ -295,13 +295,13 @@ def observation_of(
     *,
     phase: Phase | None = None,
     reason: str | None = None,
-    credentials: int | None = None,
+    credentials_version: int | None = None,
 ) -> Observation:
     """Return the observed state to store. Omitted arguments keep the stored value.
 
     The phase is RUNNING unless it is given. A change of the credentials alone changes neither phase nor generation.
     """
-    rotation = credentials is not None
+    rotation = credentials_version is not None
     if phase is None:
         phase = deployment.phase if rotation else Phase.RUNNING
     if reason is None:
@@ -313,5 +313,5 @@ def observation_of(
         deployment.observed_generation if rotation else deployment.generation,
         condition or deployment.condition,
         reason,
-        credentials or deployment.observed_credentials,
+        credentials_version or deployment.observed_credentials_version,
     )

@@ -13,11 +13,11 @@ import structlog
 
 from headwater.brokers.base import ClusterAdmin, Subscriptions
 from headwater.errors import BrokerUnavailable, DeployFailed
+from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Binding, Bindings, KafkaTopic, PubSubSubscription, PubSubTopic
 from headwater.model.deployment import Deployment, Phase, Revision, source_group
 from headwater.model.flow import Source
 from headwater.model.stream import STREAM_PARTITIONS
-from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 
 log = structlog.get_logger(__name__)
 
@@ -44,7 +44,7 @@ class Sources:
 
         Raises DeployFailed when the binding was removed from the settings after the configuration was saved.
         """
-        binding = self.bindings.of(source.chain, source.entity, zerolag=source.is_zerolag)
+        binding = self.bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
         if binding is None:
             raise DeployFailed(
                 f"The stream {source.chain}.{source.entity} is not bound to a topic. Bind it in the file of "
@@ -93,7 +93,7 @@ class Sources:
             if other.id == deployment.id or has_failed:
                 continue
             reads = self._reads(other.revision(other.observed_revision), binding)
-            if reads or (self._reads(other.requested_revision, binding) and other.id < deployment.id):
+            if reads or (self._reads(other.desired_revision_record, binding) and other.id < deployment.id):
                 raise DeployFailed(
                     f"Another pipeline reads the subscription {binding.subscription}, and two would each get a part "
                     "of its messages. Tear down the other pipeline first, or bind the stream to a Pub/Sub topic."
@@ -103,7 +103,7 @@ class Sources:
         if revision is None:
             return False
         source = revision.config.source
-        return self.bindings.of(source.chain, source.entity, zerolag=source.is_zerolag) == binding
+        return self.bindings.find(source.chain, source.entity, zerolag=source.is_zerolag) == binding
 
     def prepare(self, deployment: Deployment, target: Revision) -> None:
         """Set the start position of a source, before any worker reads it."""
@@ -134,7 +134,7 @@ class Sources:
     def _subscriptions(self, deployment: Deployment) -> Iterator[tuple[PubSubAccess, str]]:
         for revision in deployment.revisions:
             source = revision.config.source
-            binding = self.bindings.of(source.chain, source.entity, zerolag=source.is_zerolag)
+            binding = self.bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
             if isinstance(binding, PubSubTopic):
                 yield binding.access, source_group(deployment.id, revision.source_epoch)
 
@@ -163,7 +163,7 @@ class Sources:
 
     def _projects_with_created_subscriptions(self) -> Iterator[Subscriptions]:
         """Return the projects in which deployments create subscriptions."""
-        accesses = {b.access for b in self.bindings.named.values() if isinstance(b, PubSubTopic)}
+        accesses = {b.access for b in self.bindings.by_stream.values() if isinstance(b, PubSubTopic)}
         return (self.projects[access] for access in accesses)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import structlog
 
 from headwater.errors import WorkerError
-from headwater.model.worker_spec import JOIN, LEAVE, Heartbeat, WorkerLogLine
+from headwater.model.worker_protocol import JOIN, LEAVE, Heartbeat, WorkerLogLine
 
 log = structlog.get_logger(__name__)
 

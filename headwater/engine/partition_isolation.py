@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from headwater.model.worker_spec import READ_ALL, IsolationStatus, PartitionPosition, ReadingPlan
+from headwater.model.reading_plan import READ_ALL, IsolationStatus, PartitionPosition, ReadingPlan
 from headwater.sources.base import Positions, Source
 
 log = structlog.get_logger(__name__)
@@ -38,14 +38,14 @@ class PartitionIsolation:
     def __init__(self, plan: ReadingPlan, source: Source, clock: Callable[[], float]) -> None:
         self._source = source
         self._clock = clock
-        self._read_alone = plan.read_alone
+        self._isolates_partitions = plan.isolates_partitions
         self._is_active = plan != READ_ALL
         self._quarantined: Positions = dict(plan.quarantined)
         self._retry_at: dict[int, float] = {}
         self._assigned: set[int] = set()
         self._unchecked: set[int] = set()
         self._turns: deque[int] = deque()
-        self._alone: PartitionPosition | None = None
+        self._isolated: PartitionPosition | None = None
         self._is_reading = False
         self._has_committed = False
         self._began_at = self._idle_since = 0.0
@@ -56,7 +56,7 @@ class PartitionIsolation:
         """Restrict the source to no partition at first. Call it before the worker joins its group."""
         if self._is_active:
             self._restrict(frozenset())
-            if self._read_alone:
+            if self._isolates_partitions:
                 log.warning("workers were killed for memory: each partition is read alone first")
 
     def _restrict(self, partitions: frozenset[int] | None) -> None:
@@ -69,7 +69,7 @@ class PartitionIsolation:
         new = set(partitions)
         self._assigned |= new
         self._unchecked |= new & self._quarantined.keys()
-        if self._read_alone:
+        if self._isolates_partitions:
             self._turns.extend(sorted(new - self._quarantined.keys()))
 
     def dropped(self, partitions: Iterable[int]) -> None:
@@ -80,7 +80,7 @@ class PartitionIsolation:
         self._turns = deque(p for p in self._turns if p not in dropped)
         for partition in dropped:
             self._release(partition)
-        if self._alone is not None and self._alone.partition in dropped:
+        if self._isolated is not None and self._isolated.partition in dropped:
             self._is_reading, self._quiet_until = False, self._clock() + QUIET_S
 
     def _release(self, partition: int) -> None:
@@ -99,12 +99,12 @@ class PartitionIsolation:
         now = self._clock()
         self._check_quarantined(now)
         self._retry(now)
-        if self._alone is not None and self._quiet_until is not None and now >= self._quiet_until and not is_busy:
-            self._release(self._alone.partition)
-            self._alone = self._quiet_until = None
-        if self._alone is None and self._turns:
+        if self._isolated is not None and self._quiet_until is not None and now >= self._quiet_until and not is_busy:
+            self._release(self._isolated.partition)
+            self._isolated = self._quiet_until = None
+        if self._isolated is None and self._turns:
             self._begin_turn()
-        if self._alone is not None and not self._is_reading and self._quiet_until is None:
+        if self._isolated is not None and not self._is_reading and self._quiet_until is None:
             self._read_if_announced(announce)
         elif self._is_over:
             self._read_the_others()
@@ -135,7 +135,7 @@ class PartitionIsolation:
     def _begin_turn(self) -> None:
         committed = self._source.committed()
         partition = self._turns.popleft()
-        self._alone = PartitionPosition(partition, committed.get(partition, 0))
+        self._isolated = PartitionPosition(partition, committed.get(partition, 0))
         self._is_reading = self._has_committed = False
 
     def _read_if_announced(self, announce: Callable[[], bool]) -> None:
@@ -143,15 +143,15 @@ class PartitionIsolation:
 
         If the worker is killed now, the supervisor attributes the kill to the partition.
         """
-        assert self._alone is not None
+        assert self._isolated is not None
         self._restrict(frozenset())
         if announce():
-            self._restrict(frozenset({self._alone.partition}))
+            self._restrict(frozenset({self._isolated.partition}))
             self._is_reading = True
             self._began_at = self._idle_since = self._clock()
 
     def _read_the_others(self) -> None:
-        self._read_alone = False
+        self._isolates_partitions = False
         self._restrict(frozenset(self._assigned - self._quarantined.keys()) if self._quarantined else None)
 
     def polled(self, *, is_busy: bool) -> None:
@@ -174,25 +174,25 @@ class PartitionIsolation:
 
     def committed(self, positions: Positions) -> None:
         """Record positions that were committed."""
-        if self._alone is not None and self._alone.partition in positions:
-            self._alone = PartitionPosition(self._alone.partition, positions[self._alone.partition])
+        if self._isolated is not None and self._isolated.partition in positions:
+            self._isolated = PartitionPosition(self._isolated.partition, positions[self._isolated.partition])
             self._has_committed = True
 
     def _end_turn(self) -> None:
-        assert self._alone is not None
+        assert self._isolated is not None
         self._restrict(frozenset())
         self._is_reading, self._quiet_until = False, self._clock() + QUIET_S
 
     @property
     def _is_over(self) -> bool:
-        return bool(self._assigned) and self._alone is None and not self._turns and not self._unchecked
+        return bool(self._assigned) and self._isolated is None and not self._turns and not self._unchecked
 
     def heartbeat_fields(self) -> dict[str, Any]:
         """Return the heartbeat's field `isolation`."""
         if not self._is_active or not self._assigned:
             return {}
         quarantined = [PartitionPosition(p, offset) for p, offset in sorted(self._quarantined.items())]
-        return {"isolation": IsolationStatus(alone=self._alone, is_over=self._is_over, quarantined=quarantined)}
+        return {"isolation": IsolationStatus(isolated=self._isolated, is_over=self._is_over, quarantined=quarantined)}
 
     def unreadable(self) -> dict[int, str]:
         """Return the quarantined partitions, each with the reason and what to do."""
@@ -202,10 +202,10 @@ class PartitionIsolation:
 
     def reasons(self) -> Iterator[str]:
         """Yield a sentence for the partition that is read alone, and for each quarantined one."""
-        if self._alone is not None:
+        if self._isolated is not None:
             yield (
                 "Workers were killed for memory, so each partition is read alone first. "
-                f"Partition {self._alone.partition} is read now, from offset {self._alone.offset} on."
+                f"Partition {self._isolated.partition} is read now, from offset {self._isolated.offset} on."
             )
         yield from self.unreadable().values()
 

@@ -15,7 +15,7 @@ def build_transforms(
 ) -> list[Transform]:
     """Return the transforms of a worker spec.
 
-    Raises ScriptRefused, ExpressionRefused, SandboxFailed.
+    Raises InvalidScript, InvalidExpression, SandboxFailed.
     """
     return [
         types[config.type].build(config, replace(context, feeds_script=feeds_script(configs, index)))

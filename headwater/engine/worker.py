@@ -26,8 +26,8 @@ from headwater.engine.partition_isolation import PartitionIsolation
 from headwater.engine.status import KAFKA_WAIT_SHOWN_S, WorkerStatus
 from headwater.engine.waiting import Waiting
 from headwater.errors import BrokerUnavailable, RedisUnavailable
+from headwater.model.reading_plan import READ_ALL, ReadingPlan
 from headwater.model.record import RecordBatch
-from headwater.model.worker_spec import READ_ALL, ReadingPlan
 from headwater.sources.base import Positions, Source
 from headwater.transforms.base import Transform
 

@@ -12,9 +12,9 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, TypeAdapter, model_validator
 
+from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.kafka_security import SecurityProtocol, require_consistent
 from headwater.model.stream import CATALOG, find_chain, stream_name
-from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,41 +64,44 @@ class Bindings:
     """The bindings of all streams.
 
     Attributes:
-        named: The bindings in the settings, by stream name. A stream that is not named there is bound to the topic
-            `stream.<name>` of the installation's Kafka cluster; a zerolag stream is bound only when it is named.
+        by_stream: The bindings in the bindings file, by stream name. A stream without an entry is bound to the topic
+            `stream.<name>` of the installation's Kafka cluster. A zerolag stream, which has the records of the chain's
+            newest blocks and may retract them, is bound only when it has an entry.
     """
 
-    named: Mapping[str, Binding] = field(default_factory=lambda: MappingProxyType({}))
+    by_stream: Mapping[str, Binding] = field(default_factory=lambda: MappingProxyType({}))
 
-    def of(self, chain: str, entity: str, *, zerolag: bool = False) -> Binding | None:
+    def find(self, chain: str, entity: str, *, zerolag: bool = False) -> Binding | None:
         """Return the binding of a stream; None when it has no binding or is not in the catalog."""
         found = find_chain(chain)
         if found is None or found.entity(entity) is None:
             return None
         name = stream_name(chain, entity, zerolag=zerolag)
-        return self.named.get(name, None if zerolag else KafkaTopic(f"stream.{name}"))
+        return self.by_stream.get(name, None if zerolag else KafkaTopic(f"stream.{name}"))
 
-    def topic(self, chain: str, entity: str, *, zerolag: bool = False) -> str | None:
+    def own_topic(self, chain: str, entity: str, *, zerolag: bool = False) -> str | None:
         """Return the stream's topic on the installation's Kafka cluster.
 
         Returns None when the stream is not there.
         """
-        binding = self.of(chain, entity, zerolag=zerolag)
+        binding = self.find(chain, entity, zerolag=zerolag)
         return binding.topic if isinstance(binding, KafkaTopic) and binding.access is None else None
 
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Iterate over the installation's own streams as (stream name, topic), in catalog order."""
+    def own_topics(self) -> Iterator[tuple[str, str]]:
+        """Yield (stream name, topic) for each stream on the installation's Kafka cluster, in catalog order."""
         for name, chain, entity, zerolag in _all_streams():
-            if topic := self.topic(chain, entity, zerolag=zerolag):
+            if topic := self.own_topic(chain, entity, zerolag=zerolag):
                 yield name, topic
 
-    def pubsub(self) -> frozenset[PubSubAccess]:
-        """Return the Pub/Sub projects of the bindings."""
-        return frozenset(b.access for b in self.named.values() if isinstance(b, PubSubTopic | PubSubSubscription))
+    def pubsub_accesses(self) -> frozenset[PubSubAccess]:
+        """Return how to reach each Pub/Sub project of the bindings."""
+        return frozenset(b.access for b in self.by_stream.values() if isinstance(b, PubSubTopic | PubSubSubscription))
 
-    def clusters(self) -> frozenset[KafkaAccess]:
-        """Return the Kafka clusters of the bindings, except the installation's own."""
-        return frozenset(b.access for b in self.named.values() if isinstance(b, KafkaTopic) and b.access is not None)
+    def kafka_accesses(self) -> frozenset[KafkaAccess]:
+        """Return how to reach each Kafka cluster of the bindings, except the installation's own."""
+        return frozenset(
+            b.access for b in self.by_stream.values() if isinstance(b, KafkaTopic) and b.access is not None
+        )
 
 
 def _all_streams() -> Iterator[tuple[str, str, str, bool]]:

@@ -104,14 +104,14 @@ class Deployment:
         config: The configuration of the desired revision.
         generation: Raised by each change of the desired state.
         reader_password, worker_password: The passwords of the deployment's Kafka users. They are encrypted at rest.
-        delete_flow: Whether the configuration is deleted when the teardown has ended.
+        delete_configuration: Whether the configuration is deleted when the teardown has ended.
         source_epoch: The number in the name of the consumer group; a change of the source raises it.
         observed_revision: The revision whose workers became ready last.
         observed_generation: The last generation that the controller has finished, successfully or not.
         stable_revision: The revision to roll back to: the last one that was Stable or, if there is none, the one that
             ran before.
-        credentials: The version of the readers' password. A rotation raises it.
-        observed_credentials: The last version of the readers' password that the broker knows.
+        credentials_version: The version of the readers' password. A rotation raises it.
+        observed_credentials_version: The last version of the readers' password that the broker knows.
         previous_revisions: Other revisions that may still own resources on the broker.
         unreadable: Why this version can't read the deployment, and what to do; empty when it can. Such a deployment is
             not changed, and its workers keep running. It can only be torn down.
@@ -127,14 +127,14 @@ class Deployment:
     reader_password: str = field(repr=False)
     worker_password: str = field(repr=False)
     created_at: datetime
-    delete_flow: bool = False
+    delete_configuration: bool = False
     source_epoch: int = 1
     phase: Phase = Phase.PENDING
     observed_revision: int | None = None
     observed_generation: int = 0
     stable_revision: int | None = None
-    credentials: int = 1
-    observed_credentials: int = 1
+    credentials_version: int = 1
+    observed_credentials_version: int = 1
     condition: Condition = Condition.ROLLING_OUT
     reason: str = ""
     previous_revisions: tuple[Revision, ...] = ()
@@ -155,14 +155,14 @@ class Deployment:
         return bool(self.reader_password and self.worker_password)
 
     @property
-    def requested_revision(self) -> Revision:
+    def desired_revision_record(self) -> Revision:
         """The desired revision."""
         return Revision(self.desired_revision, self.config, self.source_epoch)
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
         """All revisions that may own resources on the broker, the desired one first."""
-        return (self.requested_revision, *self.previous_revisions)
+        return (self.desired_revision_record, *self.previous_revisions)
 
     def revision(self, number: int | None) -> Revision | None:
         """Return the revision of this number; None when it is not in `revisions`."""
@@ -171,11 +171,11 @@ class Deployment:
     @property
     def effective_revision(self) -> Revision:
         """The revision that responses describe: the running one, or else the desired one."""
-        return self.revision(self.observed_revision) or self.requested_revision
+        return self.revision(self.observed_revision) or self.desired_revision_record
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class DeploymentProgress:
     """The progress of a deployment, without its configuration and secrets.
 
     API calls that wait for it poll this.
@@ -189,8 +189,8 @@ class Progress:
     phase: Phase
     observed_revision: int | None
     observed_generation: int
-    credentials: int
-    observed_credentials: int
+    credentials_version: int
+    observed_credentials_version: int
     reason: str
 
     @classmethod
@@ -214,8 +214,8 @@ class DeploymentVersion(NamedTuple):
     observed_revision: int | None
     observed_generation: int
     stable_revision: int | None
-    credentials: int
-    observed_credentials: int
+    credentials_version: int
+    observed_credentials_version: int
     condition: str
 
     @classmethod
@@ -240,7 +240,7 @@ class Observation:
     observed_generation: int
     condition: Condition
     reason: str = ""
-    observed_credentials: int = 1
+    observed_credentials_version: int = 1
     retired: bool = False
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from headwater.errors import StoredDataUnreadable
-from headwater.model.members import ReturnedOnly, Text
+from headwater.model.fields import ReturnedOnly, Text
 from headwater.model.request_model import RequestModel
 from headwater.model.sink import MAX_SINKS, NewSink, Sink
 from headwater.model.stream import CATALOG
@@ -62,10 +62,10 @@ class PipelineConfig(BaseModel):
         """The members by which a later request is matched to each transform, in order."""
         return tuple(TransformIdentity(t.uid, t.type, t.name, t.content) for t in self.transforms)
 
-    def without_internal_members(self) -> Self:
+    def without_internal_fields(self) -> Self:
         """Return the pipeline without the members of transforms that users never see."""
         return self.model_copy(
-            update={"transforms": [transform.without_internal_members() for transform in self.transforms]}
+            update={"transforms": [transform.without_internal_fields() for transform in self.transforms]}
         )
 
     @property
@@ -80,7 +80,7 @@ class Flow:
 
     Attributes:
         external_id: The owner's id of the configuration. It is unique among the owner's configurations.
-        unreadable_members: Which members other than the pipeline can't be read, and what to do; empty when all can.
+        unreadable_fields: Which members other than the pipeline can't be read, and what to do; empty when all can.
     """
 
     id: str
@@ -93,12 +93,12 @@ class Flow:
     created_at: datetime
     updated_at: datetime
     external_id: str | None = None
-    unreadable_members: str = ""
+    unreadable_fields: str = ""
 
     @property
     def unreadable(self) -> str:
         """Why this version can't read the configuration, and what to do; empty when it can."""
-        return self.pipeline_config.unreadable or self.unreadable_members
+        return self.pipeline_config.unreadable or self.unreadable_fields
 
     def require_readable(self) -> None:
         """Raise Unreadable for a configuration that can't be read."""

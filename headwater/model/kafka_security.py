@@ -96,7 +96,7 @@ _NEEDED: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def applicable_members(security: KafkaSecurity) -> frozenset[str]:
+def applicable_fields(security: KafkaSecurity) -> frozenset[str]:
     """Return the members that apply to the security protocol and the SASL mechanism."""
     members = {"security_protocol"}
     if security.uses_sasl:
@@ -126,7 +126,7 @@ def require_applicable(security: KafkaSecurity, given: Collection[str], name: Ca
 
     See `require_consistent` for the parameters.
     """
-    for member in sorted(set(given) - applicable_members(security)):
+    for member in sorted(set(given) - applicable_fields(security)):
         if getattr(security, member):
             raise ValueError(_not_applicable(security, member, name))
 

@@ -19,12 +19,12 @@ class Candidate:
         holder: A random id that the process generates at each start. It is never written to a file.
         lock: The name of a file lock that the process holds; empty when it holds none. Only one live process can hold
             it, so a lease whose holder gave the same name is free: that holder has ended.
-        failing: What currently fails in the process, as a sentence; empty when everything works.
+        current_failure: What currently fails in the process, as a sentence; empty when everything works.
     """
 
     holder: str
     lock: str = ""
-    failing: str = ""
+    current_failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class Lease:
 
     Attributes:
         holder: The holder; None after a release. The other attributes are those of the last holder.
-        fencing: The fencing token. Each change of the holder raises it.
+        fencing_token: The fencing token. Each change of the holder raises it.
     """
 
     holder: str | None
-    fencing: int
+    fencing_token: int
     expires_at: datetime
     lock: str = ""
-    failing: str = ""
+    current_failure: str = ""
 
 
 def claim_lease(stored: Lease | None, candidate: Candidate, now: datetime, ttl: timedelta) -> Lease:
@@ -51,8 +51,8 @@ def claim_lease(stored: Lease | None, candidate: Candidate, now: datetime, ttl: 
     lease = stored or Lease(None, 0, now)
     if not _is_free(lease, candidate, now):
         return replace(lease, expires_at=min(lease.expires_at, now + ttl))
-    fencing = lease.fencing + (lease.holder != candidate.holder)
-    return Lease(candidate.holder, fencing, now + ttl, candidate.lock, candidate.failing)
+    fencing_token = lease.fencing_token + (lease.holder != candidate.holder)
+    return Lease(candidate.holder, fencing_token, now + ttl, candidate.lock, candidate.current_failure)
 
 
 def _is_free(lease: Lease, candidate: Candidate, now: datetime) -> bool:
@@ -64,11 +64,11 @@ def _is_free(lease: Lease, candidate: Candidate, now: datetime) -> bool:
 class Leader:
     """The current holder of a lease.
 
-    `failing` says what currently fails in it; empty when everything works.
+    `current_failure` says what currently fails in it; empty when everything works.
     """
 
     holder: str
-    failing: str = ""
+    current_failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Fence:
     """The fencing token of a leader: the name of the lease, and the number of the token."""
 
     lease: str
-    number: int
+    fencing_token: int
 
 
 _fence: ContextVar[Fence | None] = ContextVar("fence", default=None)

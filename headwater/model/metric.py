@@ -1,8 +1,8 @@
 """Metrics of a pipeline: counts of records, and mergeable histograms of times.
 
-The bins of a histogram are logarithmic (DDSketch: Masson, Rim, Lee, VLDB 2019). Bin i holds the values in
-(FLOOR_MS · γ^(i−1), FLOOR_MS · γ^i] with γ = (1 + ERROR) / (1 − ERROR). A bin is represented by one value, whose
-relative error is at most ERROR for each value in the bin. Bin 0 holds values up to FLOOR_MS; it is represented by 0.
+The bins of a histogram are logarithmic (DDSketch: Masson, Rim, Lee, VLDB 2019). Bin i has the values in
+(FLOOR_MS · γ^(i−1), FLOOR_MS · γ^i] with γ = (1 + RELATIVE_ERROR) / (1 − RELATIVE_ERROR). One value represents all
+values in a bin; it differs from each by at most RELATIVE_ERROR. Bin 0 has the values up to FLOOR_MS; 0 represents them.
 """
 
 import math
@@ -37,9 +37,9 @@ METRIC_TYPES: tuple[MetricType, ...] = get_args(MetricType)
 COUNT_TYPES: tuple[CountType, ...] = get_args(CountType)
 TIME_TYPES: tuple[TimeType, ...] = get_args(TimeType)
 
-ERROR = 0.02
+RELATIVE_ERROR = 0.02
 FLOOR_MS = 0.001
-_GAMMA = (1 + ERROR) / (1 - ERROR)
+_GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 _LOG_GAMMA = math.log(_GAMMA)
 
 RangeName = Literal["1h", "1d", "1w"]

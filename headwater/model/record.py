@@ -179,7 +179,7 @@ class Failure(NamedTuple):
 
 
 @dataclass(slots=True)
-class Outcome:
+class TransformResult:
     """The result of a transform for a batch.
 
     Attributes:

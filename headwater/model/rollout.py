@@ -14,7 +14,7 @@ from headwater.model.stream import stream_name
 
 
 @dataclass(frozen=True, slots=True)
-class RequestedRevision:
+class RolloutHistoryEntry:
     """A revision that a deploy call requested, and how it is read.
 
     Attributes:
@@ -62,7 +62,7 @@ def _gave_up(current: Deployment) -> bool:
     return current.is_reconciled and (current.phase is Phase.FAILED or current.condition is Condition.ROLLED_BACK)
 
 
-def roll_out(current: Deployment, flow: Flow, history: Sequence[RequestedRevision]) -> Deployment:
+def roll_out(current: Deployment, flow: Flow, history: Sequence[RolloutHistoryEntry]) -> Deployment:
     """Return the active deployment with the configuration's newest revision as its desired one."""
     return replace(
         current,
@@ -85,7 +85,7 @@ def _fallback(current: Deployment, number: int) -> int | None:
     return current.observed_revision
 
 
-def _source_epoch(current: Deployment, flow: Flow, history: Sequence[RequestedRevision]) -> int:
+def _source_epoch(current: Deployment, flow: Flow, history: Sequence[RolloutHistoryEntry]) -> int:
     """Return the epoch of the consumer group that the newest revision reads with.
 
     When the revision that ran last has the same stream, its group is used again, even after a failed rollout of
@@ -112,7 +112,7 @@ def _goes_on(current: Deployment, flow: Flow) -> bool:
     return start_at != "latest" or current.desired_revision == flow.revision or not _gave_up(current)
 
 
-def tear_down(current: Deployment, *, delete_flow: bool = False) -> Deployment:
+def tear_down(current: Deployment, *, delete_configuration: bool = False) -> Deployment:
     """Return the deployment with the desired phase ABSENT.
 
     Only the first request raises the generation.
@@ -122,7 +122,7 @@ def tear_down(current: Deployment, *, delete_flow: bool = False) -> Deployment:
         current,
         desired=DesiredPhase.ABSENT,
         generation=current.generation + (not is_requested),
-        delete_flow=current.delete_flow or delete_flow,
+        delete_configuration=current.delete_configuration or delete_configuration,
     )
 
 
@@ -135,7 +135,7 @@ def filters_only_in(revisions: Collection[int], filters: Mapping[int, frozenset[
     return some.difference(*(uids for number, uids in filters.items() if number not in revisions))
 
 
-def new_credentials(current: Deployment, reader_password: str) -> Deployment:
+def rotate_reader_password(current: Deployment, reader_password: str) -> Deployment:
     """Return the deployment with another password for its readers.
 
     Raises NotFound when a teardown is in progress, and Unreadable.
@@ -144,10 +144,10 @@ def new_credentials(current: Deployment, reader_password: str) -> Deployment:
         raise not_deployed()
     if current.unreadable:
         raise StoredDataUnreadable(current.unreadable)
-    return replace(current, reader_password=reader_password, credentials=current.credentials + 1)
+    return replace(current, reader_password=reader_password, credentials_version=current.credentials_version + 1)
 
 
-def renew_credentials(current: Deployment, reader_password: str, worker_password: str) -> Deployment:
+def replace_unreadable_passwords(current: Deployment, reader_password: str, worker_password: str) -> Deployment:
     """Return the deployment with a new generation and with new, readable passwords.
 
     The new passwords replace those that can't be decrypted. The new generation makes the controller roll out the
@@ -157,7 +157,7 @@ def renew_credentials(current: Deployment, reader_password: str, worker_password
         current,
         reader_password=reader_password,
         worker_password=worker_password,
-        credentials=current.credentials + 1,
+        credentials_version=current.credentials_version + 1,
         generation=current.generation + 1,
         condition=Condition.ROLLING_OUT,
         reason="",
@@ -181,7 +181,7 @@ def apply_observation(current: Deployment, seen: Observation) -> Deployment:
         observed_revision=seen.observed_revision,
         observed_generation=seen.observed_generation,
         stable_revision=seen.observed_revision if proven else current.stable_revision,
-        observed_credentials=seen.observed_credentials,
+        observed_credentials_version=seen.observed_credentials_version,
         condition=seen.condition if newest else current.condition,
         # The reason may contain text of a worker, and PostgreSQL can't store NUL.
         reason=seen.reason.replace("\0", "\N{SYMBOL FOR NULL}") if newest else current.reason,

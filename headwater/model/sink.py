@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from pydantic.json_schema import SkipJsonSchema
 
-from headwater.model.members import ReturnedOnly, is_none, models_by_type
+from headwater.model.fields import ReturnedOnly, is_none, models_by_type
 from headwater.model.request_model import RequestModel
 
 MAX_SINKS = 10
@@ -61,7 +61,7 @@ def _without_fraction(value: object) -> object:
 PositiveInt = Annotated[int, Strict(), Field(ge=1), BeforeValidator(_without_fraction)]
 
 
-class TopicMembers(BaseModel):
+class TopicFields(BaseModel):
     """The members of a Kafka sink that set up its topic.
 
     Responses omit members that are not set.
@@ -99,11 +99,11 @@ class TopicMembers(BaseModel):
         return "compact" in (self.cleanup_policy or "")
 
 
-TOPIC_MEMBERS = tuple(TopicMembers.model_fields)
+TOPIC_FIELDS = tuple(TopicFields.model_fields)
 """The names of the members that set up the topic of a Kafka sink."""
 
 
-class TopicSink(TopicMembers, _StoredSink):
+class TopicSink(TopicFields, _StoredSink):
     """A sink that writes to a topic that the pipeline owns.
 
     The controller creates, changes and removes the topic.
@@ -125,7 +125,7 @@ class PricesSink(_StoredSink):
     type: Literal["prices"]
 
 
-class NewTopicSink(TopicMembers, _NewSink):
+class NewTopicSink(TopicFields, _NewSink):
     """A sink with a topic of its own in a request."""
 
 
@@ -140,7 +140,7 @@ def _reject_topic_member(value: object) -> None:
         raise ValueError("is a member of Kafka sinks only: a prices sink has no topic of its own; leave it out")
 
 
-RejectedTopicMember = Annotated[SkipJsonSchema[Any], AfterValidator(_reject_topic_member), Field(exclude=True)]
+RejectedTopicField = Annotated[SkipJsonSchema[Any], AfterValidator(_reject_topic_member), Field(exclude=True)]
 """A member that only Kafka sinks have. Other sinks reject it with a clear error."""
 
 
@@ -148,11 +148,11 @@ class NewPricesSink(_NewSink):
     """A prices sink in a request."""
 
     type: Literal["prices"]
-    partitions: RejectedTopicMember = None
-    retention_ms: RejectedTopicMember = None
-    retention_bytes: RejectedTopicMember = None
-    compression: RejectedTopicMember = None
-    cleanup_policy: RejectedTopicMember = None
+    partitions: RejectedTopicField = None
+    retention_ms: RejectedTopicField = None
+    retention_bytes: RejectedTopicField = None
+    compression: RejectedTopicField = None
+    cleanup_policy: RejectedTopicField = None
 
 
 Sink = Annotated[KafkaSink | PricesSink, Field(discriminator="type")]

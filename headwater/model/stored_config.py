@@ -140,5 +140,5 @@ def _transforms(value: Any) -> Iterator[TransformIdentity]:
         uid, kind, name = item.get("uid"), item.get("type"), item.get("name")
         if isinstance(uid, str) and isinstance(kind, str):
             model = TRANSFORM_MODELS.get(kind)
-            content = item.get(model.content_member) if model else None
+            content = item.get(model.content_field) if model else None
             yield TransformIdentity(uid, kind, name if isinstance(name, str) else None, str(content or ""))

@@ -33,8 +33,8 @@ class Entity:
     Attributes:
         key: The members, or dotted paths of members, that identify a record within its stream; empty when none do. A
             retraction has the same key as the retracted record.
-        event_time: The member with the record's event time, if there is one.
-        prices: The names of the price recipes that read this entity.
+        event_time_field: The field with the record's event time, if there is one.
+        price_recipes: The names of the price recipes that read this entity.
         lowercase: The members that are stored in lower case, such as addresses and hashes.
         fallback_key: The key of records that lack a member of `key`.
     """
@@ -42,8 +42,8 @@ class Entity:
     name: str
     description: str = field(compare=False)
     key: tuple[str, ...]
-    event_time: str | None
-    prices: tuple[str, ...]
+    event_time_field: str | None
+    price_recipes: tuple[str, ...]
     fields: Mapping[str, RecordField] = field(hash=False)
     example: dict[str, Any] = field(hash=False)
     lowercase: tuple[str, ...] = ()
@@ -88,8 +88,8 @@ def _entity(family: str, name: str, entry: Mapping[str, Any]) -> Entity:
         name,
         entry["description"],
         tuple(entry.get("key", ())),
-        entry.get("event_time"),
-        tuple(entry.get("prices", ())),
+        entry.get("event_time_field"),
+        tuple(entry.get("price_recipes", ())),
         {member: _field(*definition) for member, definition in entry["fields"].items()},
         json.loads((_FILES / f"{family}_{name}.json").read_text("utf-8")),
         tuple(entry.get("lowercase", ())),
@@ -125,14 +125,19 @@ def find_chain(name: str) -> Chain | None:
     return next((c for c in CATALOG if c.name == name), None)
 
 
-def event_time(chain: str, entity: str) -> str | None:
-    """Return the record member that holds the event time.
-
-    Returns None when there is none, or no such stream.
-    """
+def find_entity(chain: str, entity: str) -> Entity | None:
+    """Return the entity of this name of a chain, or None."""
     found = find_chain(chain)
-    known = found.entity(entity) if found is not None else None
-    return known.event_time if known is not None else None
+    return None if found is None else found.entity(entity)
+
+
+def event_time_field(chain: str, entity: str) -> str | None:
+    """Return the name of the record field that has the event time.
+
+    Returns None when the records have no such field, or the catalog has no such stream.
+    """
+    found = find_entity(chain, entity)
+    return None if found is None else found.event_time_field
 
 
 def stream_name(chain: str, entity: str, *, zerolag: bool = False) -> str:

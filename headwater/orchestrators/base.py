@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from headwater.model.deployment import LogLine, WorkerStatus
-from headwater.model.worker_spec import WorkerSet, WorkerSnapshot
+from headwater.model.worker_protocol import WorkerSnapshot
+from headwater.model.worker_spec import WorkerSet
 
 
 class Orchestrator(Protocol):

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from headwater.model.worker_spec import Heartbeat, IsolationStatus, PartitionPosition, ReadingPlan
+from headwater.model.reading_plan import IsolationStatus, PartitionPosition, ReadingPlan
+from headwater.model.worker_protocol import Heartbeat
 
 REPEATED_WITHIN_S = 600.0
 """Two out-of-memory kills within this time make the next worker read its partitions one by one.
@@ -21,7 +22,7 @@ class OomHistory:
 
     def __init__(self) -> None:
         self._spec_hash = ""
-        self._read_alone = False
+        self._isolates_partitions = False
         self._quarantined: dict[int, int] = {}
         self._previous_killers: frozenset[PartitionPosition] = frozenset()
         self._deployment_quarantine: frozenset[PartitionPosition] = frozenset()
@@ -30,8 +31,10 @@ class OomHistory:
     def plan(self, spec_hash: str) -> ReadingPlan:
         """Return how a worker with this spec reads its partitions."""
         if spec_hash == self._spec_hash:
-            return ReadingPlan(self._read_alone, self.quarantined)
-        return ReadingPlan(read_alone=self._read_alone or bool(self._quarantined or self._deployment_quarantine))
+            return ReadingPlan(self._isolates_partitions, self.quarantined)
+        return ReadingPlan(
+            isolates_partitions=self._isolates_partitions or bool(self._quarantined or self._deployment_quarantine)
+        )
 
     @property
     def quarantined(self) -> tuple[PartitionPosition, ...]:
@@ -48,7 +51,7 @@ class OomHistory:
     def on_isolation_status(self, spec_hash: str, status: IsolationStatus) -> None:
         """Update the state from the isolation status in a heartbeat of the slot's worker."""
         self._reset_for_new_spec(spec_hash)
-        self._read_alone = not status.is_over
+        self._isolates_partitions = not status.is_over
         self._quarantined = dict(status.quarantined)
 
     def record_kill(self, spec_hash: str, last: Heartbeat | None, now: float) -> bool:
@@ -62,18 +65,18 @@ class OomHistory:
             now: Monotonic seconds.
         """
         self._reset_for_new_spec(spec_hash)
-        alone = None if last is None or last.isolation is None else last.isolation.alone
-        if alone is not None:
-            self._quarantined[alone.partition] = alone.offset
-        if alone is not None or now - self._last_at < REPEATED_WITHIN_S:
-            self._read_alone = True
+        isolated = None if last is None or last.isolation is None else last.isolation.isolated
+        if isolated is not None:
+            self._quarantined[isolated.partition] = isolated.offset
+        if isolated is not None or now - self._last_at < REPEATED_WITHIN_S:
+            self._isolates_partitions = True
         self._last_at = now
-        return alone in self._previous_killers
+        return isolated in self._previous_killers
 
     def _reset_for_new_spec(self, spec_hash: str) -> None:
         """Reset the history when the slot's worker has another spec."""
         if spec_hash == self._spec_hash:
             return
-        self._read_alone = self.plan(spec_hash).read_alone
+        self._isolates_partitions = self.plan(spec_hash).isolates_partitions
         self._previous_killers = self._deployment_quarantine.union(self.quarantined)
         self._spec_hash, self._quarantined = spec_hash, {}

@@ -27,7 +27,9 @@ from headwater.children import spawn
 from headwater.errors import OrchestratorUnavailable
 from headwater.loop_health import LoopHealth
 from headwater.model.deployment import LogLine, WorkerStatus
-from headwater.model.worker_spec import JOIN, LEAVE, ReadingPlan, WorkerSet, WorkerSnapshot
+from headwater.model.reading_plan import ReadingPlan
+from headwater.model.worker_protocol import JOIN, LEAVE, WorkerSnapshot
+from headwater.model.worker_spec import WorkerSet
 from headwater.orchestrators.cgroups import WorkerGroup, WorkerGroups, write_base_file
 from headwater.orchestrators.memory_usage import OomKillCounter, kills_in_own_group, resident_bytes
 from headwater.orchestrators.slot import SCRIPTS_KILLED_MESSAGE, ManagedProcess, Slot

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from headwater.backoff import Backoff
 from headwater.model.deployment import LogLine, Status, WorkerStatus
-from headwater.model.worker_spec import FENCED_STATUS, Heartbeat
+from headwater.model.worker_protocol import FENCED_STATUS, Heartbeat
 from headwater.orchestrators.oom_history import OomHistory
 from headwater.orchestrators.worker_process import QUIET_AFTER_S, STUCK_AFTER_S, WorkerProcess
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from headwater.children import Child
-from headwater.model.worker_spec import Heartbeat
+from headwater.model.worker_protocol import Heartbeat
 from headwater.orchestrators.cgroups import WorkerGroup
 from headwater.orchestrators.memory_usage import OomKillCounter
 

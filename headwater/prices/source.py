@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import structlog
 
-from headwater.model.price.tick import TICKS_TOPIC, ticks_of
+from headwater.model.access import KafkaAccess
+from headwater.model.price.tick import TICKS_TOPIC, select_well_formed
 from headwater.model.record import RecordBatch
-from headwater.model.worker_spec import KafkaAccess
 from headwater.sources.base import Positions
 from headwater.sources.kafka import KafkaSource
 
@@ -29,7 +29,7 @@ def only_ticks(batch: RecordBatch) -> RecordBatch:
 
     Other programs may write to the topic, too.
     """
-    ticks = ticks_of(batch)
+    ticks = select_well_formed(batch)
     if ticks is batch:
         return batch
     log.warning("records that are not ticks are left out", topic=batch.topic, count=len(batch) - len(ticks))

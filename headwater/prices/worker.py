@@ -12,7 +12,7 @@ from headwater.engine.delivery import UNLIMITED, Backpressure
 from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
-from headwater.model.record import Failure, Outcome, RecordBatch
+from headwater.model.record import Failure, RecordBatch, TransformResult
 from headwater.prices.price_writer import PriceWriter
 from headwater.sources.base import Positions, Source
 from headwater.transforms.base import DeferredBatch, PendingBatch
@@ -40,9 +40,9 @@ class TickCollector:
         """See Transform."""
         return DeferredBatch(partial(self._collect, batch))
 
-    def _collect(self, batch: RecordBatch) -> Outcome:
+    def _collect(self, batch: RecordBatch) -> TransformResult:
         self._writer.add(batch)
-        return Outcome(RecordBatch.empty(batch.topic))
+        return TransformResult(RecordBatch.empty(batch.topic))
 
     def close(self) -> None:
         """See Transform."""

@@ -30,12 +30,14 @@ class Recipe:
     @property
     def chains(self) -> tuple[str, ...]:
         """The chains for which the recipe can be enabled."""
-        return tuple(chain.name for chain in CATALOG if any(self.name in entity.prices for entity in chain.entities))
+        return tuple(
+            chain.name for chain in CATALOG if any(self.name in entity.price_recipes for entity in chain.entities)
+        )
 
     @property
     def entities(self) -> tuple[str, ...]:
         """The entities that the script can read, the default first."""
-        known = (entity for chain in CATALOG for entity in chain.entities if self.name in entity.prices)
+        known = (entity for chain in CATALOG for entity in chain.entities if self.name in entity.price_recipes)
         return tuple(dict.fromkeys(entity.name for entity in known))
 
     def configuration(self, chain: str, entity: str, table: Mapping[str, Any], note: str) -> dict[str, Any]:

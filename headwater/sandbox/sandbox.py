@@ -9,7 +9,7 @@ from types import TracebackType
 
 import structlog
 
-from headwater.errors import HeadwaterError, SandboxFailed, ScriptRefused
+from headwater.errors import HeadwaterError, InvalidScript, SandboxFailed
 from headwater.model.record import RecordBatch
 from headwater.sandbox.child import ChildExited, SandboxedChild
 from headwater.sandbox.child_starter import ChildStarter
@@ -141,7 +141,7 @@ class Sandbox:
         """Load a script, and return its number for `submit`.
 
         `lookup` answers the script's queries, on another thread. Blocks while the child starts and the script's top
-        level runs. Raises ScriptRefused, SandboxFailed.
+        level runs. Raises InvalidScript, SandboxFailed.
         """
         assert not self._batches, "scripts are added before batches run"
         number, loadable = len(self._scripts), LoadableScript.of(script)
@@ -545,7 +545,7 @@ class Sandbox:
                 return self._load(self._ready_child(), number, script)
             except ChildExited as error:
                 exited, self._child = error, None
-        raise ScriptRefused(f"The script can't be loaded: its top level ends its process ({exited}).")
+        raise InvalidScript(f"The script can't be loaded: its top level ends its process ({exited}).")
 
     def _reload(self, child: SandboxedChild, number: int) -> None:
         """Reload a script that was accepted before. Raises ChildExited, SandboxFailed.

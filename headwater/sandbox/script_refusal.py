@@ -1,6 +1,6 @@
 """Converts errors of scripts that can't be loaded to messages for their authors."""
 
-from headwater.errors import ScriptRefused
+from headwater.errors import InvalidScript
 from headwater.sandbox.results import ScriptError
 
 _TOP_LEVEL_USES = {
@@ -13,9 +13,9 @@ _TOP_LEVEL_ADVICE = (
 )
 
 
-def script_refused(error: ScriptError) -> ScriptRefused:
+def script_refused(error: ScriptError) -> InvalidScript:
     """Convert the child's error about a script that can't be loaded."""
-    return ScriptRefused(_detail(error), error.line, error.column, error=error.error, reason=error.message)
+    return InvalidScript(_detail(error), error.line, error.column, error=error.error, reason=error.message)
 
 
 def _detail(error: ScriptError) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headwater.errors import Conflict, DeployFailed, NotFound
-from headwater.model.deployment import Deployment, DesiredPhase, LogLine, Phase, Progress, reader_user
+from headwater.model.deployment import Deployment, DeploymentProgress, DesiredPhase, LogLine, Phase, reader_user
 from headwater.services.ids import Clock, NewId
 from headwater.services.redaction import Redact
 from headwater.stores.protocols.configurations import FlowStore
@@ -114,7 +114,7 @@ class Deployments:
         self._flows.get(owner, config_id)
         return self._store.request_teardown(config_id)
 
-    def progress(self, config_ids: Collection[str]) -> Mapping[str, Progress]:
+    def progress(self, config_ids: Collection[str]) -> Mapping[str, DeploymentProgress]:
         """Return the progress of the deployments of these configurations.
 
         Configurations that are not deployed are left out.
@@ -153,7 +153,7 @@ class Deployments:
         return line.model_copy(update={"message": self._redact(line.message)})
 
 
-def is_running(started: Deployment, progress: Progress | None) -> bool:
+def is_running(started: Deployment, progress: DeploymentProgress | None) -> bool:
     """Whether the requested revision runs; False while the rollout is in progress.
 
     Raises DeployFailed with the controller's reason, and Conflict when the deployment was torn down meanwhile.
@@ -169,7 +169,7 @@ def is_running(started: Deployment, progress: Progress | None) -> bool:
     raise DeployFailed(progress.reason or "The workers of this revision did not become ready.")
 
 
-def is_rotated(rotated: Deployment, progress: Progress | None) -> bool:
+def is_rotated(rotated: Deployment, progress: DeploymentProgress | None) -> bool:
     """Whether Kafka knows the new password.
 
     Raises Conflict when the deployment was torn down meanwhile.
@@ -178,9 +178,9 @@ def is_rotated(rotated: Deployment, progress: Progress | None) -> bool:
         raise Conflict(
             "The deployment was torn down, and its credentials were removed. Deploy it again to get new ones."
         )
-    return progress.observed_credentials >= rotated.credentials
+    return progress.observed_credentials_version >= rotated.credentials_version
 
 
-def is_gone(stopped: Deployment, progress: Progress | None) -> bool:
+def is_gone(stopped: Deployment, progress: DeploymentProgress | None) -> bool:
     """Whether everything that a deployment owned has been removed."""
     return progress is None or progress.id != stopped.id

@@ -124,7 +124,7 @@ class Flows:
                 description=sent.description,
                 tags=tuple(sent.tags),
                 external_id=external_id,
-                unreadable_members="",
+                unreadable_fields="",
             )
             return saved, checked
 

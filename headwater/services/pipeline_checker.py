@@ -164,7 +164,7 @@ class PipelineChecker:
         if sent.type not in (None, chain.source_type):
             detail = f'is "{chain.source_type}" for {chain.name}; omit it or correct it'
             findings.refuse(f"{PIPELINE}/source/type", detail)
-        binding = self._bindings.of(sent.chain, sent.entity, zerolag=sent.is_zerolag)
+        binding = self._bindings.find(sent.chain, sent.entity, zerolag=sent.is_zerolag)
         if binding is None:
             detail = f"{sent.chain} {sent.entity} has no zerolag feed on this installation; use false"
             findings.refuse(f"{PIPELINE}/source/is_zerolag", detail)
@@ -183,7 +183,7 @@ class PipelineChecker:
         )
 
     def _require_kafka(self, source: Source, findings: Findings) -> None:
-        if self._bindings.topic(source.chain, source.entity, zerolag=source.is_zerolag) is None:
+        if self._bindings.own_topic(source.chain, source.entity, zerolag=source.is_zerolag) is None:
             detail = (
                 f"can't be exactly_once: {source.chain} {source.entity} is not bound to a topic of the Kafka cluster "
                 "that the sinks are on, and a transaction can't span two systems; use at_least_once"

@@ -208,5 +208,5 @@ def _status(token: Token, stats: Stats | None, unknown_chains: Collection[str], 
     if stats is not None:
         if now - stats.time_ms >= STALE_MS:
             return "stale"
-        return "ok" if stats.held_since is None else "held"
+        return "ok" if stats.unaccepted_since is None else "held"
     return "unknown_chain" if token.chain.lower() in unknown_chains else "unknown_token"

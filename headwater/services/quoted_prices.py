@@ -41,7 +41,7 @@ class QuotedToken:
     @property
     def has_explicit_address(self) -> bool:
         """Whether a tick carries the token's address, because the address is not in lower case."""
-        return any(group.mint for group in self.priced)
+        return any(group.address for group in self.priced)
 
     @property
     def parts(self) -> TokenParts:

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import producer_settings
 from headwater.brokers.producer import NO_CODEC_OVERRIDES, LibrdkafkaProducer
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from headwater.native.librdkafka import OutgoingBatch
 from headwater.sinks.base import Rejection
 from headwater.sinks.outputs import OutputBatch

@@ -18,7 +18,7 @@ from headwater.brokers.client_errors import ClientErrors, broker_unavailable_err
 from headwater.brokers.client_settings import producer_settings
 from headwater.brokers.producer import NO_CODEC_OVERRIDES, LibrdkafkaProducer, TransactionGroup
 from headwater.errors import DeliveryFailed
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from headwater.native.librdkafka import PartitionOffset
 from headwater.sinks.base import Rejection
 from headwater.sinks.idempotent_producer import require_topics

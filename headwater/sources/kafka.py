@@ -15,8 +15,9 @@ from headwater.brokers.producer import TransactionGroup
 from headwater.brokers.topic_id import commit_metadata, committed_topic_id
 from headwater.brokers.topic_monitor import TopicMonitor
 from headwater.errors import BrokerUnavailable, Fenced, HeadwaterError, Unavailable, WorkerError
+from headwater.model.access import KafkaAccess
 from headwater.model.record import Int64Column, RecordBatch, position_ids
-from headwater.model.worker_spec import KafkaAccess, WorkerSpec
+from headwater.model.worker_spec import WorkerSpec
 from headwater.native.librdkafka import FetchedColumns, PartitionError, PartitionOffset
 from headwater.sources.base import (
     Gap,

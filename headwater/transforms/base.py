@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from headwater.model.record import Outcome, RecordBatch
+from headwater.model.record import RecordBatch, TransformResult
 from headwater.sandbox.sandbox import Sandbox
 from headwater.stores.protocols.datasets import DatasetNames
 from headwater.stores.protocols.sets import SetLookup
@@ -50,7 +50,7 @@ class PendingBatch(Protocol):
     def wait(self, timeout_s: float) -> None:
         """Wait until the batch is done, or for about `timeout_s`."""
 
-    def result(self) -> Outcome:
+    def result(self) -> TransformResult:
         """Wait for the outcome, which takes some seconds at most.
 
         Errors of single records are in the outcome. Raises RedisUnavailable when sets can't be read. The batch is
@@ -68,7 +68,7 @@ class DeferredBatch:
         compute: Returns the outcome. It is called again when it has raised RedisUnavailable.
     """
 
-    def __init__(self, compute: Callable[[], Outcome]) -> None:
+    def __init__(self, compute: Callable[[], TransformResult]) -> None:
         self._compute = compute
 
     def done(self) -> bool:
@@ -78,7 +78,7 @@ class DeferredBatch:
     def wait(self, timeout_s: float) -> None:
         """Return at once."""
 
-    def result(self) -> Outcome:
+    def result(self) -> TransformResult:
         """See PendingBatch."""
         return self._compute()
 

@@ -123,7 +123,7 @@ class Expression:
 
 
 def parse(text: str) -> Expression:
-    """Parse an expression. Raises ExpressionRefused with the column of the error."""
+    """Parse an expression. Raises InvalidExpression with the column of the error."""
     return Expression(parser.parse(text))
 
 

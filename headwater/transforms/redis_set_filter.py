@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, compress
 
-from headwater.errors import ExpressionRefused, Fault
-from headwater.model.record import Failure, Outcome, RecordBatch
+from headwater.errors import Fault, InvalidExpression
+from headwater.model.record import Failure, RecordBatch, TransformResult
 from headwater.model.transforms.redis_set_filter import NewRedisSetFilterTransform, RedisSetFilterTransform
 from headwater.model.value_sets import SetId, filter_set
 from headwater.native import JsonFieldValues
@@ -22,7 +22,7 @@ Contains = Callable[[Sequence[str]], list[bool]]
 
 
 def build(config: RedisSetFilterTransform, context: TransformContext) -> "RedisSetFilter":
-    """Build the transform of a worker. Raises ExpressionRefused."""
+    """Build the transform of a worker. Raises InvalidExpression."""
     target = filter_set(context.config_id, config.uid)
     return RedisSetFilter(config.uid, parse(config.filter_expr), context.sets, target)
 
@@ -51,9 +51,9 @@ class RedisSetFilter:
                 failures.append(Failure(row, error.error, error.message, self.uid))
         return DeferredBatch(partial(self._look_up, batch, _LookupTexts(texts, texts_by_row), failures))
 
-    def _look_up(self, batch: RecordBatch, texts: "_LookupTexts", failures: list[Failure]) -> Outcome:
+    def _look_up(self, batch: RecordBatch, texts: "_LookupTexts", failures: list[Failure]) -> TransformResult:
         keep = texts.keep(partial(self._sets.contains_many, self._target))
-        return Outcome(batch.select(keep), list(failures))
+        return TransformResult(batch.select(keep), list(failures))
 
     def _select(self, batch: RecordBatch) -> JsonFieldValues:
         """Select a text of each record by the fast path, as far as it can.
@@ -106,7 +106,7 @@ def check(sent: NewRedisSetFilterTransform) -> Iterator[Fault]:
     """Yield the fault in the expression, if there is one."""
     try:
         parse(sent.filter_expr)
-    except ExpressionRefused as error:
+    except InvalidExpression as error:
         yield Fault("/filter_expr", f"column {error.column}: {error.detail}")
 
 

@@ -12,7 +12,7 @@ from headwater.transforms.base import Transform, TransformContext
 ValidateScript = Callable[[str, str], CheckedScript]
 """Compiles a script in the sandbox and runs it on an example record (JSON text).
 
-Raises ScriptRefused, whose detail names line and column where they are known, and SandboxFailed.
+Raises InvalidScript, whose detail names line and column where they are known, and SandboxFailed.
 """
 
 

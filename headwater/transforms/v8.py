@@ -10,9 +10,9 @@ from dataclasses import replace
 from itertools import chain
 from typing import cast
 
-from headwater.errors import Fault, SandboxFailed, ScriptRefused
+from headwater.errors import Fault, InvalidScript, SandboxFailed
 from headwater.model.outputs import output_index
-from headwater.model.record import Failure, Int64Column, Outcome, RecordBatch, RowIndexes
+from headwater.model.record import Failure, Int64Column, RecordBatch, RowIndexes, TransformResult
 from headwater.model.transforms.v8 import V8Transform
 from headwater.model.value_sets import MAX_VALUE_CHARS, dataset_set
 from headwater.native import BytesColumn
@@ -109,17 +109,17 @@ class _PendingScriptBatch:
         while not self.done() and (left_s := deadline - time.monotonic()) > 0:
             self._sandbox.wait_for_event(left_s)
 
-    def result(self) -> Outcome:
+    def result(self) -> TransformResult:
         self._sandbox.wait(self._script_batch)
         return _outcome(self._script_batch, self._uid)
 
 
-def _outcome(script_batch: ScriptBatch, uid: str) -> Outcome:
+def _outcome(script_batch: ScriptBatch, uid: str) -> TransformResult:
     failures = sorted(
         Failure(row, e.error, e.message, uid, e.line, e.column, e.attempts) for row, e in script_batch.errors.items()
     )
     to_batch = _batch_with_multiple_outputs if script_batch.has_multiple_outputs else _batch_with_single_outputs
-    return Outcome(to_batch(script_batch), failures, script_batch.logs)
+    return TransformResult(to_batch(script_batch), failures, script_batch.logs)
 
 
 def _batch_with_single_outputs(script_batch: ScriptBatch) -> RecordBatch:
@@ -147,7 +147,7 @@ def _batch_with_multiple_outputs(script_batch: ScriptBatch) -> RecordBatch:
 def build(config: V8Transform, context: TransformContext) -> V8Script:
     """Build the transform of a worker.
 
-    Blocks while the script loads. Raises ScriptRefused and SandboxFailed.
+    Blocks while the script loads. Raises InvalidScript and SandboxFailed.
     """
     if context.sandbox is None:
         raise SandboxFailed("TransformContext.sandbox is None, but the pipeline has a v8 transform.")
@@ -162,7 +162,7 @@ def compile_script(config: V8Transform, context: CompileContext) -> Compiled:
             return Compiled(config.model_copy(update={"javascript": stored.javascript}))
     try:
         checked = context.validate_script(config.script, context.example)
-    except ScriptRefused as error:
+    except InvalidScript as error:
         return Compiled(config, faults=[Fault("/script", error.detail)])
     warnings = [Fault("/script", warning) for warning in checked.warnings]
     return Compiled(config.model_copy(update={"javascript": checked.javascript}), warnings=warnings)

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from tests.acceptance.conftest import running
 from tests.acceptance.stack import Installation, client_config, deployed, pipeline
 from tests.support.secured_kafka import PROTOCOLS, SecuredKafka

@@ -17,7 +17,7 @@ from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
 from headwater.errors import HeadwaterError
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.stalled_producer import StalledProducerDetector

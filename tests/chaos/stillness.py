@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings
 from headwater.brokers.offsets import LATEST
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 log = structlog.get_logger(__name__)
 

@@ -75,7 +75,7 @@ class TestRequestDeploy:
             generation=2,
             condition=Condition.ROLLING_OUT,
             reason="",
-            previous_revisions=(before.requested_revision,),
+            previous_revisions=(before.desired_revision_record,),
         )
         assert deploy(stores, "d2") == wanted
         assert stores.deployments.active("f1") == wanted
@@ -140,13 +140,13 @@ class TestCredentials:
         deploy(stores)
         before = running(stores)
         asked = stores.deployments.request_credential_rotation(OWNER, "f1", "new")
-        assert asked == replace(before, reader_password="new", credentials=2)
+        assert asked == replace(before, reader_password="new", credentials_version=2)
         assert stores.deployments.active("f1") == asked
         assert stores.change_counter.value() == 2
-        stores.deployments.observe([seen(asked, observed_credentials=2)])
+        stores.deployments.observe([seen(asked, observed_credentials_version=2)])
         progress = stores.deployments.progress(["f1", "unknown"])
         assert set(progress) == {"f1"}
-        assert (progress["f1"].credentials, progress["f1"].observed_credentials) == (2, 2)
+        assert (progress["f1"].credentials_version, progress["f1"].observed_credentials_version) == (2, 2)
 
     def test_not_deployed(self, stores: ControlStores) -> None:
         with pytest.raises(NotFound, match="not deployed"):

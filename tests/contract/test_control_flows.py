@@ -173,7 +173,11 @@ class TestDelete:
         stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         assert stores.flows.delete(OWNER, "f1") is True
         [deployment] = stores.deployments.unfinished()
-        assert (deployment.desired, deployment.delete_flow, deployment.generation) == (DesiredPhase.ABSENT, True, 2)
+        assert (deployment.desired, deployment.delete_configuration, deployment.generation) == (
+            DesiredPhase.ABSENT,
+            True,
+            2,
+        )
         assert stores.change_counter.value() == 2
 
     def test_during_a_teardown_marks_it(self, stores: ControlStores) -> None:
@@ -182,7 +186,7 @@ class TestDelete:
         stores.deployments.request_teardown("f1")
         assert stores.flows.delete(OWNER, "f1") is True
         [deployment] = stores.deployments.unfinished()
-        assert (deployment.delete_flow, deployment.generation) == (True, 2)
+        assert (deployment.delete_configuration, deployment.generation) == (True, 2)
 
     @pytest.mark.parametrize(("owner", "config_id"), [("bob", "f1"), (OWNER, "f2")])
     def test_a_configuration_of_another_owner_is_rejected(

@@ -37,7 +37,7 @@ class TestLeases:
 
     def test_renewing_keeps_the_fencing_number_and_reports_failures(self, stores: ControlStores) -> None:
         assert stores.leases.acquire("controller", A, 3600) == 1
-        assert stores.leases.acquire("controller", replace(A, failing="Sweeping fails."), 3600) == 1
+        assert stores.leases.acquire("controller", replace(A, current_failure="Sweeping fails."), 3600) == 1
         assert stores.leases.leader("controller") == Leader("a", "Sweeping fails.")
 
     def test_a_released_lease_is_free_immediately(self, stores: ControlStores) -> None:
@@ -101,13 +101,13 @@ class TestFencing:
 
     @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
     def test_the_leader_writes(self, stores: ControlStores, deposed: Fence, write: Write) -> None:
-        with fenced_by(Fence("controller", deposed.number + 1)):
+        with fenced_by(Fence("controller", deposed.fencing_token + 1)):
             write(stores)
 
     def test_checking(self, stores: ControlStores, deposed: Fence) -> None:
         with pytest.raises(LeaseLost):
             stores.leases.check(deposed)
-        stores.leases.check(replace(deposed, number=deposed.number + 1))
+        stores.leases.check(replace(deposed, number=deposed.fencing_token + 1))
         with pytest.raises(LeaseLost):
             stores.leases.check(Fence("unknown", 1))
 

@@ -94,12 +94,12 @@ class TestSecrets:
             two.deployments.request_credential_rotation(OWNER, "f1", "new")
 
     def test_a_save_generates_new_passwords(self, two: Database) -> None:
-        two.flows.save(next_revision(two.flows.get(OWNER, "f1"), unreadable_members=""))
+        two.flows.save(next_revision(two.flows.get(OWNER, "f1"), unreadable_fields=""))
         renewed = two.deployments.active("f1")
         assert renewed is not None
         assert (renewed.unreadable, renewed.has_secrets) == ("", True)
         assert renewed.reader_password != renewed.worker_password
-        assert (renewed.credentials, renewed.generation, renewed.desired_revision) == (2, 2, 1)
+        assert (renewed.credentials_version, renewed.generation, renewed.desired_revision) == (2, 2, 1)
         assert renewed.condition is Condition.ROLLING_OUT
         assert two.deployments.request_deploy(OWNER, "f1", None).desired_revision == 2
 

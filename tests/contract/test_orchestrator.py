@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import OrchestratorUnavailable
+from headwater.model.access import KafkaAccess
 from headwater.model.deployment import Status, WorkerStatus
-from headwater.model.worker_spec import KafkaAccess, ReadingPlan, WorkerSet, WorkerSpec
+from headwater.model.reading_plan import ReadingPlan
+from headwater.model.worker_spec import WorkerSet, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
 from headwater.orchestrators.cgroups import WorkerGroups
 from headwater.orchestrators.process import ProcessOrchestrator

@@ -16,7 +16,7 @@ import pytest
 from headwater.app import worker as app
 from headwater.children import inherited_environment
 from headwater.model.deployment import Status, WorkerStatus
-from headwater.model.worker_spec import ReadingPlan
+from headwater.model.reading_plan import ReadingPlan
 from headwater.orchestrators import memory_usage
 from headwater.orchestrators.cgroups import find_groups
 from headwater.orchestrators.memory_usage import RECENT_S, OomKillCounter, kills_in_own_group

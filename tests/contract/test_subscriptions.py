@@ -10,7 +10,7 @@ import pytest
 
 from headwater.brokers.base import Subscriptions
 from headwater.errors import BrokerUnavailable, DeployFailed
-from headwater.model.worker_spec import PubSubAccess
+from headwater.model.access import PubSubAccess
 from tests.support.memory.broker import MemorySubscriptions
 
 if TYPE_CHECKING:

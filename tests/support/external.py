@@ -94,8 +94,8 @@ def _start(
 ) -> dict[str, str]:
     valkey = TcpValkey(directory / "tcp-valkey")
     kafka.prepare()
-    child = supervisor.add(SupervisedProcess("kafka", kafka.start, grace_s=30.0))
-    supervisor.add(SupervisedProcess("valkey", valkey.start))
+    child = supervisor.start(SupervisedProcess("kafka", kafka.start, grace_s=30.0))
+    supervisor.start(SupervisedProcess("valkey", valkey.start))
     postgres.start()
     valkey.wait_ready(stop)
     kafka.wait_ready(child, READY_WITHIN_S)

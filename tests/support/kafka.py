@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.brokers.embedded import EmbeddedKafka
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 
 WAIT_S = 60.0
 CACHE_DIR = Path(os.environ.get("HEADWATER_CACHE_DIR", "~/.cache/headwater"))

@@ -16,7 +16,7 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings
 from headwater.brokers.embedded.ports import FIRST_PORT
 from headwater.brokers.embedded.runtime import JVM_VARIABLES, KafkaRuntime, find_runtime
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from tests.support.kafka import CACHE_DIR, WAIT_S, KafkaServer
 from tests.support.ports import free_port
 

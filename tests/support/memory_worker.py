@@ -18,8 +18,9 @@ from headwater.engine.heartbeat import HeartbeatReporter
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
+from headwater.model.reading_plan import ReadingPlan
 from headwater.model.record import SourceRecord
-from headwater.model.worker_spec import ReadingPlan, WorkerSpec
+from headwater.model.worker_spec import WorkerSpec
 from headwater.sources.base import Positions
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.sinks import MemoryProducer, MemoryTopics

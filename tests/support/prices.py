@@ -26,7 +26,7 @@ class BruteForceStats(NamedTuple):
 
 def figures(stats: Stats | None) -> BruteForceStats | None:
     """Convert the package's statistics for a comparison with those of `brute_force`."""
-    return None if stats is None else BruteForceStats(*stats[1:9], stats.held_since)
+    return None if stats is None else BruteForceStats(*stats[1:9], stats.unaccepted_since)
 
 
 def in_usd(quoted: Iterable[Tick], quote: Iterable[Tick]) -> dict[Tick, int]:

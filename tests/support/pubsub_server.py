@@ -30,7 +30,7 @@ import pytest
 from google.pubsub_v1 import PublisherClient, SubscriberClient
 
 from headwater.brokers.pubsub_client import publisher, subscriber
-from headwater.model.worker_spec import PubSubAccess
+from headwater.model.access import PubSubAccess
 from tests.support.kafka import CACHE_DIR
 from tests.support.ports import free_port
 from tests.support.waiting import until

@@ -19,7 +19,7 @@ def test_an_ended_process_is_restarted_after_its_delay() -> None:
     now = 0.0
     supervisor = Supervisor(clock=lambda: now)
     process = SupervisedProcess("sleeper", lambda: spawn(SLEEPER), backoff=Backoff(1.0, random=lambda: 1.0))
-    first = supervisor.add(process)
+    first = supervisor.start(process)
     first.send(signal.SIGKILL)
     first.wait(10)
     supervisor.restart_ended()
@@ -41,7 +41,7 @@ def test_a_failed_start_is_retried_after_its_delay() -> None:
 
     supervisor = Supervisor(clock=lambda: now)
     process = SupervisedProcess("sleeper", start, backoff=Backoff(1.0, random=lambda: 1.0))
-    supervisor.add(process).stop(10)
+    supervisor.start(process).stop(10)
     failures += [BlockingIOError(11, "Resource temporarily unavailable"), OSError(12, "Cannot allocate memory")]
     waited_for = []
     supervisor.restart_ended()
@@ -57,8 +57,8 @@ def test_a_failed_start_is_retried_after_its_delay() -> None:
 def test_the_essential_processes_that_ended_with_a_status() -> None:
     supervisor = Supervisor()
     for name, essential in (("refuses", True), ("refuses too", False)):
-        supervisor.add(SupervisedProcess(name, lambda: spawn(REFUSER), essential=essential)).wait(10)
-    supervisor.add(SupervisedProcess("sleeps", lambda: spawn(SLEEPER)))
+        supervisor.start(SupervisedProcess(name, lambda: spawn(REFUSER), essential=essential)).wait(10)
+    supervisor.start(SupervisedProcess("sleeps", lambda: spawn(SLEEPER)))
     supervisor.restart_ended()
     assert supervisor.essential_ended_with(2) == ["refuses"]
     supervisor.stop()
@@ -66,6 +66,6 @@ def test_the_essential_processes_that_ended_with_a_status() -> None:
 
 def test_the_last_process_is_stopped_first() -> None:
     supervisor = Supervisor()
-    children = [supervisor.add(SupervisedProcess(name, lambda: spawn(SLEEPER))) for name in ("first", "second")]
+    children = [supervisor.start(SupervisedProcess(name, lambda: spawn(SLEEPER))) for name in ("first", "second")]
     supervisor.stop()
     assert [child.poll() for child in children] == [-signal.SIGTERM] * 2

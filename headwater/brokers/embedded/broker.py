@@ -18,7 +18,7 @@ from headwater.brokers.embedded.ports import Ports, load_or_choose_ports, read_p
 from headwater.brokers.embedded.runtime import JVM_VARIABLES, KafkaRuntime, find_runtime
 from headwater.child_logs import captured_output, last_error
 from headwater.errors import BrokerUnavailable, SetupError
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from headwater.private_files import write_private
 
 ADMIN: Final = "headwater-admin"

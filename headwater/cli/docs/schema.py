@@ -6,7 +6,7 @@ from typing import Any
 
 from headwater.cli.docs.markdown import table
 from headwater.cli.docs.openapi import description
-from headwater.model.members import NO_NUL_PATTERN
+from headwater.model.fields import NO_NUL_PATTERN
 from headwater.model.value_sets import VALUE_SCHEMA
 
 MEMBER_HEAD = ("Member", "Type", "Default", "Rules", "Meaning")

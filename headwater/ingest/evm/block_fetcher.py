@@ -23,7 +23,7 @@ from headwater.errors import (
     NodeRateLimited,
     NodeUnavailable,
     RangeTooLarge,
-    RequestRefused,
+    RequestRejected,
 )
 from headwater.ingest.evm.adaptive import AdaptiveSize
 from headwater.ingest.evm.blocks import Block, FullBlock, HashesBlock, Header, Log, Receipt, from_logs, from_receipts
@@ -267,7 +267,7 @@ class _BlockCollector:
         Raises NodeUnavailable when the node is unavailable.
         """
         if isinstance(found, NodeUnavailable):
-            if not isinstance(found, RequestRefused | NodeBehind):
+            if not isinstance(found, RequestRejected | NodeBehind):
                 raise found
             self._errors[number] = found
             return False
@@ -377,7 +377,7 @@ def _absent(number: int) -> NodeBehind:
     return NodeBehind(f"The node does not have block {number} yet.")
 
 
-def _another_block(block: Block, number: int) -> RequestRefused:
+def _another_block(block: Block, number: int) -> RequestRejected:
     return _unexpected_response(f"it returned block {block.number} instead of block {number}")
 
 
@@ -428,13 +428,13 @@ def _from_logs(number: int, full_outcome: Outcome, logs: list[Log] | NodeUnavail
 
 
 def _as_refused(error: NodeUnavailable) -> NodeUnavailable:
-    """Convert an error about the logs of an existing block to RequestRefused.
+    """Convert an error about the logs of an existing block to RequestRejected.
 
     The other method may return them.
     """
-    if isinstance(error, RequestRefused | NodeRateLimited | NodeBehind):
+    if isinstance(error, RequestRejected | NodeRateLimited | NodeBehind):
         return error
-    return RequestRefused(error.detail, error.retry_after_s)
+    return RequestRejected(error.detail, error.retry_after_s)
 
 
 def _of_outcome(decoder: "msgspec.json.Decoder[_T]", outcome: Outcome) -> _T | NodeUnavailable:
@@ -457,8 +457,8 @@ def _decoded(decoder: "msgspec.json.Decoder[_T]", raw: msgspec.Raw) -> _T:
         raise _unexpected_response(str(error)) from error
 
 
-def _unexpected_response(why: str) -> RequestRefused:
-    return RequestRefused(f"The node's response has an unexpected form: {why}.")
+def _unexpected_response(why: str) -> RequestRejected:
+    return RequestRejected(f"The node's response has an unexpected form: {why}.")
 
 
 def _is_number(quantity: str) -> bool:

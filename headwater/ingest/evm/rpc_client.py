@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx2
 import msgspec
 
-from headwater.errors import MethodMissing, NodeBehind, NodeRateLimited, NodeUnavailable, RangeTooLarge, RequestRefused
+from headwater.errors import MethodMissing, NodeBehind, NodeRateLimited, NodeUnavailable, RangeTooLarge, RequestRejected
 from headwater.ingest.cancellation import CancelToken
 from headwater.ingest.evm.adaptive import AdaptiveSize
 from headwater.ingest.evm.error_kinds import ErrorKind, classify_error
@@ -328,4 +328,4 @@ def _final_error(kind: ErrorKind, method: str, message: str) -> NodeUnavailable:
         return MethodMissing(f"The node does not support {method}: {message}.")
     if kind is ErrorKind.UNAUTHORIZED:
         return NodeUnavailable(f"The node refuses requests: {message}: check the URL and the key in it.")
-    return RequestRefused(f"The node refuses {method}: {message}.")
+    return RequestRejected(f"The node refuses {method}: {message}.")

@@ -44,12 +44,12 @@ class UnsettledTicks(NamedTuple):
 
     Attributes:
         quote: The address of the quote token, in lower case.
-        mint: The address of the token as in its ticks; b"" when it is in lower case.
+        address: The address of the token as in its ticks; b"" when it is in lower case.
         rows: The ticks, as a structured array with the fields `_FIELDS`.
     """
 
     quote: bytes
-    mint: bytes
+    address: bytes
     rows: NDArray[Any]
 
     @property
@@ -64,7 +64,7 @@ class UnsettledTicks(NamedTuple):
         with np.errstate(over="ignore", under="ignore"):
             usd = self.rows["price"] * quote.usd
         is_priced = quote.is_known & (self.times <= now) & (usd > 0) & np.isfinite(usd)
-        return PricedTicks(self.mint, self.rows[is_priced], usd[is_priced], quote.is_stale[is_priced])
+        return PricedTicks(self.address, self.rows[is_priced], usd[is_priced], quote.is_stale[is_priced])
 
     def split_by_arrival(self, until: int, now: int) -> "tuple[UnsettledTicks, UnsettledTicks]":
         """Split the ticks into those that arrived until a time and are not ahead, and the others."""
@@ -75,7 +75,7 @@ class UnsettledTicks(NamedTuple):
 class PricedTicks(NamedTuple):
     """Quoted ticks of one token in one quote token, with their prices in USD."""
 
-    mint: bytes
+    address: bytes
     rows: NDArray[Any]
     usd: FloatArray
     is_stale: BoolArray
@@ -83,10 +83,10 @@ class PricedTicks(NamedTuple):
     def ticks(self) -> Iterable[PricedTick]:
         """Return the ticks at their prices in USD."""
         times, orders, decimals = (self.rows[name].tolist() for name in ("time", "order", "decimals"))
-        return zip(times, orders, self.usd.tolist(), decimals, repeat(self.mint))
+        return zip(times, orders, self.usd.tolist(), decimals, repeat(self.address))
 
     def tail(self) -> bytes:
-        """Return the ticks as entries of a tail (tail.py). `mint` must be empty."""
+        """Return the ticks as entries of a tail (tail.py). `address` must be empty."""
         entries = np.zeros(len(self.rows), ENTRY_DTYPE)
         entries["length"] = ENTRY_BYTES - 1
         for name in ("time", "order", "decimals"):
@@ -160,7 +160,7 @@ def encode_entries(values: Sequence[bytes], arrival: int) -> bytes:
 
 
 def read_unsettled(entries: bytes) -> list[UnsettledTicks]:
-    """Decode entries, grouped by quote token and mint.
+    """Decode entries, grouped by quote token and address.
 
     A tick that was written twice is returned twice. Raises PriceStateUnreadable when the entries are truncated.
     """
@@ -218,5 +218,5 @@ def _row_type(step: int) -> np.dtype[Any]:
 
 
 def _group(rows: NDArray[Any]) -> UnsettledTicks:
-    quote, _, mint = rows["names"][0].partition(SEPARATOR)
-    return UnsettledTicks(bytes(quote), bytes(mint), rows)
+    quote, _, address = rows["names"][0].partition(SEPARATOR)
+    return UnsettledTicks(bytes(quote), bytes(address), rows)

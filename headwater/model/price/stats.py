@@ -27,14 +27,14 @@ class Stats(NamedTuple):
     Prices are in USD, changes in percent; None where there was no price before.
 
     Attributes:
-        mint: The address as on chain; empty where that is in lower case.
+        address: The address of the token as on chain; empty when it is in lower case.
         time_ms: The time of the latest trade.
         order: The order of the latest trade among the trades of its time.
-        held_since: The time of the first trade after the latest accepted one, whose price is not accepted yet; None
-            when there is none.
+        unaccepted_since: The time of the first trade that is later than the latest accepted trade. Its price is not
+            accepted yet. None when there is no such trade.
     """
 
-    mint: str
+    address: str
     time_ms: int
     latest: float
     low_24h: float
@@ -45,7 +45,7 @@ class Stats(NamedTuple):
     change_1h: float | None
     decimals: int
     order: int
-    held_since: int | None = None
+    unaccepted_since: int | None = None
 
 
 class BandFigures(Protocol):
@@ -188,7 +188,7 @@ def evaluate(
     low_1h, high_1h = _extremes(bands, now - HOUR, latest[2])
     day_base = _base(state, band_numbers, now - DAY, archived)
     return Stats(
-        mint=newest[4].decode(),
+        address=newest[4].decode(),
         time_ms=latest[0],
         latest=latest[2],
         low_24h=low_24h,
@@ -199,7 +199,9 @@ def evaluate(
         change_1h=_change(latest, _base(state, band_numbers, now - HOUR, archived)),
         decimals=newest[3],
         order=latest[1],
-        held_since=_held_since(state, band_numbers, latest, archived) if len(band_numbers) < len(state.bands) else None,
+        unaccepted_since=_unaccepted_since(state, band_numbers, latest, archived)
+        if len(band_numbers) < len(state.bands)
+        else None,
     )
 
 
@@ -207,7 +209,7 @@ def _latest(state: EvaluableState, band_numbers: Iterable[int]) -> Tick:
     return max([state.bands[number].last for number in band_numbers])
 
 
-def _held_since(
+def _unaccepted_since(
     state: EvaluableState, band_numbers: Collection[int], latest: Tick, archived: Iterable[ArchivedTicks]
 ) -> int | None:
     """Return the time of the first tick after the latest accepted tick.

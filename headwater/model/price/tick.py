@@ -105,12 +105,12 @@ def to_topic(value: bytes | None, now: int) -> tuple[bytes, bytes]:
     order = _whole("block_number", record.block_number, _BLOCK_BITS) << _LOG_BITS
     order |= _whole("log_index", record.log_index, _LOG_BITS)
     time, decimals = _time(record.timestamp, now), _decimals(record.decimals)
-    mint = b"" if address == address.lower() else address.encode()
+    explicit_address = b"" if address == address.lower() else address.encode()
     if record.price_quote is None and record.quote_address is None:
-        return key, pack(time, order, _price("price_usd", record.price_usd), decimals) + mint
+        return key, pack(time, order, _price("price_usd", record.price_usd), decimals) + explicit_address
     quote = _quote(record, address)
     packed = pack(time, order, _price("price_quote", record.price_quote), decimals)
-    return quoted_key(key), packed + quote.encode() + SEPARATOR + mint
+    return quoted_key(key), packed + quote.encode() + SEPARATOR + explicit_address
 
 
 def _quote(record: _Record, address: str) -> str:
@@ -128,7 +128,7 @@ def pack(time: int, order: int, price: float, decimals: int) -> bytes:
     return _VALUE.pack(time, order, price, decimals)
 
 
-def ticks_of(records: RecordBatch) -> RecordBatch:
+def select_well_formed(records: RecordBatch) -> RecordBatch:
     """Return the records of a batch that have the form of ticks; usually all of them."""
     if len(records) and records.keys.min_size >= 0 and records.values.min_size >= _VALUE.size:
         return records
@@ -137,7 +137,7 @@ def ticks_of(records: RecordBatch) -> RecordBatch:
 
 
 def from_topic(values: Sequence[bytes]) -> list[PricedTick]:
-    """Decode values of the ticks topic, from records that `ticks_of` has selected."""
+    """Decode values of the ticks topic, from records that `select_well_formed` has selected."""
     if {*map(len, values)} == {_VALUE.size}:
         return [*_VALUE_WITHOUT_ADDRESS.iter_unpack(b"".join(values))]
     return [(*_VALUE.unpack_from(value), value[_VALUE.size :]) for value in values]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from headwater.model.members import models_by_type
+from headwater.model.fields import models_by_type
 from headwater.model.transforms.redis_set_filter import NewRedisSetFilterTransform, RedisSetFilterTransform
 from headwater.model.transforms.v8 import NewV8Transform, V8Transform
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headwater.model.members import ReturnedOnly, is_none
+from headwater.model.fields import ReturnedOnly, is_none
 from headwater.model.request_model import RequestModel
 
 TRANSFORM_NAME_PATTERN = r"^[A-Za-z0-9._-]{1,100}$"
@@ -15,7 +15,7 @@ TRANSFORM_NAME_PATTERN = r"^[A-Za-z0-9._-]{1,100}$"
 class TransformIdentity:
     """The members of a stored transform by which a transform in a request is matched to it.
 
-    content: see TransformMembers.
+    content: see TransformFields.
     """
 
     uid: str
@@ -24,12 +24,12 @@ class TransformIdentity:
     content: str
 
 
-class TransformMembers(BaseModel):
+class TransformFields(BaseModel):
     """The members that a transform has both in a request and in a stored configuration.
 
     Class variables describe the type:
         noun: What docs call a transform of this type.
-        content_member: The member that decides what the transform does. A request without uids is matched by it.
+        content_field: The member that decides what the transform does. A request without uids is matched by it.
         example: The members of an example, without those that are optional.
         is_script: Whether the transform runs in the sandbox, and may make any number of outputs of a record.
         owns_set: Whether the transform has a set of values, which the filter-values endpoints change.
@@ -38,7 +38,7 @@ class TransformMembers(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     noun: ClassVar[str]
-    content_member: ClassVar[str]
+    content_field: ClassVar[str]
     example: ClassVar[dict[str, Any]]
     is_script: ClassVar[bool] = False
     owns_set: ClassVar[bool] = False
@@ -53,15 +53,15 @@ class TransformMembers(BaseModel):
 
     @property
     def content(self) -> str:
-        """The value of `content_member`."""
-        return str(getattr(self, self.content_member))
+        """The value of `content_field`."""
+        return str(getattr(self, self.content_field))
 
-    def without_internal_members(self) -> Self:
+    def without_internal_fields(self) -> Self:
         """Return the transform without the members that users never see."""
         return self
 
 
-class SentTransform(RequestModel):
+class NewTransformFields(RequestModel):
     """The members that every transform in a request may have, and a stored one does not."""
 
     uid: str | None = Field(

@@ -5,8 +5,8 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import AfterValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from headwater.model.members import Text, is_none
-from headwater.model.transforms.base import SentTransform, TransformMembers
+from headwater.model.fields import Text, is_none
+from headwater.model.transforms.base import NewTransformFields, TransformFields
 
 MAX_SCRIPT_BYTES = 1 << 20
 
@@ -31,9 +31,9 @@ class CheckedScript(NamedTuple):
     javascript: str | None = None
 
 
-class _V8(TransformMembers):
+class _V8(TransformFields):
     noun = "script"
-    content_member = "script"
+    content_field = "script"
     example = {"type": "v8", "script": "function process(record) { record.seen = true; return record; }"}
     is_script = True
 
@@ -57,10 +57,10 @@ class V8Transform(_V8):
         """The script that the sandbox loads."""
         return self.script if self.javascript is None else self.javascript
 
-    def without_internal_members(self) -> Self:
+    def without_internal_fields(self) -> Self:
         """Return the transform without the JavaScript that was compiled from its script."""
         return self.model_copy(update={"javascript": None})
 
 
-class NewV8Transform(_V8, SentTransform):
+class NewV8Transform(_V8, NewTransformFields):
     """A script in a request."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from tree_sitter import Node
 
-from headwater.errors import ScriptRefused
+from headwater.errors import InvalidScript
 from headwater.sandbox.analysis.nodes import bound_names, every_node, text_of
 from headwater.sandbox.analysis.tree import Script
 
@@ -58,16 +58,16 @@ def _is_strict(root: Node) -> bool:
 
 
 def require_no_import(script: Script) -> None:
-    """Raise ScriptRefused if the script contains `import(…)` or `import.meta`."""
+    """Raise InvalidScript if the script contains `import(…)` or `import.meta`."""
     for node in every_node(script.root) if "import" in script.text else ():
         if node.type == "import" and node.is_named:
             raise refusal(script, node, _NO_IMPORT)
 
 
-def refusal(script: Script, node: Node, reason: str) -> ScriptRefused:
+def refusal(script: Script, node: Node, reason: str) -> InvalidScript:
     """Return the error for a part of a script, with its line and column."""
     line, column = script.position(node)
-    return ScriptRefused(f"The script can't be loaded: line {line}, column {column}: {reason}.", line, column)
+    return InvalidScript(f"The script can't be loaded: line {line}, column {column}: {reason}.", line, column)
 
 
 def exported_entries(statement: Node) -> Iterator[tuple[str, Node]]:
@@ -106,7 +106,7 @@ def _names(statement: Node) -> Iterator[Node]:
 class Module:
     """Converts an ECMAScript module to a script by editing its imports and exports.
 
-    Raises ScriptRefused for a module that imports something, or whose imports and exports have an unsupported form.
+    Raises InvalidScript for a module that imports something, or whose imports and exports have an unsupported form.
     """
 
     def __init__(self, script: Script) -> None:
@@ -120,7 +120,7 @@ class Module:
     def to_script(self, text: str) -> str:
         """Convert a text of the module to a script.
 
-        `text` is the parsed text, or a text that has the same nodes at the same byte offsets. Raises ScriptRefused when
+        `text` is the parsed text, or a text that has the same nodes at the same byte offsets. Raises InvalidScript when
         the module exports another function beside `process`.
         """
         local = next((self._exports[name] for name in (*ENTRY_NAMES, _DEFAULT) if name in self._exports), "process")
@@ -129,7 +129,7 @@ class Module:
             return made
         if "process" not in self._declared:
             return f"{made}\nvar process = {local};"
-        raise ScriptRefused(f"The script can't be loaded: {_TWO_FUNCTIONS}.")
+        raise InvalidScript(f"The script can't be loaded: {_TWO_FUNCTIONS}.")
 
     def _read(self) -> None:
         for statement in self._script.root.children:
@@ -145,7 +145,7 @@ class Module:
     def _erase(self, node: Node) -> None:
         """Replace a statement by a semicolon, so that the code around it stays two statements.
 
-        Raises ScriptRefused for a statement with syntax errors.
+        Raises InvalidScript for a statement with syntax errors.
 
         The parser finds a list of exports also in `export enum A { B }`.
         """
@@ -156,7 +156,7 @@ class Module:
     def _import(self, statement: Node) -> None:
         """Erase an import of types, of which the type stripper left empty braces.
 
-        Raises ScriptRefused for others.
+        Raises InvalidScript for others.
         """
         clauses = [child for child in statement.named_children if child.type == "import_clause"]
         if not clauses or text_of(clauses[0]).strip("{} \t\r\n"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from headwater.errors import ScriptRefused
+from headwater.errors import InvalidScript
 from headwater.sandbox.results import ScriptError
 from headwater.sandbox.script_batch import ScriptBatch
 
@@ -20,7 +20,7 @@ _UNDEFINED_OR_NULL = re.compile(r"\b(undefined|null)\b")
 def warnings(script_batch: ScriptBatch, example: str) -> list[str]:
     """Return warnings about the run of the example (JSON text).
 
-    Raises ScriptRefused for a script that returns a Promise.
+    Raises InvalidScript for a script that returns a Promise.
     """
     if script_batch.errors:
         return [_failure(error, example) for error in script_batch.errors.values()]
@@ -33,7 +33,7 @@ def warnings(script_batch: ScriptBatch, example: str) -> list[str]:
 
 def _failure(error: ScriptError, example: str) -> str:
     if error.error == "InvalidOutput" and "Promise" in error.message:
-        raise ScriptRefused(
+        raise InvalidScript(
             "The script returns a Promise, which is an error of every record: nothing waits for a Promise. Take out "
             "`async` and `await`, and return the record itself."
         )

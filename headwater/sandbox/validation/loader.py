@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tree_sitter import Node
 
-from headwater.errors import ScriptRefused
+from headwater.errors import InvalidScript
 from headwater.sandbox.analysis import functions, modules
 from headwater.sandbox.analysis.names import free_names
 from headwater.sandbox.analysis.tree import Script, parse
@@ -44,7 +44,7 @@ class LoadedScript(NamedTuple):
 def load(sandbox: Sandbox, text: str, lookup: LookupFunction) -> LoadedScript:
     """Detect whether a text is a script, a module or TypeScript, and load it.
 
-    Raises ScriptRefused, SandboxFailed.
+    Raises InvalidScript, SandboxFailed.
     """
     loaded = _Loader(sandbox, lookup).load(text)
     tree, free = loaded.tree, {} if loaded.tree.has_errors else free_names(loaded.tree)
@@ -65,12 +65,12 @@ class _Loader:
         """Load a text as a script, or, if it does not compile, as a module or as TypeScript."""
         try:
             return LoadedScript(self._sandbox.add(text, self._lookup), parse(text), None)
-        except ScriptRefused as refused:
+        except InvalidScript as refused:
             if refused.error != "SyntaxError":
                 return self._load_as_common_js(parse(text), refused)
             return self._module_or_typescript(text, refused)
 
-    def _module_or_typescript(self, text: str, refused: ScriptRefused) -> LoadedScript:
+    def _module_or_typescript(self, text: str, refused: InvalidScript) -> LoadedScript:
         stripped = self._sandbox.strip_types(text)
         if isinstance(stripped, ScriptError):
             return self._refuse_unstrippable(text, stripped, refused)
@@ -93,12 +93,12 @@ class _Loader:
             javascript = module.to_script(text)
             try:
                 return LoadedScript(self._sandbox.add(javascript, self._lookup), parse(text), javascript)
-            except ScriptRefused as refused:
+            except InvalidScript as refused:
                 if refused.error != "SyntaxError":
                     raise _with_advice(refused, tree) from None
         return self._load_generated(tree, module.to_script(tree.text))
 
-    def _refuse_unstrippable(self, text: str, error: ScriptError, refused: ScriptRefused) -> LoadedScript:
+    def _refuse_unstrippable(self, text: str, error: ScriptError, refused: InvalidScript) -> LoadedScript:
         """Refuse a text that the type stripper can't parse.
 
         For a module, V8's error message is better, so the module is compiled to get it.
@@ -111,17 +111,17 @@ class _Loader:
         ):
             try:
                 return self._load_generated(tree, modules.Module(tree).to_script(text))
-            except ScriptRefused as named:
+            except InvalidScript as named:
                 raise _unreadable_error(text, error, named) from None
         raise unreadable
 
     def _load_generated(self, tree: Script, javascript: str) -> LoadedScript:
         try:
             return LoadedScript(self._sandbox.add(javascript, self._lookup), tree, javascript)
-        except ScriptRefused as refused:
+        except InvalidScript as refused:
             return self._load_as_common_js(tree, refused)
 
-    def _load_as_common_js(self, tree: Script, refused: ScriptRefused) -> LoadedScript:
+    def _load_as_common_js(self, tree: Script, refused: InvalidScript) -> LoadedScript:
         """Load a text as a CommonJS module when `module` or `exports` was undefined.
 
         Raises the original refusal when it failed for another reason.
@@ -132,19 +132,19 @@ class _Loader:
         javascript = modules.from_common_js(tree)
         try:
             return LoadedScript(self._sandbox.add(javascript, self._lookup), tree, javascript)
-        except ScriptRefused as error:
+        except InvalidScript as error:
             raise _with_advice(error, tree) from None
 
 
-def _with_advice(refused: ScriptRefused, tree: Script | None = None) -> ScriptRefused:
+def _with_advice(refused: InvalidScript, tree: Script | None = None) -> InvalidScript:
     """Return the refusal with advice appended, where there is advice for it."""
     advice = _advice_on(refused, tree)
     if not advice:
         return refused
-    return ScriptRefused(f"{refused.detail} {advice}", refused.line, refused.column)
+    return InvalidScript(f"{refused.detail} {advice}", refused.line, refused.column)
 
 
-def _advice_on(refused: ScriptRefused, tree: Script | None) -> str:
+def _advice_on(refused: InvalidScript, tree: Script | None) -> str:
     if refused.error == "NoProcess" and tree is not None:
         return _other_functions(tree)
     if refused.error == "ReferenceError" and (undefined := _NOT_DEFINED.fullmatch(refused.reason)):
@@ -167,10 +167,10 @@ def _other_functions(tree: Script) -> str:
     return f"It defines {shown}: rename the one that takes a record to `process`."
 
 
-def _unreadable_error(text: str, error: ScriptError, refused: ScriptRefused) -> ScriptRefused:
+def _unreadable_error(text: str, error: ScriptError, refused: InvalidScript) -> InvalidScript:
     """Return the error for a text that neither compiles nor can have its types stripped."""
     if error.error != "SyntaxError":
-        return ScriptRefused(f"The script can't be read as JavaScript or TypeScript: {error.message}.")
+        return InvalidScript(f"The script can't be read as JavaScript or TypeScript: {error.message}.")
     if (unsupported := typescript.unsupported(text, error.message)) is not None:
         return unsupported
     advice = _advice_on(refused, None)
@@ -179,7 +179,7 @@ def _unreadable_error(text: str, error: ScriptError, refused: ScriptRefused) -> 
     if not advice and _JSX.search(text):
         advice = _NO_JSX
     detail = f"{refused.detail} {advice or 'Read as TypeScript, it has a syntax error too.'}"
-    return ScriptRefused(detail, refused.line, refused.column) if refused.error else refused
+    return InvalidScript(detail, refused.line, refused.column) if refused.error else refused
 
 
 def _require_synchronous(tree: Script) -> None:

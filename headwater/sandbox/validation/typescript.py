@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from headwater.errors import ScriptRefused
+from headwater.errors import InvalidScript
 
 _MESSAGE = re.compile(r"(.*) at file:\S*:(\d+):(\d+)", re.DOTALL)
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -24,7 +24,7 @@ _UNSUPPORTED_SYNTAX = {
 """By a word in Deno's message: a pattern of the tokens with which the unsupported syntax may begin, and the advice."""
 
 
-def unsupported(text: str, message: str) -> ScriptRefused | None:
+def unsupported(text: str, message: str) -> InvalidScript | None:
     """Convert Deno's message to an error with advice, where there is advice.
 
     Returns None for a message without a place.
@@ -34,7 +34,7 @@ def unsupported(text: str, message: str) -> ScriptRefused | None:
         return None
     tokens, advice = next((form for word, form in _UNSUPPORTED_SYNTAX.items() if word in found[1]), ("", found[1]))
     line, column = _place(text, int(found[2]), int(found[3]), tokens)
-    return ScriptRefused(f"The script can't be loaded: line {line}, column {column}: {advice}.", line, column)
+    return InvalidScript(f"The script can't be loaded: line {line}, column {column}: {advice}.", line, column)
 
 
 def _place(text: str, line: int, shown_column: int, tokens: str) -> tuple[int, int]:

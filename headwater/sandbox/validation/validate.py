@@ -38,7 +38,7 @@ def validate(script: str, example: str, *, jit: bool = False) -> CheckedScript:
     """Load a script in a fresh sandbox, and call it once with an example record (JSON text).
 
     `flow.contains` returns false. Blocks for about 0.1 s, plus the time that it waits for a free slot. Thread-safe.
-    Raises ScriptRefused (with line and column where they are known), SandboxFailed.
+    Raises InvalidScript (with line and column where they are known), SandboxFailed.
     """
     batch = RecordBatch.of("example", [example.encode()], [None], [_EXAMPLE_TIME_MS], [0], [0], [0])
     with validation_sandbox(jit=jit, validates=True) as sandbox:

@@ -57,8 +57,8 @@ class FlowStore(Protocol):
         """Mark a configuration as deleted.
 
         From then on it is invisible, and its external_id is free. In the same transaction, the desired state of an
-        active deployment becomes ABSENT, with delete_flow set; the controller calls `purge` after the teardown. Return
-        False when no deployment is active: then the row stays until somebody calls `purge`.
+        active deployment becomes ABSENT, with delete_configuration set; the controller calls `purge` after the
+        teardown. Return False when no deployment is active: then the row stays until somebody calls `purge`.
 
         Raises NotFound, and ConcurrentUpdate when `revision` is given and is not the newest one.
         """

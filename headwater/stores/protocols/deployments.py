@@ -4,7 +4,14 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from headwater.model.deployment import Deployment, DeploymentVersion, LogLine, Observation, Progress, WorkerStatus
+from headwater.model.deployment import (
+    Deployment,
+    DeploymentProgress,
+    DeploymentVersion,
+    LogLine,
+    Observation,
+    WorkerStatus,
+)
 
 MAX_LOG_LINES = 1000
 """The number of log lines that are kept for each deployment."""
@@ -42,7 +49,7 @@ class DeploymentStore(Protocol):
     def active(self, config_id: str) -> Deployment | None:
         """Return the deployment whose phase is not ABSENT, or None."""
 
-    def progress(self, config_ids: Collection[str]) -> Mapping[str, Progress]:
+    def progress(self, config_ids: Collection[str]) -> Mapping[str, DeploymentProgress]:
         """Return the progress of the active deployments by configuration id.
 
         Configurations without one are left out.

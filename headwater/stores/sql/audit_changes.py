@@ -53,7 +53,7 @@ def _pipeline(config: PipelineConfig) -> Any:
     return (
         config.document
         if isinstance(config, UnreadableConfig)
-        else config.without_internal_members().model_dump(mode="json")
+        else config.without_internal_fields().model_dump(mode="json")
     )
 
 
@@ -70,7 +70,7 @@ def torn_down(deployment: Deployment) -> Change:
 
 def rotated(deployment: Deployment) -> Change:
     """Return the change for new credentials of a deployment."""
-    after = f"{_deployment(deployment)} credentials {deployment.credentials}"
+    after = f"{_deployment(deployment)} credentials {deployment.credentials_version}"
     return Change("flow.rotate_credentials", deployment.owner, deployment.config_id, after=after)
 
 

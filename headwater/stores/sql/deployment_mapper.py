@@ -14,16 +14,16 @@ from headwater.model import rollout
 from headwater.model.deployment import (
     Condition,
     Deployment,
+    DeploymentProgress,
     DeploymentVersion,
     DesiredPhase,
     Phase,
-    Progress,
     Revision,
     WorkerStatus,
     dead_letter_topic,
     output_topics,
 )
-from headwater.model.rollout import RequestedRevision
+from headwater.model.rollout import RolloutHistoryEntry
 from headwater.model.stored_config import read_config
 from headwater.stores.sql import logs, store_errors
 from headwater.stores.sql.change_counter import increment
@@ -90,6 +90,9 @@ _SELECT_STORED_REVISIONS = (
 
 _SELECT_VERSIONS = select(*(deployments.c[name] for name in DeploymentVersion._fields)).where(ACTIVE)
 
+_ATTRIBUTES = {column.name: column.key for column in deployments.c}
+"""The name of the attribute, by the name that a column has in the database."""
+
 
 class DeploymentMapper:
     """Maps deployments to rows.
@@ -114,11 +117,11 @@ class DeploymentMapper:
         previous = _previous_revisions(connection, *where) if rows else {}
         return [replace(row, previous_revisions=tuple(previous.get(row.id, ()))) for row in rows]
 
-    def progress(self, connection: Connection, config_ids: Sequence[str]) -> list[Progress]:
+    def progress(self, connection: Connection, config_ids: Sequence[str]) -> list[DeploymentProgress]:
         """Return the progress of the active deployments of these configurations."""
-        columns = [deployments.c[field.name] for field in fields(Progress)]
+        columns = [deployments.c[field.name] for field in fields(DeploymentProgress)]
         found = connection.execute(select(*columns).where(ACTIVE, deployments.c.config_id.in_(config_ids)))
-        return [Progress(**_attributes(row) | _states(row).values) for row in found]
+        return [DeploymentProgress(**_attributes(row) | _states(row).values) for row in found]
 
     def versions(self, connection: Connection) -> list[DeploymentVersion]:
         """A marker of each active deployment."""
@@ -128,13 +131,13 @@ class DeploymentMapper:
         """Return the active deployment of a configuration, and lock its row."""
         return next(iter(self.unfinished(connection, deployments.c.config_id == config_id, lock=True)), None)
 
-    def history(self, connection: Connection, deployment_id: str) -> Sequence[RequestedRevision]:
+    def history(self, connection: Connection, deployment_id: str) -> Sequence[RolloutHistoryEntry]:
         """Return the rollouts of all revisions that the deployment was asked to run."""
         table = deployment_revisions
         found = select(table.c.revision, table.c.stream, table.c.source_epoch, table.c.retired).where(
             table.c.deployment_id == deployment_id
         )
-        return [RequestedRevision(*row) for row in connection.execute(found)]
+        return [RolloutHistoryEntry(*row) for row in connection.execute(found)]
 
     def written_topics(self, connection: Connection, config_ids: Sequence[str]) -> set[str]:
         """Return the topics that deployments of these configurations write.
@@ -167,7 +170,7 @@ class DeploymentMapper:
 
     def write_secrets(self, connection: Connection, changed: Deployment) -> None:
         """Write changed passwords, and increment the change counter."""
-        values = {**self.credentials.encrypt(changed), "credentials": changed.credentials}
+        values = {**self.credentials.encrypt(changed), "credentials_version": changed.credentials_version}
         connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**values))
         increment(connection)
 
@@ -226,9 +229,7 @@ class DeploymentMapper:
 
 def _attributes(row: Row[Any]) -> dict[str, Any]:
     """Return the values of a row by the names of attributes: a row has the name that a column has in the database."""
-    values = row._asdict()
-    values["config_id"] = values.pop(deployments.c.config_id.name)
-    return values
+    return {_ATTRIBUTES.get(name, name): value for name, value in row._asdict().items()}
 
 
 def read_workers(stored: str | None) -> tuple[WorkerStatus, ...] | None:
@@ -296,7 +297,7 @@ def _desired(deployment: Deployment) -> dict[str, Any]:
         "desired": deployment.desired.value,
         "desired_revision": deployment.desired_revision,
         "generation": deployment.generation,
-        "delete_flow": deployment.delete_flow,
+        "delete_configuration": deployment.delete_configuration,
         "stable_revision": deployment.stable_revision,
     }
 
@@ -307,7 +308,7 @@ def _observed(deployment: Deployment) -> dict[str, Any]:
         "observed_revision": deployment.observed_revision,
         "observed_generation": deployment.observed_generation,
         "stable_revision": deployment.stable_revision,
-        "observed_credentials": deployment.observed_credentials,
+        "observed_credentials_version": deployment.observed_credentials_version,
         "condition": deployment.condition.value,
         "reason": deployment.reason,
     }

@@ -8,7 +8,14 @@ from typing import Any
 from sqlalchemy import Column, Connection, insert, select
 
 from headwater.model import rollout
-from headwater.model.deployment import Deployment, DeploymentVersion, LogLine, Observation, Progress, WorkerStatus
+from headwater.model.deployment import (
+    Deployment,
+    DeploymentProgress,
+    DeploymentVersion,
+    LogLine,
+    Observation,
+    WorkerStatus,
+)
 from headwater.stores.sql import audit_changes, logs
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
@@ -55,7 +62,7 @@ class SqlDeployments:
             current = self._rows.active(connection, config_id)
             if current is None:
                 raise rollout.not_deployed()
-            changed = rollout.new_credentials(current, reader_password)
+            changed = rollout.rotate_reader_password(current, reader_password)
             self._rows.write_secrets(connection, changed)
             record(connection, audit_changes.rotated(changed))
             return changed
@@ -75,7 +82,7 @@ class SqlDeployments:
         with self._connections.reading() as connection:
             return next(iter(self._rows.unfinished(connection, deployments.c.config_id == config_id)), None)
 
-    def progress(self, config_ids: Collection[str]) -> Mapping[str, Progress]:
+    def progress(self, config_ids: Collection[str]) -> Mapping[str, DeploymentProgress]:
         with self._connections.reading() as connection:
             found = [p for ids in _chunks(config_ids) for p in self._rows.progress(connection, ids)]
         return {progress.config_id: progress for progress in found}

@@ -13,5 +13,5 @@ def check(connection: Connection, fence: Fence) -> None:
     Nobody can acquire the lease until the transaction ends.
     """
     this = select(leases.c.fencing).where(leases.c.name == fence.lease)
-    if connection.execute(this.with_for_update(read=True)).scalar_one_or_none() != fence.number:
+    if connection.execute(this.with_for_update(read=True)).scalar_one_or_none() != fence.fencing_token:
         raise LeaseLost(fence.lease)

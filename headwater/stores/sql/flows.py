@@ -80,7 +80,7 @@ class FlowMapper:
             created_at=row.created_at,
             updated_at=row.updated_at,
             external_id=row.external_id,
-            unreadable_members=self._rows.credentials.decryption_error(row)
+            unreadable_fields=self._rows.credentials.decryption_error(row)
             if has_tags
             else store_errors.UNREADABLE_TAGS,
         )
@@ -119,14 +119,16 @@ class SqlFlows:
             connection.execute(this.values(**_saved(flow), revision=flow.revision))
             _insert_revision(connection, flow, flow.revision, usage)
             record(connection, audit_changes.saved(stored, flow))
-            if stored.unreadable_members:
+            if stored.unreadable_fields:
                 self._renew_credentials(connection, flow.id)
 
     def _renew_credentials(self, connection: Connection, config_id: str) -> None:
         """Give an active deployment new passwords if its passwords can't be decrypted."""
         active = self._rows.active(connection, config_id)
         if active is not None and active.desired is DesiredPhase.RUNNING and not active.has_secrets:
-            renewed = rollout.renew_credentials(active, *(secrets.token_urlsafe(PASSWORD_BYTES) for _ in range(2)))
+            renewed = rollout.replace_unreadable_passwords(
+                active, *(secrets.token_urlsafe(PASSWORD_BYTES) for _ in range(2))
+            )
             self._rows.write_secrets(connection, renewed)
             self._rows.write_desired(connection, renewed)
             record(connection, audit_changes.rotated(renewed))
@@ -170,7 +172,7 @@ class SqlFlows:
             if active is None:
                 increment(connection)
                 return False
-            self._rows.write_desired(connection, rollout.tear_down(active, delete_flow=True))
+            self._rows.write_desired(connection, rollout.tear_down(active, delete_configuration=True))
             return True
 
     def purge(self, config_id: str) -> None:

@@ -52,16 +52,16 @@ def _acquire(connection: Connection, name: str, candidate: Candidate, ttl_s: flo
     asked = claim_lease(stored, candidate, now, timedelta(seconds=ttl_s))
     values = {
         "holder": asked.holder,
-        "fencing": asked.fencing,
+        "fencing": asked.fencing_token,
         "expires_at": asked.expires_at,
         "lock": asked.lock,
-        "failing": asked.failing,
+        "failing": asked.current_failure,
     }
     if stored is None:
         connection.execute(insert(leases).values(name=name, **values))
     elif asked != stored:
         connection.execute(update(leases).where(leases.c.name == name).values(**values))
-    return asked.fencing if asked.holder == candidate.holder else None
+    return asked.fencing_token if asked.holder == candidate.holder else None
 
 
 def _now(connection: Connection) -> datetime:

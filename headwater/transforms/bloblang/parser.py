@@ -29,7 +29,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
-from headwater.errors import ExpressionRefused
+from headwater.errors import InvalidExpression
 from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.transforms.bloblang import error_messages
 from headwater.transforms.bloblang.methods import ALLOWED_ON_RECORD, METHODS, Argument
@@ -55,9 +55,9 @@ MAX_NESTING = 32
 
 
 def parse(text: str) -> Node:
-    """Parse an expression. Raises ExpressionRefused with the column of the error."""
+    """Parse an expression. Raises InvalidExpression with the column of the error."""
     if len(text) > MAX_EXPRESSION_CHARS:
-        raise ExpressionRefused(f"Use at most {MAX_EXPRESSION_CHARS:,} characters.", MAX_EXPRESSION_CHARS + 1)
+        raise InvalidExpression(f"Use at most {MAX_EXPRESSION_CHARS:,} characters.", MAX_EXPRESSION_CHARS + 1)
     return _Parser(text).mapping()
 
 
@@ -394,7 +394,7 @@ class _Parser:
         return taken
 
     def _refuse(self, message: str) -> NoReturn:
-        raise ExpressionRefused(message, self._at + 1)
+        raise InvalidExpression(message, self._at + 1)
 
 
 def _steps_of(node: Node) -> tuple[Node, list[Step]]:

@@ -22,7 +22,7 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.errors import BrokerUnavailable, DeployFailed
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from tests.support.kafka import WAIT_S, KafkaServer, read
 from tests.support.ports import free_port
 

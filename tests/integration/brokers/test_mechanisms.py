@@ -17,7 +17,7 @@ from headwater.brokers.client_errors import ClientErrors, broker_unavailable_err
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.errors import BrokerUnavailable
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from tests.support.certificates import Authority
 from tests.support.kafka import WAIT_S, read
 from tests.support.ports import free_port

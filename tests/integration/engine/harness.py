@@ -17,7 +17,8 @@ from headwater.children import Child, spawn
 from headwater.model.flow import DeliveryMode
 from headwater.model.record import Headers
 from headwater.model.transforms import Transform
-from headwater.model.worker_spec import JOIN, Heartbeat, SinkSpec, WorkerSpec
+from headwater.model.worker_protocol import JOIN, Heartbeat
+from headwater.model.worker_spec import SinkSpec, WorkerSpec
 from tests.support.kafka import KafkaServer
 from tests.support.waiting import until
 

@@ -13,7 +13,7 @@ from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from headwater.sinks import stalled_producer
 from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.kafka import KafkaSink

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from headwater.errors import ScriptRefused
+from headwater.errors import InvalidScript
 from headwater.sandbox import Sandbox
 from tests.support.sandbox import batch, lines, lookup, result, run
 
@@ -167,7 +167,7 @@ class TestImports:
 
     @pytest.mark.parametrize("line", ['import fs from "node:fs"', "export default 1", "await 1"])
     def test_modules_are_refused(self, shared_sandbox: Sandbox, line: str) -> None:
-        with pytest.raises(ScriptRefused) as refused:
+        with pytest.raises(InvalidScript) as refused:
             shared_sandbox.add(f"{line}; function process(d) {{ return d }}", lookup({}))
         assert refused.value.line == 1
 
@@ -343,7 +343,7 @@ class TestOtherRecords:
         script = (
             f"Object.defineProperty({prototype}.prototype, '0', {{ set() {{}} }}); function process(d) {{ return d }}"
         )
-        with pytest.raises(ScriptRefused):
+        with pytest.raises(InvalidScript):
             shared_sandbox.add(script, lookup({}))
 
     def test_species_and_subclasses(self, shared_sandbox: Sandbox) -> None:
@@ -403,9 +403,9 @@ class TestContains:
         assert between(shared_sandbox, body) == "UnknownDataset"
 
     def test_not_at_the_top_level(self, shared_sandbox: Sandbox) -> None:
-        with pytest.raises(ScriptRefused, match="while a record is processed"):
+        with pytest.raises(InvalidScript, match="while a record is processed"):
             shared_sandbox.add("flow.contains('x', ['a']); function process(d) { return d }", lookup({}))
 
     def test_the_name_flow_is_taken(self, shared_sandbox: Sandbox) -> None:
-        with pytest.raises(ScriptRefused, match="flow"):
+        with pytest.raises(InvalidScript, match="flow"):
             shared_sandbox.add("let flow = 1; function process(d) { return d }", lookup({}))

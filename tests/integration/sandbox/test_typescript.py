@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.errors import ScriptRefused
+from headwater.errors import InvalidScript
 from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
 from headwater.sandbox import Sandbox, validate
 from headwater.sandbox.deno_command import deno_command
@@ -183,7 +183,7 @@ class TestRefused:
         ],
     )
     def test_the_error_names_the_fix(self, text: str, line: int, column: int, advice: str) -> None:
-        with pytest.raises(ScriptRefused, match=re.escape(advice)) as refused:
+        with pytest.raises(InvalidScript, match=re.escape(advice)) as refused:
             validate(text, EXAMPLE)
         assert (refused.value.line, refused.value.column) == (line, column)
 
@@ -198,16 +198,16 @@ class TestRefused:
         ],
     )
     def test_two_candidate_functions(self, text: str) -> None:
-        with pytest.raises(ScriptRefused, match="keep one of them"):
+        with pytest.raises(InvalidScript, match="keep one of them"):
             validate(text, EXAMPLE)
 
     @pytest.mark.parametrize("text", ["export const a = 1", "module.exports = { a: 1 }", "const a: number = 1"])
     def test_without_a_function(self, text: str) -> None:
-        with pytest.raises(ScriptRefused, match=r"no function `process\(record\)`"):
+        with pytest.raises(InvalidScript, match=r"no function `process\(record\)`"):
             validate(text, EXAMPLE)
 
     def test_a_script_that_throws_a_syntax_error_is_not_typescript(self) -> None:
-        with pytest.raises(ScriptRefused, match="SyntaxError: own in line 2, column 7"):
+        with pytest.raises(InvalidScript, match="SyntaxError: own in line 2, column 7"):
             validate("const t = (f) => f(1 < 2, 3 > (1));\nthrow new SyntaxError('own')", EXAMPLE)
 
 
@@ -258,7 +258,7 @@ DEEP = {
 @pytest.mark.parametrize("text", DEEP.values(), ids=DEEP.keys())
 def test_hostile_sources_are_rejected_in_time(text: str) -> None:
     began_s = time.monotonic()
-    with pytest.raises(ScriptRefused):
+    with pytest.raises(InvalidScript):
         validate(text, EXAMPLE)
     assert time.monotonic() - began_s < 10
 
@@ -281,7 +281,7 @@ def test_long_scripts_are_analysed_in_time(text: str) -> None:
 
 
 def test_a_stack_overflow_during_compilation_has_no_position() -> None:
-    with pytest.raises(ScriptRefused, match=r"Maximum call stack size exceeded|nested too deeply") as refused:
+    with pytest.raises(InvalidScript, match=r"Maximum call stack size exceeded|nested too deeply") as refused:
         validate(PROCESS + "const a = " + "(()=>" * 1_000 + "1" + ")" * 1_000, EXAMPLE)
     assert refused.value.line is None
 
@@ -290,7 +290,7 @@ def test_concurrent_hostile_sources_do_not_affect_other_saves() -> None:
     def outcome(text: str) -> object:
         try:
             return validate(text, EXAMPLE).warnings
-        except ScriptRefused:
+        except InvalidScript:
             return "refused"
 
     good = "export const process = (r: any) => ({ b: r.a })"
@@ -335,7 +335,7 @@ class TestCheckingChild:
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.slow], ids=lambda case: case.name)
 def test_hostile_typescript_is_saved_with_a_warning_or_rejected(case: Case) -> None:
-    with contextlib.suppress(ScriptRefused):
+    with contextlib.suppress(InvalidScript):
         checked = validate(f"export default function (d: any): any {{\n{case.body}\n}}", EXAMPLE)
         assert checked.javascript is not None
         assert checked.warnings or case.outcomes - ANY_BLAME
@@ -372,7 +372,7 @@ def test_sources_with_errors_are_rejected_or_keep_their_lines(text: str, data: s
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 10)))
     changed = text[:start] + data.draw(PIECES) + text[end:]
-    with contextlib.suppress(ScriptRefused):
+    with contextlib.suppress(InvalidScript):
         javascript = validate(changed, EXAMPLE).javascript
         if javascript is not None:
             generated = javascript.removeprefix(

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import pytest
 
-from headwater.errors import ScriptRefused
+from headwater.errors import InvalidScript
 from headwater.model.transforms.v8 import CheckedScript
 from headwater.sandbox import Sandbox, validate
 from headwater.sandbox.validation.script_globals import GLOBALS
@@ -32,20 +32,20 @@ class TestRefused:
         ],
     )
     def test_with_line_and_column(self, script: str, line: int, column: int) -> None:
-        with pytest.raises(ScriptRefused) as refused:
+        with pytest.raises(InvalidScript) as refused:
             validate(script, "{}")
         assert (refused.value.line, refused.value.column) == (line, column)
         assert f"in line {line}, column {column}" in refused.value.detail
 
     @pytest.mark.parametrize("script", ["", "const x = 1", "const process = {}", "function proces(d) { return d }"])
     def test_without_a_function(self, script: str) -> None:
-        with pytest.raises(ScriptRefused, match=r"no function `process\(record\)`") as refused:
+        with pytest.raises(InvalidScript, match=r"no function `process\(record\)`") as refused:
             validate(script, "{}")
         assert (refused.value.line, refused.value.column) == (None, None)
 
     @pytest.mark.parametrize("script", ["for (;;);", "Array(1e9).fill(1);"])
     def test_a_top_level_that_does_not_end(self, script: str) -> None:
-        with pytest.raises(ScriptRefused, match="the top level of the script ran for more than 1 s"):
+        with pytest.raises(InvalidScript, match="the top level of the script ran for more than 1 s"):
             validate(f"{script} function process(d) {{ return d }}", "{}")
 
 
@@ -68,7 +68,7 @@ class TestTopLevel:
         ],
     )
     def test_the_top_level_must_not_use_time_or_random_numbers(self, script: str, what: str, column: int) -> None:
-        with pytest.raises(ScriptRefused, match=rf"asks for (the|a) {what} outside of `process\(record\)`") as refused:
+        with pytest.raises(InvalidScript, match=rf"asks for (the|a) {what} outside of `process\(record\)`") as refused:
             validate(f"{script}\nfunction process(d) {{ return d }}", "{}")
         assert (refused.value.line, refused.value.column) == (1, column)
 
@@ -155,25 +155,25 @@ class TestPromises:
         ],
     )
     def test_are_refused_as_results(self, script: str) -> None:
-        with pytest.raises(ScriptRefused, match=r"nothing waits for a Promise.*ake out `async` and `await`"):
+        with pytest.raises(InvalidScript, match=r"nothing waits for a Promise.*ake out `async` and `await`"):
             validate(script, "{}")
 
     def test_await_in_a_function_that_is_not_async(self) -> None:
-        with pytest.raises(ScriptRefused, match="Nothing waits for a Promise: take out `async` and `await`"):
+        with pytest.raises(InvalidScript, match="Nothing waits for a Promise: take out `async` and `await`"):
             validate("function process(d) { const x = await f(d); return x }", "{}")
 
 
 class TestNames:
     def test_main(self) -> None:
-        with pytest.raises(ScriptRefused, match="It defines `main`: rename it to `process`"):
+        with pytest.raises(InvalidScript, match="It defines `main`: rename it to `process`"):
             validate("function help() {} function main(stream) { return stream }", "{}")
 
     def test_the_only_function(self) -> None:
-        with pytest.raises(ScriptRefused, match="It defines `handle`: rename it to `process`"):
+        with pytest.raises(InvalidScript, match="It defines `handle`: rename it to `process`"):
             validate("export const handle = (record: object) => record", "{}")
 
     def test_several_functions(self) -> None:
-        with pytest.raises(ScriptRefused, match="It defines `a`, `b`: rename the one that takes a record to `process`"):
+        with pytest.raises(InvalidScript, match="It defines `a`, `b`: rename the one that takes a record to `process`"):
             validate("function a() {} const b = () => 1", "{}")
 
     @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ class TestNames:
         ],
     )
     def test_unknown_names_are_reported_with_the_fix(self, script: str, advice: str) -> None:
-        with pytest.raises(ScriptRefused, match=advice):
+        with pytest.raises(InvalidScript, match=advice):
             validate(f"{script} function process(d) {{ return d }}", "{}")
 
     def test_global_names_are_known(self, sandbox: Sandbox) -> None:

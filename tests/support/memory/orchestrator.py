@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.deployment import LogLine, Status, WorkerStatus
-from headwater.model.worker_spec import Heartbeat, WorkerSet, WorkerSnapshot
+from headwater.model.worker_protocol import Heartbeat, WorkerSnapshot
+from headwater.model.worker_spec import WorkerSet
 
 
 class MemoryOrchestrator:

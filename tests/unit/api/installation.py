@@ -16,11 +16,11 @@ from fastapi import FastAPI
 
 from headwater.api.app import create_api
 from headwater.api.dependencies import ReadinessProbe, Services
-from headwater.errors import ScriptRefused
+from headwater.errors import InvalidScript
 from headwater.model.binding import Bindings, KafkaTopic
-from headwater.model.deployment import Condition, Deployment, Observation, Phase, Progress
+from headwater.model.deployment import Condition, Deployment, DeploymentProgress, Observation, Phase
 from headwater.model.key import DEFAULT_SCOPES
-from headwater.model.record import Failure, Outcome, RecordBatch
+from headwater.model.record import Failure, RecordBatch, TransformResult
 from headwater.model.transforms.v8 import CheckedScript, V8Transform
 from headwater.native import BytesColumn
 from headwater.sandbox import Sandbox
@@ -77,9 +77,9 @@ def validate_script(script: str, example: str) -> CheckedScript:
     """Replaces the sandbox: the text of a script says what the sandbox would find."""
     assert example.startswith("{")
     if "syntax error" in script:
-        raise ScriptRefused("Unexpected token in line 2, column 7.", line=2, column=7)
+        raise InvalidScript("Unexpected token in line 2, column 7.", line=2, column=7)
     if "process" not in script:
-        raise ScriptRefused("The script defines no function process.")
+        raise InvalidScript("The script defines no function process.")
     return CheckedScript(["TypeError: x is undefined"] if "throws" in script else [])
 
 
@@ -100,12 +100,12 @@ class Script:
 
     def wait(self, timeout_s: float) -> None: ...
 
-    def result(self) -> Outcome:
+    def result(self) -> TransformResult:
         if "fails" in self._script:
             failures = [Failure(i, "TypeError", "x is undefined", "", 2, 7) for i in range(len(self._batch))]
-            return Outcome(self._batch.select([False] * len(self._batch)), failures, ["before it failed"])
+            return TransformResult(self._batch.select([False] * len(self._batch)), failures, ["before it failed"])
         values = [value[:-1] + b',"seen":true}' for value in self._batch.values if value]
-        return Outcome(replace(self._batch, values=BytesColumn.of(values)), [], [f"saw {len(values)}"])
+        return TransformResult(replace(self._batch, values=BytesColumn.of(values)), [], [f"saw {len(values)}"])
 
     def close(self) -> None: ...
 
@@ -155,15 +155,17 @@ class Controller:
         self.write_logs = store.write_logs
         self.read_logs = store.read_logs
 
-    def progress(self, config_ids: Collection[str]) -> Mapping[str, Progress]:
+    def progress(self, config_ids: Collection[str]) -> Mapping[str, DeploymentProgress]:
         active = (self.active(config_id) for config_id in config_ids)
-        return {deployment.config_id: Progress.of(deployment) for deployment in active if deployment is not None}
+        return {
+            deployment.config_id: DeploymentProgress.of(deployment) for deployment in active if deployment is not None
+        }
 
     def active(self, config_id: str) -> Deployment | None:
         deployment = self._store.active(config_id)
         if deployment is None or self.asleep:
             return deployment
-        if deployment.is_reconciled and deployment.observed_credentials == deployment.credentials:
+        if deployment.is_reconciled and deployment.observed_credentials_version == deployment.credentials_version:
             return deployment
         self._store.observe([self._act(deployment)])
         return self._store.active(config_id)
@@ -185,7 +187,7 @@ class Controller:
             deployment.desired_revision,
             generation,
             Condition.STABLE,
-            observed_credentials=deployment.credentials,
+            observed_credentials_version=deployment.credentials_version,
         )
 
 

@@ -12,7 +12,7 @@ from anyio.from_thread import BlockingPortal
 
 from headwater.api.deployment_watcher import DeploymentWatcher
 from headwater.errors import DatabaseUnavailable
-from headwater.model.deployment import Deployment, DesiredPhase, Phase, Progress
+from headwater.model.deployment import Deployment, DeploymentProgress, DesiredPhase, Phase
 from headwater.model.flow import PipelineConfig, Source
 from headwater.model.sink import KafkaSink
 from headwater.services.deployments import is_running
@@ -23,11 +23,11 @@ FLOW_ID = "a-flow"
 class Polls:
     """Results of polls. The first poll waits until a test continues it, and returns an old result."""
 
-    def __init__(self, *answers: Progress | DatabaseUnavailable | None) -> None:
+    def __init__(self, *answers: DeploymentProgress | DatabaseUnavailable | None) -> None:
         self._answers = list(answers)
         self.began, self.go_on = threading.Event(), threading.Event()
 
-    def __call__(self, asked: Collection[str]) -> Mapping[str, Progress]:
+    def __call__(self, asked: Collection[str]) -> Mapping[str, DeploymentProgress]:
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if not self.began.is_set():
             self.began.set()
@@ -56,17 +56,19 @@ def deployment(generation: int = 1) -> Deployment:
     )
 
 
-def running(generation: int) -> Progress:
-    return Progress(
+def running(generation: int) -> DeploymentProgress:
+    return DeploymentProgress(
         "d", FLOW_ID, DesiredPhase.RUNNING, generation, generation, Phase.RUNNING, generation, generation, 1, 1, ""
     )
 
 
-async def wait_during_a_poll(polls: Polls, done: Callable[[Progress | None], bool]) -> list[Progress | None]:
+async def wait_during_a_poll(
+    polls: Polls, done: Callable[[DeploymentProgress | None], bool]
+) -> list[DeploymentProgress | None]:
     """Wait for a configuration that another request waits for, during a poll. Returns the progress that `done` got."""
-    seen_progress: list[Progress | None] = []
+    seen_progress: list[DeploymentProgress | None] = []
 
-    def noted(seen: Progress | None) -> bool:
+    def noted(seen: DeploymentProgress | None) -> bool:
         seen_progress.append(seen)
         return done(seen)
 
@@ -91,7 +93,7 @@ async def _ignore_errors(watcher: DeploymentWatcher) -> None:
 
 @pytest.mark.parametrize("early", [running(1), None, DatabaseUnavailable("It is away.")])
 def test_a_poll_from_before_the_call_does_not_count(
-    portal: BlockingPortal, early: Progress | DatabaseUnavailable | None
+    portal: BlockingPortal, early: DeploymentProgress | DatabaseUnavailable | None
 ) -> None:
     seen_progress = portal.call(wait_during_a_poll, Polls(early, running(2)), lambda _: True)
     assert seen_progress == [running(2)]
@@ -110,7 +112,7 @@ async def wait_while_polls_fail(failures: int) -> tuple[list[str], str, str]:
     """
     left = [failures]
 
-    def read_progress(awaited: Collection[str]) -> Mapping[str, Progress]:
+    def read_progress(awaited: Collection[str]) -> Mapping[str, DeploymentProgress]:
         if left[0]:
             left[0] -= 1
             raise ZeroDivisionError

@@ -186,7 +186,7 @@ class TestCredentials:
         alice.post(f"{FLOW}/{config_id}/deploy")
         headwater.controller.asleep = True
         rotation = alice.start("POST", f"{FLOW}/{config_id}/deploy/credentials")
-        while (active := headwater.database.deployments.active(config_id)) and active.credentials == 1:
+        while (active := headwater.database.deployments.active(config_id)) and active.credentials_version == 1:
             pass
         teardown = alice.start("POST", f"{FLOW}/{config_id}/teardown")
         alice.problem(rotation.result(), 409, "conflict")

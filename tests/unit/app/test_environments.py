@@ -19,8 +19,8 @@ from headwater.app.environments import (
 )
 from headwater.app.ingest_kinds import load_ingest, variables_of
 from headwater.errors import SetupError
+from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Bindings, KafkaTopic, PubSubTopic
-from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 from headwater.settings import SECRETS, Settings
 
 EVERY_SECRET = {

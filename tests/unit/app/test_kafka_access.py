@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from headwater.app.data_directory import DataDirectory
 from headwater.app.endpoints import Endpoints
 from headwater.errors import SetupError
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from headwater.settings import Settings
 
 USER = {"password": "geheim"}

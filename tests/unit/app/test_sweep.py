@@ -19,7 +19,7 @@ class World:
     def __init__(self) -> None:
         self.broker, self.database = MemoryClusterAdmin(), fresh_database()
         known = deployment()
-        self.broker.ensure(resources(known, known.requested_revision, KafkaTopic(TOPIC), 4))
+        self.broker.ensure(resources(known, known.desired_revision_record, KafkaTopic(TOPIC), 4))
 
     def look(self) -> Sweep:
         sources = Sources(bindings=Bindings(), broker=self.broker, unfinished=self.database.deployments.unfinished)

@@ -10,7 +10,7 @@ import pytest
 from headwater.app import worker
 from headwater.engine.heartbeat import HeartbeatReporter
 from headwater.errors import Fenced, HeadwaterError, SourceGap
-from headwater.model.worker_spec import FENCED_STATUS, Heartbeat
+from headwater.model.worker_protocol import FENCED_STATUS, Heartbeat
 from tests.contract.test_orchestrator import worker_set
 
 

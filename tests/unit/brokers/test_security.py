@@ -15,7 +15,7 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.brokers.security import is_security_error, security_error_message, security_settings
 from headwater.errors import BrokerUnavailable, SetupError
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from tests.support.ports import free_port
 
 OAUTH = KafkaAccess(

@@ -124,7 +124,7 @@ class TestCredentials:
         world.database.deployments.request_credential_rotation("owner", FLOW, "newer")
         world.run()
         assert world.active is not None
-        assert world.active.observed_credentials == 2
+        assert world.active.observed_credentials_version == 2
         assert world.broker.users == {f"dep-{DEPLOYMENT}": "newer", f"wrk-{DEPLOYMENT}": "works"}
         assert world.active.condition is Condition.ROLLING_OUT
 
@@ -298,7 +298,7 @@ class TestUnexpectedErrors:
 
         def broken(*_: object) -> None:
             leader = world.database.leases.leader(CONTROLLER_LEASE)
-            seen.append("" if leader is None else leader.failing)
+            seen.append("" if leader is None else leader.current_failure)
             world.now += RENEW_EVERY_S
             if len(seen) == 3:
                 monkeypatch.undo()
@@ -330,7 +330,7 @@ class TestUnexpectedErrors:
         world.run(ticks=1)
         leader = world.database.leases.leader(CONTROLLER_LEASE)
         assert leader is not None
-        assert leader.failing == "looking after workers: OSError"
+        assert leader.current_failure == "looking after workers: OSError"
 
 
 def test_a_configuration_that_cannot_be_purged_does_not_delay_others(

@@ -99,4 +99,4 @@ def test_failures_are_visible_to_other_processes(world: World) -> None:
     world.controller().renew("sweeping: it broke")
     leader = world.leases.leader(CONTROLLER_LEASE)
     assert isinstance(leader, Leader)
-    assert leader.failing == "sweeping: it broke"
+    assert leader.current_failure == "sweeping: it broke"

@@ -10,7 +10,7 @@ from headwater.app.metrics_server import serve_metrics
 from headwater.controller.metrics_exporter import BOUNDS_MS, PipelineCollector
 from headwater.errors import SetupError
 from headwater.model.metric import Histogram
-from headwater.model.worker_spec import Heartbeat
+from headwater.model.worker_protocol import Heartbeat
 from tests.support.ports import free_port
 from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World
 

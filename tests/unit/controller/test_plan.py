@@ -37,16 +37,17 @@ from headwater.controller.plan import (
     predecessor_of,
     target_of,
 )
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import KafkaTopic
 from headwater.model.deployment import Condition, Deployment, DesiredPhase, Phase, Revision, Status, WorkerStatus
 from headwater.model.rollout import apply_observation
-from headwater.model.worker_spec import KafkaAccess, WorkerSet
+from headwater.model.worker_spec import WorkerSet
 from tests.unit.controller.world import TOPIC, deployment
 
 NOW = 1_000.0
 SETTINGS = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
 FIRST = replace(deployment(), observed_revision=None)
-REVISION_1 = FIRST.requested_revision
+REVISION_1 = FIRST.desired_revision_record
 RUNNING = replace(
     FIRST,
     phase=Phase.RUNNING,
@@ -109,7 +110,7 @@ def recorded(planned: Plan) -> tuple[object, ...]:
     return action.observed.phase, action.observed.observed_revision, action.observed.condition
 
 
-OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.requested_revision)
+OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.desired_revision_record)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.requeste
             id="what only previous revisions had goes",
         ),
         pytest.param(
-            replace(RUNNING, credentials=2),
+            replace(RUNNING, credentials_version=2),
             ObservedState(NOW),
             [ChangeReaderPassword, StoreObservation],
             id="new password",
@@ -199,7 +200,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.requeste
             id="a teardown removes all in order",
         ),
         pytest.param(
-            replace(ROLLING, unreadable="why", credentials=2),
+            replace(ROLLING, unreadable="why", credentials_version=2),
             ObservedState(NOW, workers=[status(OLD)]),
             [],
             id="what can't be read is left alone, its workers too",
@@ -263,7 +264,7 @@ class TestRecorded:
 
     def test_a_revision_that_can_not_run_and_neither_can_the_stable_one(self) -> None:
         state = desired(ROLLING)
-        broken = replace(state, target=RevisionWorkers(ROLLING.requested_revision, None, "No binding."))
+        broken = replace(state, target=RevisionWorkers(ROLLING.desired_revision_record, None, "No binding."))
         assert recorded(plan(broken, ObservedState(NOW)))[2] is Condition.ROLLED_BACK
         neither = replace(broken, fallback=RevisionWorkers(REVISION_1, None, "No binding either."))
         planned = plan(neither, ObservedState(NOW))
@@ -317,7 +318,7 @@ STATES = [FIRST, RUNNING, ROLLING, ON_PROBATION, STABLE_2, ROLLED_BACK]
 @given(
     of=st.sampled_from(STATES),
     changed=st.sampled_from(
-        [{}, {"desired": DesiredPhase.ABSENT, "generation": 3}, {"credentials": 2}, {"generation": 3}]
+        [{}, {"desired": DesiredPhase.ABSENT, "generation": 3}, {"credentials_version": 2}, {"generation": 3}]
     ),
     running=st.sampled_from([None, OLD, NEW]),
     remembers=st.booleans(),
@@ -337,7 +338,7 @@ def test_rounds_lead_from_any_state_to_a_quiet_one(
         assert (end.phase, cluster.running) == (Phase.ABSENT, None)
         return
     assert end.is_reconciled
-    assert end.observed_credentials == end.credentials
+    assert end.observed_credentials_version == end.credentials_version
     assert cluster.running == workers_of(end, target_of(end))
     assert (end.phase, end.observed_revision) == (Phase.RUNNING, target_of(end).number)
     assert end.condition is Condition.ROLLED_BACK or (end.condition, end.previous_revisions) == (Condition.STABLE, ())

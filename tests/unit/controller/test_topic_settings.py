@@ -29,7 +29,7 @@ def revisions(*sinks: KafkaSink) -> Deployment:
 
 def changed(*sinks: KafkaSink) -> dict[str, dict[str, str]]:
     redeployed = revisions(*sinks)
-    return changed_settings(redeployed, redeployed.requested_revision)
+    return changed_settings(redeployed, redeployed.desired_revision_record)
 
 
 class TestCreation:

@@ -12,10 +12,10 @@ from headwater.controller.purger import Purger
 from headwater.controller.reconcile import Reconciler
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
+from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Deployment, DesiredPhase
 from headwater.model.flow import Flow, PipelineConfig
-from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 from tests.support.memory.broker import MemoryClusterAdmin, MemorySubscriptions
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.orchestrator import MemoryOrchestrator
@@ -77,7 +77,7 @@ class World:
         self.orchestrator, flow_locks = MemoryOrchestrator(auto=self.auto), FlowLocks()
         self.leadership = Leadership(self.database.leases, LOCK, lambda: self.now)
         settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", False, self.broker.manages_users)
-        clusters = dict.fromkeys(self.bindings.clusters(), self.cluster)
+        clusters = dict.fromkeys(self.bindings.kafka_accesses(), self.cluster)
         sources = Sources(
             bindings=self.bindings,
             broker=self.broker,

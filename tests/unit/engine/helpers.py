@@ -9,7 +9,7 @@ import pytest
 
 from headwater.engine.heartbeat import SupervisorChannel
 from headwater.engine.worker import Worker
-from headwater.model.worker_spec import JOIN
+from headwater.model.worker_protocol import JOIN
 from tests.unit.engine.world import OUTPUTS, Member, World, origin
 
 exactly_once = pytest.mark.parametrize("exactly_once", [False, True], ids=["at least once", "exactly once"])

@@ -15,7 +15,7 @@ from headwater.engine.heartbeat import (
     WorkerLog,
 )
 from headwater.errors import WorkerError
-from headwater.model.worker_spec import JOIN, LEAVE, Heartbeat, WorkerLogLine
+from headwater.model.worker_protocol import JOIN, LEAVE, Heartbeat, WorkerLogLine
 from tests.unit.engine.faults import Clock
 
 

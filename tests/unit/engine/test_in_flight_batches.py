@@ -5,7 +5,7 @@ import pytest
 from headwater.engine import in_flight_batches
 from headwater.engine.batch_sizer import BatchSizer
 from headwater.engine.in_flight_batches import MAX_IN_FLIGHT, MAX_IN_FLIGHT_DURING_COMMIT, InFlightBatches
-from headwater.model.record import Outcome, RecordBatch
+from headwater.model.record import RecordBatch, TransformResult
 from headwater.transforms.base import PendingBatch
 
 MANY = 1 << 30
@@ -29,8 +29,8 @@ class Slow:
     def wait(self, timeout_s: float) -> None:
         pass
 
-    def result(self) -> Outcome:
-        return Outcome(self._batch)
+    def result(self) -> TransformResult:
+        return TransformResult(self._batch)
 
     def close(self) -> None:
         pass

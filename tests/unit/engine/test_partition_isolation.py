@@ -14,7 +14,8 @@ from structlog.testing import capture_logs
 from headwater.engine.heartbeat import SupervisorChannel
 from headwater.engine.partition_isolation import QUIET_S, RETRY_AFTER_S, TURN_S
 from headwater.errors import BrokerUnavailable
-from headwater.model.worker_spec import JOIN, READ_ALL, Heartbeat, PartitionPosition, ReadingPlan
+from headwater.model.reading_plan import READ_ALL, PartitionPosition, ReadingPlan
+from headwater.model.worker_protocol import JOIN, Heartbeat
 from headwater.orchestrators.oom_history import REPEATED_WITHIN_S, OomHistory
 from headwater.sources.base import Positions
 from tests.unit.engine.faults import Killed
@@ -284,12 +285,12 @@ def test_a_turn_lasts_until_the_store_is_back(request: pytest.FixtureRequest) ->
     world = World(partitions=1)
     fill(world)
     supervisor = supervised(world, request)
-    supervisor.oom_history._read_alone, supervisor.oom_history._spec_hash = True, "one"
+    supervisor.oom_history._isolates_partitions, supervisor.oom_history._spec_hash = True, "one"
     world.faults.store_up = False
     supervisor.run()
     assert supervisor.last is not None
     assert supervisor.last.isolation is not None
-    assert (supervisor.last.isolation.alone, supervisor.last.isolation.is_over) == ((0, 0), False)
+    assert (supervisor.last.isolation.isolated, supervisor.last.isolation.is_over) == ((0, 0), False)
     world.faults.store_up = True
     supervisor.run()
     assert supervisor.last.isolation.is_over
@@ -300,7 +301,7 @@ def test_the_worker_waits_for_committed_offsets(request: pytest.FixtureRequest) 
     world = World(partitions=1)
     fill(world)
     supervisor = supervised(world, request)
-    supervisor.oom_history._read_alone, supervisor.oom_history._spec_hash = True, "one"
+    supervisor.oom_history._isolates_partitions, supervisor.oom_history._spec_hash = True, "one"
     source = supervisor._worker().source
 
     def is_away() -> Positions:
@@ -321,7 +322,9 @@ def test_nothing_is_read_before_the_supervisor_knows_the_plan() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.send(JOIN)
-        member = world.member(SupervisorChannel(theirs.fileno(), world.faults.clock), plan=ReadingPlan(read_alone=True))
+        member = world.member(
+            SupervisorChannel(theirs.fileno(), world.faults.clock), plan=ReadingPlan(isolates_partitions=True)
+        )
         with contextlib.suppress(BlockingIOError):
             while True:
                 theirs.send(b"x", socket.MSG_DONTWAIT)
@@ -336,7 +339,7 @@ def test_nothing_is_read_before_the_supervisor_knows_the_plan() -> None:
 def test_nothing_is_read_between_two_trials() -> None:
     world = World(partitions=2)
     fill(world)
-    member = world.member(plan=ReadingPlan(read_alone=True))
+    member = world.member(plan=ReadingPlan(isolates_partitions=True))
     allowed: list[tuple[float, list[int]]] = []
     restrict_to = member.source.restrict_to
 

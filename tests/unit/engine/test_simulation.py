@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headwater.engine.partition_isolation import RETRY_AFTER_S
-from headwater.model.worker_spec import PartitionPosition, ReadingPlan
+from headwater.model.reading_plan import PartitionPosition, ReadingPlan
 from tests.unit.engine.faults import Killed
 from tests.unit.engine.world import COPIES, DEAD, OUTPUTS, SOURCE, Member, World, origin, without_repeats, word
 

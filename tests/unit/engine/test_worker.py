@@ -9,8 +9,8 @@ from headwater.engine.heartbeat import HEARTBEAT_INTERVAL_S, SupervisorChannel
 from headwater.engine.status import CRASH_WINDOW_S, KAFKA_WAIT_SHOWN_S, MAX_CRASH_PAUSE_S, MAX_CRASHES, NO_PARTITIONS
 from headwater.engine.worker import PAUSE_AFTER_S, SLOW_TRANSFORMS, Worker
 from headwater.errors import BrokerUnavailable, SandboxFailed
-from headwater.model.record import Outcome, RecordBatch
-from headwater.model.worker_spec import JOIN, LEAVE
+from headwater.model.record import RecordBatch, TransformResult
+from headwater.model.worker_protocol import JOIN, LEAVE
 from tests.unit.engine.helpers import arrived, states, steps
 from tests.unit.engine.world import DEAD, OUTPUTS, World, without_repeats
 
@@ -143,9 +143,9 @@ class TestScripts:
         steps(member, 2)
         apply = member.transforms[1].apply
 
-        def crash(batch: RecordBatch) -> Outcome:
+        def crash(batch: RecordBatch) -> TransformResult:
             outcome = apply(batch)
-            return Outcome(outcome.output, [f._replace(error="SandboxCrash") for f in outcome.failures])
+            return TransformResult(outcome.output, [f._replace(error="SandboxCrash") for f in outcome.failures])
 
         member.transforms[1].apply = crash  # type: ignore[method-assign]  # other errors
         world.append(0, *["bad"] * (2 * MAX_CRASHES), "pass")
@@ -301,7 +301,7 @@ class TestErrors:
         world.append(0, "pass")
         member = world.member(start=False)
 
-        def fail(batch: RecordBatch) -> Outcome:
+        def fail(batch: RecordBatch) -> TransformResult:
             raise SandboxFailed("The V8 child can't be started.")
 
         member.transforms[1].apply = fail  # type: ignore[method-assign]  # breaks the transform

@@ -17,8 +17,8 @@ from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
 from headwater.errors import RedisUnavailable
 from headwater.model.metric import TIME_RANGES
-from headwater.model.record import Failure, Outcome, RecordBatch
-from headwater.model.worker_spec import READ_ALL, ReadingPlan
+from headwater.model.reading_plan import READ_ALL, ReadingPlan
+from headwater.model.record import Failure, RecordBatch, TransformResult
 from headwater.sinks.kafka import KafkaSink
 from headwater.sources.base import Gap, Source
 from headwater.transforms.base import PendingBatch
@@ -55,7 +55,7 @@ class SlowBatch:
         self._left = min(self._left, 0) if self._faults.scripts_end else self._left
         self._faults.clock.sleep(0 if self._faults.scripts_end else timeout_s)
 
-    def result(self) -> Outcome:
+    def result(self) -> TransformResult:
         if self._step.needs_store and not self._faults.store_up:
             raise RedisUnavailable("Valkey or Redis does not answer.")
         assert self._step.started.popleft() is self, "results are taken in the order of the starts"
@@ -77,10 +77,10 @@ class ScriptedTransform:
         self.started.append(pending)
         return pending
 
-    def apply(self, batch: RecordBatch) -> Outcome:
+    def apply(self, batch: RecordBatch) -> TransformResult:
         if self.needs_store:
             keep = [word(value) != "drop" for value in batch.values]
-            return Outcome(batch.select(keep))
+            return TransformResult(batch.select(keep))
         rows = [row for row, value in enumerate(batch.values) for _ in range(COPIES[word(value)])]
         bad = [row for row, value in enumerate(batch.values) if word(value) == "bad"]
         kept = RecordBatch.of(
@@ -92,7 +92,7 @@ class ScriptedTransform:
             [batch.offsets[row] for row in rows],
             [sum(1 for r in rows[:at] if r == row) for at, row in enumerate(rows)],
         )
-        return Outcome(kept, [Failure(row, "TypeError", "bad", self.uid, 1, 2) for row in bad])
+        return TransformResult(kept, [Failure(row, "TypeError", "bad", self.uid, 1, 2) for row in bad])
 
     def close(self) -> None:
         self.closed = True

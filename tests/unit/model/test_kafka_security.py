@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from headwater.model.access import KafkaAccess
 from headwater.model.binding import KafkaTopic, parse_bindings
-from headwater.model.worker_spec import KafkaAccess
 
 PLACE = {"topic": "t", "bootstrap_servers": "b:1"}
 USER = {"username": "ann", "password": "geheim"}
@@ -21,7 +21,7 @@ CERTIFICATE = {"security_protocol": "SSL", "certificate_file": "/c.pem", "key_fi
 
 
 def parsed(**members: str) -> KafkaAccess:
-    binding = parse_bindings({"base.log": {"kafka": PLACE | members}}).of("base", "log")
+    binding = parse_bindings({"base.log": {"kafka": PLACE | members}}).find("base", "log")
     assert isinstance(binding, KafkaTopic)
     assert binding.access is not None
     return binding.access

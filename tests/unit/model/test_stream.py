@@ -46,7 +46,7 @@ class TestCatalog:
 
     @pytest.mark.parametrize(("chain", "entity"), ENTITIES)
     def test_examples_carry_their_event_time(self, chain: Chain, entity: Entity) -> None:
-        assert entity.event_time in entity.example
+        assert entity.event_time_field in entity.example
 
     @pytest.mark.parametrize(("chain", "entity"), ENTITIES)
     def test_addresses_in_examples_are_lower_case(self, chain: Chain, entity: Entity) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headwater.model.deployment import Status
-from headwater.model.worker_spec import Heartbeat
+from headwater.model.worker_protocol import Heartbeat
 from headwater.orchestrators.slot import QUIET_REASON, ManagedProcess, Slot
 
 

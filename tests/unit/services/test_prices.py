@@ -56,14 +56,14 @@ def test_a_price_crash_is_held_until_it_is_accepted() -> None:
     assert stats is not None
     assert answer.statuses == ["held"]
     assert (stats.latest, stats.time_ms) == (100.0, NOW - 3 * MINUTE)
-    assert stats.held_since == NOW - 2 * MINUTE
+    assert stats.unaccepted_since == NOW - 2 * MINUTE
     assert answer.message == "All tokens have a price."
 
 
 def test_a_crash_is_accepted_with_its_share_of_minutes() -> None:
     [stats] = ask(stored({TOKEN: crash(5)}), TOKEN).stats
     assert stats is not None
-    assert (stats.latest, stats.time_ms, stats.held_since) == (10.0, NOW, None)
+    assert (stats.latest, stats.time_ms, stats.unaccepted_since) == (10.0, NOW, None)
 
 
 def test_the_key_of_quoted_ticks_is_no_token() -> None:

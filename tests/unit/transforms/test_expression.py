@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import ExpressionRefused
+from headwater.errors import InvalidExpression
 from headwater.transforms.bloblang.nodes import (
     Array,
     Catch,
@@ -33,7 +33,7 @@ def refused_column(text: str) -> int:
     """Return the column of the error, 1 when there is none."""
     try:
         parse(text)
-    except ExpressionRefused as refused:
+    except InvalidExpression as refused:
         return refused.column
     return 1
 
@@ -187,7 +187,7 @@ class TestGrammar:
         ],
     )
     def test_refused(self, text: str, column: int, words: str) -> None:
-        with pytest.raises(ExpressionRefused) as caught:
+        with pytest.raises(InvalidExpression) as caught:
             parse(text)
         assert (caught.value.column, words in caught.value.detail) == (column, True), caught.value.detail
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.errors import ExpressionRefused
+from headwater.errors import InvalidExpression
 from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.transforms.bloblang.parser import MAX_NESTING
 from headwater.transforms.expression import MAX_TEXTS, Expression, InvalidRecord, parse
@@ -71,7 +71,7 @@ def test_long_expressions_are_parsed_and_run(text: str, record: bytes) -> None:
 @pytest.mark.parametrize("head", ["", "root = ", "root = this.a.map_each("])
 def test_invalid_expressions_are_rejected_fast(unit: str, head: str) -> None:
     def refused() -> None:
-        with pytest.raises(ExpressionRefused):
+        with pytest.raises(InvalidExpression):
             parse(filled(head, unit))
 
     assert cpu_s(refused) < PARSE_S

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from headwater.errors import ExpressionRefused, RedisUnavailable
+from headwater.errors import InvalidExpression, RedisUnavailable
 from headwater.model.record import RecordBatch
 from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
 from headwater.model.value_sets import SetId, filter_set
@@ -110,5 +110,5 @@ def test_an_empty_filter_passes_nothing(sets: CountingStore) -> None:
 
 
 def test_a_bad_expression() -> None:
-    with pytest.raises(ExpressionRefused):
+    with pytest.raises(InvalidExpression):
         build_filter(MemorySetStore(), "root = ")

@@ -9,7 +9,7 @@ from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.metrics.event_time import EventTime
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import AGES_PER_BATCH, PipelineMetrics, TimedLookup
-from headwater.model.metric import ERROR, TIME_RANGES, Interval, TimeType
+from headwater.model.metric import RELATIVE_ERROR, TIME_RANGES, Interval, TimeType
 from headwater.model.record import Failure, RecordBatch
 from headwater.model.value_sets import dataset_set
 from tests.support.memory.metrics import MemoryMetrics
@@ -89,8 +89,8 @@ def test_total_latency_ends_with_the_acknowledgement(scene: Scene) -> None:
     assert [*awaits, scene.metrics.awaits_acknowledgements] == [True, False]
     times = scene.written().times["total_latency"]
     assert times.total() == 6
-    assert times.percentile(50) == pytest.approx(40, rel=ERROR)
-    assert times.percentile(99) == pytest.approx(1040, rel=ERROR)
+    assert times.percentile(50) == pytest.approx(40, rel=RELATIVE_ERROR)
+    assert times.percentile(99) == pytest.approx(1040, rel=RELATIVE_ERROR)
 
 
 def test_outputs_acknowledged_by_the_commit_are_timed_after_it(scene: Scene) -> None:
@@ -102,7 +102,7 @@ def test_outputs_acknowledged_by_the_commit_are_timed_after_it(scene: Scene) -> 
     scene.clock.now += 1.0
     scene.metrics.after_commit(at_once=False)
     scene.metrics.flush()
-    assert scene.median("total_latency") == pytest.approx(1010, rel=ERROR)
+    assert scene.median("total_latency") == pytest.approx(1010, rel=RELATIVE_ERROR)
 
 
 def test_processing_latency_weighs_a_batch_by_its_records(scene: Scene) -> None:
@@ -110,7 +110,7 @@ def test_processing_latency_weighs_a_batch_by_its_records(scene: Scene) -> None:
     scene.deliver(batch(1, first=9), took_s=0.5)
     scene.commit()
     assert scene.written().times["processing_latency"].total() == 10
-    assert scene.median("processing_latency") == pytest.approx(5, rel=ERROR)
+    assert scene.median("processing_latency") == pytest.approx(5, rel=RELATIVE_ERROR)
 
 
 def test_data_age_is_by_the_records_own_time(scene: Scene) -> None:
@@ -118,7 +118,7 @@ def test_data_age_is_by_the_records_own_time(scene: Scene) -> None:
     scene.commit()
     ages = scene.written().times["data_age"]
     assert ages.total() == 1000
-    assert ages.mean() == pytest.approx(2000, rel=ERROR)
+    assert ages.mean() == pytest.approx(2000, rel=RELATIVE_ERROR)
 
 
 def test_data_age_counts_every_record_of_batches_of_any_size(scene: Scene) -> None:
@@ -128,14 +128,14 @@ def test_data_age_counts_every_record_of_batches_of_any_size(scene: Scene) -> No
     scene.commit()
     ages = scene.written().times["data_age"]
     assert ages.total() == 203 + 80
-    assert ages.mean() == pytest.approx((203 * 100_000 + 80 * 1000) / 283, rel=ERROR)
-    assert ages.percentile(50) == pytest.approx(100_000, rel=ERROR)
+    assert ages.mean() == pytest.approx((203 * 100_000 + 80 * 1000) / 283, rel=RELATIVE_ERROR)
+    assert ages.percentile(50) == pytest.approx(100_000, rel=RELATIVE_ERROR)
 
 
 def test_data_age_is_by_the_brokers_time_where_a_record_does_not_tell(scene: Scene) -> None:
     scene.deliver(batch(3, age_ms=10))
     scene.commit()
-    assert scene.median("data_age") == pytest.approx(10, rel=ERROR)
+    assert scene.median("data_age") == pytest.approx(10, rel=RELATIVE_ERROR)
 
 
 def test_errors_are_counted_by_transform_or_sink(scene: Scene) -> None:
@@ -167,5 +167,5 @@ def test_lookups_are_timed_for_the_worker_alone(scene: Scene) -> None:
     assert lookup.contains_many(dataset_set("d"), ["a"]) == [False]
     scene.deliver(batch(1))
     scene.commit()
-    assert scene.metrics.times["lookup_latency"].percentile(99) == pytest.approx(4, rel=ERROR)
+    assert scene.metrics.times["lookup_latency"].percentile(99) == pytest.approx(4, rel=RELATIVE_ERROR)
     assert "lookup_latency" not in scene.written().times

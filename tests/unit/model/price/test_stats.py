@@ -193,7 +193,7 @@ def test_the_newest_tick_tells_decimals_and_address() -> None:
     folded.fold((START, 0, 1.0, 6, b""), FAR)
     stats = evaluate(folded, START + 5)
     assert stats is not None
-    assert (stats.decimals, stats.mint) == (9, "So111")
+    assert (stats.decimals, stats.address) == (9, "So111")
 
 
 @pytest.mark.parametrize(("time", "decimals"), [(START - 1, 6), (START, 9), (START + 1, 9)])

@@ -41,7 +41,7 @@ def test_quoted_ticks_are_read_as_they_are_stored(names: tuple[bytes, ...]) -> N
     assert (read.settled, [*read.stale]) == (EARLIER_STATE, [(START, 7, 1.5)])
     groups = read_unsettled(read.unsettled)
     found = sorted(
-        (group.quote + b"\0" + group.mint, *map(int, row[["order", "arrival"]]))
+        (group.quote + b"\0" + group.address, *map(int, row[["order", "arrival"]]))
         for group in groups
         for row in group.rows
     )
