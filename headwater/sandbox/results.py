@@ -14,6 +14,8 @@ from headwater.native import BytesColumn, split_lines
 from headwater.sandbox.frames import ProtocolError
 
 MAX_MESSAGE_BYTES = 1024
+OUTPUT_SEPARATOR = b"\t"
+"""The harness writes this between the outputs of one record. The JSON text of an output does not contain it."""
 _MAX_DIGITS = 9
 
 
@@ -45,7 +47,7 @@ class Results:
         slow: The indexes of records that took more than 50 ms of wall time.
         unfinished: The indexes of records that did not settle within 16 passes, because each answer led to a new
             question. They run alone.
-        lines: For each record b"" (dropped), b"!…" (an error) or its outputs, separated by tabs.
+        lines: For each record b"" (dropped), b"!…" (an error) or its outputs, with OUTPUT_SEPARATOR between them.
         logs: The lines that the script printed.
         clean: Whether all lines are final: none is an error or may be too large, no record is slow or unfinished.
         has_multiple_outputs: Whether any line may contain more than one output.
@@ -82,7 +84,7 @@ def parse_results(payload: bytes, summary: bytes, records: int) -> Results:
     if not fits or (count == records if stopped else count == 0 < records):
         raise ProtocolError("the results don't fit the records of their segment")
     try:
-        split = split_lines(payload, count, b"!", b"\t")
+        split = split_lines(payload, count, b"!", OUTPUT_SEPARATOR)
     except ValueError as error:
         raise ProtocolError("the results don't fit the records of their segment") from error
     is_small = split.lines.max_size <= MAX_OUTPUT_BYTES

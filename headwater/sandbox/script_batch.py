@@ -20,7 +20,7 @@ from headwater.model.record import RecordBatch, RowIndexes, find_runs
 from headwater.native import BytesColumn
 from headwater.sandbox.bigint_marks import remove_marks
 from headwater.sandbox.json_lines import ConvertedLines, long_integers, to_lines
-from headwater.sandbox.results import Results, ScriptError, parse_error
+from headwater.sandbox.results import OUTPUT_SEPARATOR, Results, ScriptError, parse_error
 
 SEGMENT_LIMIT_MS = 250
 """The time limit of a segment. After an interruption the segment continues after the interrupted record."""
@@ -174,7 +174,7 @@ class ScriptBatch:
 
     @property
     def outputs(self) -> BytesColumn:
-        """For each row b"" (dropped), one record, or several records separated by tabs."""
+        """For each row b"" (dropped), one record, or several records with OUTPUT_SEPARATOR between them."""
         return BytesColumn.of(self._outputs) if self._complete_outputs is None else self._complete_outputs
 
     @property
@@ -354,7 +354,7 @@ def _too_large(line: bytes, *, marked: bool) -> str | None:
 
     With `marked`, BigInts have marks.
     """
-    parts = line.split(b"\t")
+    parts = line.split(OUTPUT_SEPARATOR)
     sizes = [len(remove_marks(part) if marked else part) for part in parts]
     if max(sizes) > MAX_OUTPUT_BYTES:
         return f"the returned record is larger than {MAX_OUTPUT_BYTES:,} bytes"

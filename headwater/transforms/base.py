@@ -64,7 +64,7 @@ class DeferredBatch:
 
     The method `result` computes the outcome.
 
-    Attributes:
+    Args:
         compute: Returns the outcome. It is called again when it has raised RedisUnavailable.
     """
 

@@ -16,6 +16,7 @@ from headwater.model.record import Failure, Int64Column, RecordBatch, RowIndexes
 from headwater.model.transforms.v8 import V8Transform
 from headwater.model.value_sets import MAX_VALUE_CHARS, dataset_set
 from headwater.native import BytesColumn
+from headwater.sandbox.results import OUTPUT_SEPARATOR
 from headwater.sandbox.sandbox import MembershipQuery, MembershipResult, Sandbox
 from headwater.sandbox.script_batch import ScriptBatch
 from headwater.stores.protocols.datasets import DatasetNames
@@ -27,7 +28,7 @@ from headwater.transforms.transform_type import CompileContext, Compiled, Transf
 class DatasetLookup:
     """Answers `flow.contains` for one owner.
 
-    It is called on a thread of the sandbox; the stores are thread-safe.
+    A thread of the sandbox calls it; the stores are thread-safe.
     """
 
     def __init__(self, owner: str, names: DatasetNames, sets: SetLookup) -> None:
@@ -69,12 +70,20 @@ def _lowered(values: list[str]) -> list[str]:
 
 
 class V8Script:
-    """One script of a pipeline."""
+    """Implements Transform: runs one script over the records."""
 
     def __init__(
         self, uid: str, script: str, sandbox: Sandbox, lookup: DatasetLookup, *, feeds_script: bool = False
     ) -> None:
-        """Load a script. feeds_script: Whether a later transform of the pipeline is a script."""
+        """Load a script, and block while it loads.
+
+        Args:
+            uid: The uid of the transform.
+            script: The source text of the script.
+            sandbox: The sandbox of the worker.
+            lookup: Answers the script's calls of `flow.contains`.
+            feeds_script: Whether a later transform of the pipeline is a script.
+        """
         self._uid = uid
         self._feeds_script = feeds_script
         self._sandbox = sandbox
@@ -128,14 +137,15 @@ def _batch_with_single_outputs(script_batch: ScriptBatch) -> RecordBatch:
     indexes = batch.indexes
     if any(indexes):
         indexes = Int64Column("q", [output_index(index, 0) for index in indexes])
-    passed = replace(batch, values=outputs, indexes=indexes, for_script=script_batch.feeds_script)
-    filled = outputs.non_empty_rows()
-    return passed if len(filled) == len(batch) else passed.take(filled)
+    output_batch = replace(batch, values=outputs, indexes=indexes, for_script=script_batch.feeds_script)
+    rows_with_output = outputs.non_empty_rows()
+    return output_batch if len(rows_with_output) == len(batch) else output_batch.take(rows_with_output)
 
 
 def _batch_with_multiple_outputs(script_batch: ScriptBatch) -> RecordBatch:
+    """Return the outputs as a batch, when a record may have more than one output."""
     lines = cast("Iterable[bytes]", script_batch.outputs)
-    outputs = [line.split(b"\t") if line else [] for line in lines]
+    outputs = [line.split(OUTPUT_SEPARATOR) if line else [] for line in lines]
     rows = RowIndexes("i", [row for row, values in enumerate(outputs) for _ in values])
     numbers = [number for values in outputs for number in range(len(values))]
     batch = script_batch.batch.take(rows)

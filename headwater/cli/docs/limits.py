@@ -16,7 +16,7 @@ from headwater.services import keys, prices, trials
 from headwater.stores.protocols.deployments import MAX_LOG_LINES
 from headwater.transforms.bloblang.json_values import WORK_BUDGET_BYTES
 from headwater.transforms.bloblang.parser import MAX_NESTING
-from headwater.transforms.expression import MAX_TEXTS
+from headwater.transforms.expression import MAX_LOOKUP_VALUES
 
 HEAD = ("What", "Limit")
 LIMITS = sink.SinkLimits()
@@ -112,7 +112,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("values of one call of `flow.contains`", f"{_of_harness('MAX_VALUES'):,}"),
             (
                 "strings that a filter expression selects per record; with more, the record does not match",
-                f"{MAX_TEXTS:,}",
+                f"{MAX_LOOKUP_VALUES:,}",
             ),
             (
                 "size of the JSON that a filter expression evaluates per record; with more, the record does not match",

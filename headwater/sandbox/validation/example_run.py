@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from headwater.errors import InvalidScript
-from headwater.sandbox.results import ScriptError
+from headwater.sandbox.results import OUTPUT_SEPARATOR, ScriptError
 from headwater.sandbox.script_batch import ScriptBatch
 
 _MAX_MEMBERS = 40
@@ -24,7 +24,7 @@ def warnings(script_batch: ScriptBatch, example: str) -> list[str]:
     """
     if script_batch.errors:
         return [_failure(error, example) for error in script_batch.errors.values()]
-    outputs = [text for text in (script_batch.outputs[0] or b"").split(b"\t") if text]
+    outputs = [text for text in (script_batch.outputs[0] or b"").split(OUTPUT_SEPARATOR) if text]
     if outputs and all(_is_error(text) for text in outputs):
         shown = outputs[0].decode(errors="replace")[:_MAX_SHOWN]
         return [f"The script turns the stream's example record into nothing but an error: {shown}."]

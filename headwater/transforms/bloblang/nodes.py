@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """A text literal."""
+class StringLiteral:
+    """A string literal."""
 
-    text: str
+    value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Coalesce:
-    """`|`: the first option that is neither null nor an error."""
+    """`|`: the value of the first option that is neither null nor an error."""
 
     options: tuple["Node", ...]
 
@@ -81,14 +81,14 @@ class Catch:
 
 @dataclass(frozen=True, slots=True)
 class MapEach:
-    """`.map_each( )`: a query of every element. The element is the value of the next scope."""
+    """`.map_each( )`: a query that is applied to every element. The element is the value of the next scope."""
 
     query: "Node"
 
 
 @dataclass(frozen=True, slots=True)
 class MapQuery:
-    """`.( )`: a query of a value. It is the value of the next scope."""
+    """`.( )`: a query that is applied to the value before the dot, which is the value of the next scope."""
 
     query: "Node"
 
@@ -102,7 +102,7 @@ class MethodChain:
 
 
 Step = Path | Element | Method | Or | Catch | MapEach | MapQuery
-Node = Text | Deleted | Variable | Array | Coalesce | MethodChain
+Node = StringLiteral | Deleted | Variable | Array | Coalesce | MethodChain
 
 
 def walk(node: Node) -> Iterator[Node | Step]:

@@ -5,19 +5,19 @@ The grammar is:
     mapping  = [ "root" "=" ] query
     query    = term { "|" term }                    the first term that is neither null nor an error
     term     = source { tail }
-    source   = "this" | name | text | array | "(" query ")" | "deleted" "(" ")"
+    source   = "this" | name | string | array | "(" query ")" | "deleted" "(" ")"
     tail     = "." field | "." method | "." "(" query ")" | "[" number "]"
     field    = [A-Za-z0-9_]+ | a JSON string        in an array "0" is its first element, and "*" means every element
     method   = [a-z0-9_]+ "(" [ argument { "," argument } [ "," ] ] ")"
-    argument = text | number | query | name "->" query
+    argument = string | number | query | name "->" query
     array    = "[" [ query { "," query } [ "," ] ] "]"
-    text     = a JSON string | any characters between three double quotes
+    string   = a JSON string | any characters between three double quotes
     number   = [ "-" ] digits
 
 White space and comments (from `#` to the end of the line) may appear around `root`, after `=`, `.`, `|` and `,`, and
-inside of brackets. Before `|` only blanks and tabs may appear. A bare `name` is a member of the current value of `.( )`
-or `map_each( )`, or it is the name before `->`. `this` alone is an error: the record is an object, and an object is
-never in a set.
+inside of parentheses and square brackets. Before `|` only blanks and tabs may appear. A bare `name` is a member of the
+current value of `.( )` or `map_each( )`, or it is the name before `->`. `this` alone is an error: the record is an
+object, and an object is never in a set.
 
 No parser generator is used, because an error names the part of Bloblang that this subset lacks, and what to write.
 """
@@ -32,7 +32,7 @@ from typing import NoReturn
 from headwater.errors import InvalidExpression
 from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.transforms.bloblang import error_messages
-from headwater.transforms.bloblang.methods import ALLOWED_ON_RECORD, METHODS, Argument
+from headwater.transforms.bloblang.methods import ALLOWED_ON_RECORD, METHODS, Parameter
 from headwater.transforms.bloblang.nodes import (
     Array,
     Catch,
@@ -47,18 +47,18 @@ from headwater.transforms.bloblang.nodes import (
     Or,
     Path,
     Step,
-    Text,
+    StringLiteral,
     Variable,
 )
 
 MAX_NESTING = 32
 
 
-def parse(text: str) -> Node:
+def parse(expression: str) -> Node:
     """Parse an expression. Raises InvalidExpression with the column of the error."""
-    if len(text) > MAX_EXPRESSION_CHARS:
+    if len(expression) > MAX_EXPRESSION_CHARS:
         raise InvalidExpression(f"Use at most {MAX_EXPRESSION_CHARS:,} characters.", MAX_EXPRESSION_CHARS + 1)
-    return _Parser(text).mapping()
+    return _Parser(expression).mapping()
 
 
 _SPACE = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
@@ -81,7 +81,7 @@ class _Scope:
         depth: The number of the innermost scope.
         this: The number of the scope whose value is `this`; None in `catch( )`, where `this` is not allowed.
         allows_bare_names: Whether a bare name is a member of `this`.
-        names: The number of the scope that each name before a `->` stands for.
+        names: By name before a `->`, the number of the scope whose value the name stands for.
     """
 
     depth: int = 0
@@ -89,18 +89,18 @@ class _Scope:
     allows_bare_names: bool = False
     names: Mapping[str, int] = field(default_factory=dict)
 
-    def of_value(self) -> "_Scope":
+    def for_inner_query(self) -> "_Scope":
         """Return the scope of an inner query, in which `this` is the current value."""
         return replace(self, depth=self.depth + 1, this=self.depth + 1, allows_bare_names=True)
 
-    def named(self, name: str) -> "_Scope":
+    def with_name(self, name: str) -> "_Scope":
         """Return the scope of an inner query, in which a name means the current value.
 
         `this` keeps its meaning.
         """
         return replace(self, depth=self.depth + 1, names={**self.names, name: self.depth + 1})
 
-    def of_error(self) -> "_Scope":
+    def for_catch(self) -> "_Scope":
         """Return the scope of the query in `catch( )`.
 
         In Bloblang, `this` would be the message of the error there.
@@ -111,8 +111,8 @@ class _Scope:
 class _Parser:
     """A recursive descent parser of one expression."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, expression: str) -> None:
+        self._expression = expression
         self._at = 0
         self._nesting = 0
 
@@ -123,18 +123,18 @@ class _Parser:
             self._assignment()
         else:
             self._at = start
-            if message := error_messages.statement_error(self._text, start):
+            if message := error_messages.statement_error(self._expression, start):
                 self._refuse(message)
         node = self._query(_Scope())
         end = self._at
         self._match(_SPACE)
-        if self._at < len(self._text):
-            self._refuse(error_messages.trailing_error(self._text, end, self._at))
+        if self._at < len(self._expression):
+            self._refuse(error_messages.trailing_error(self._expression, end, self._at))
         return node
 
     def _assignment(self) -> None:
         self._match(_BLANKS)
-        if not self._take("="):
+        if not self._skip_if_next("="):
             self._refuse(error_messages.NO_ASSIGNMENT)
         self._match(_SPACE)
 
@@ -147,7 +147,7 @@ class _Parser:
     def _pipe(self) -> bool:
         before = self._at
         self._match(_BLANKS)
-        if not self._text.startswith("|", self._at) or self._text.startswith("||", self._at):
+        if not self._expression.startswith("|", self._at) or self._expression.startswith("||", self._at):
             self._at = before
             return False
         self._at += 1
@@ -156,11 +156,11 @@ class _Parser:
 
     def _term(self, scope: _Scope) -> Node:
         source, steps = self._source(scope)
-        while tail := self._text[self._at : self._at + 1]:
+        while tail := self._expression[self._at : self._at + 1]:
             is_record = source == Variable(0) and not steps
             if tail == "[":
                 if is_record:
-                    self._refuse(error_messages.BRACKETS_OF_RECORD)
+                    self._refuse(error_messages.SQUARE_BRACKETS_AFTER_RECORD)
                 steps.append(self._element())
             elif tail == ".":
                 self._at += 1
@@ -172,26 +172,26 @@ class _Parser:
             else:
                 break
         if source == Variable(0) and not steps:
-            self._refuse(error_messages.RECORD_ALONE)
+            self._refuse(error_messages.ONLY_THE_RECORD)
         return MethodChain(source, tuple(steps)) if steps else source
 
     def _source(self, scope: _Scope) -> tuple[Node, list[Step]]:
-        if self._text.startswith("(", self._at):
+        if self._expression.startswith("(", self._at):
             with self._brackets(")", error_messages.NO_CLOSING):
                 return _steps_of(self._query(scope))
-        if self._text.startswith("[", self._at):
+        if self._expression.startswith("[", self._at):
             return self._array(scope), []
-        if self._text.startswith('"', self._at):
-            return Text(self._literal()), []
+        if self._expression.startswith('"', self._at):
+            return StringLiteral(self._literal()), []
         start = self._at
         word = self._match(_WORD)
-        if word == "deleted" and self._text.startswith("(", self._at):
+        if word == "deleted" and self._expression.startswith("(", self._at):
             self._arguments("deleted", ())
             return Deleted(), []
         self._at, end = start, self._at
-        source = None if self._text.startswith("(", end) else self._resolve_name(word, scope)
+        source = None if self._expression.startswith("(", end) else self._resolve_name(word, scope)
         if source is None:
-            self._refuse(error_messages.source_error(self._text, start, scope.this is None))
+            self._refuse(error_messages.source_error(self._expression, start, scope.this is None))
         self._at = end
         return source
 
@@ -215,7 +215,7 @@ class _Parser:
 
         Returns None when something else follows.
         """
-        if not isinstance(source, Variable) or steps or not self._text.startswith("(", self._at):
+        if not isinstance(source, Variable) or steps or not self._expression.startswith("(", self._at):
             return None
         with self._brackets(")", error_messages.NO_CLOSING):
             return self._query(replace(scope, this=source.scope, allows_bare_names=True))
@@ -223,10 +223,10 @@ class _Parser:
     def _array(self, scope: _Scope) -> Array:
         items: list[Node] = []
         with self._brackets("]", error_messages.NO_CLOSING_OF_ARRAY):
-            while not self._text.startswith("]", self._at):
+            while not self._expression.startswith("]", self._at):
                 items.append(self._query(scope))
                 self._match(_SPACE)
-                if not self._take(","):
+                if not self._skip_if_next(","):
                     break
                 self._match(_SPACE)
         return Array(tuple(items))
@@ -236,22 +236,22 @@ class _Parser:
             return Element(self._whole_number(error_messages.NO_ELEMENT))
 
     def _step(self, steps: list[Step], scope: _Scope, is_record: bool) -> None:
-        """Parse what follows a dot: a method, a query in brackets, or a member.
+        """Parse what follows a dot, which is a method, a query in parentheses, or a member.
 
         A member extends a path before it.
         """
-        if self._text.startswith("(", self._at):
+        if self._expression.startswith("(", self._at):
             with self._brackets(")", error_messages.NO_CLOSING):
-                steps.append(MapQuery(self._query(scope.of_value())))
+                steps.append(MapQuery(self._query(scope.for_inner_query())))
             return
         start = self._at
-        if self._text.startswith('"', self._at):
+        if self._expression.startswith('"', self._at):
             _join(steps, [self._quoted()])
             return
         word = self._match(_WORD)
-        if not self._text.startswith("(", self._at):
+        if not self._expression.startswith("(", self._at):
             if not word:
-                self._refuse(error_messages.field_error(self._text, start))
+                self._refuse(error_messages.field_error(self._expression, start))
             _join(steps, [word])
             return
         end = self._at
@@ -268,7 +268,7 @@ class _Parser:
             case "or":
                 steps.append(Or(self._argument_query(name, scope)))
             case "catch":
-                steps.append(Catch(self._argument_query(name, scope.of_error())))
+                steps.append(Catch(self._argument_query(name, scope.for_catch())))
             case "map_each":
                 steps.append(MapEach(self._argument_query(name, scope)))
             case "get":
@@ -285,11 +285,11 @@ class _Parser:
     def _argument_query(self, name: str, scope: _Scope) -> Node:
         """Parse the only argument of a method, which is a query."""
         with self._brackets(")", error_messages.arguments_error(name)):
-            if self._text.startswith(")", self._at):
+            if self._expression.startswith(")", self._at):
                 self._refuse(error_messages.arguments_error(name))
             query = self._query(self._arrow(scope) if name == "map_each" else scope)
             self._match(_SPACE)
-            self._take(",")
+            self._skip_if_next(",")
         return query
 
     def _arrow(self, scope: _Scope) -> _Scope:
@@ -297,38 +297,38 @@ class _Parser:
 
         With a name, the name means the element. Without one, `this` means the element.
         """
-        found = _ARROW.match(self._text, self._at)
+        found = _ARROW.match(self._expression, self._at)
         if found is None:
-            return scope.of_value()
+            return scope.for_inner_query()
         name, before, after = found.groups()
         if not (before and after):
             self._refuse(error_messages.NO_BLANKS_AT_ARROW)
         if name in scope.names or name == "_" or error_messages.is_reserved(name):
             self._refuse(error_messages.BAD_NAME_OF_ELEMENT.format(name=name))
         self._at = found.end()
-        return scope.named(name)
+        return scope.with_name(name)
 
-    def _arguments(self, name: str, parameters: tuple[Argument, ...]) -> tuple[str | int, ...]:
-        """Parse literal arguments in brackets."""
-        taken: list[str | int] = []
+    def _arguments(self, name: str, parameters: tuple[Parameter, ...]) -> tuple[str | int, ...]:
+        """Parse literal arguments in parentheses."""
+        arguments: list[str | int] = []
         message = error_messages.arguments_error(name)
         with self._brackets(")", message):
             for parameter in parameters:
-                if self._text.startswith(")", self._at):
+                if self._expression.startswith(")", self._at):
                     if parameter.required:
                         self._refuse(message)
                     break
-                taken.append(self._argument(parameter, message))
+                arguments.append(self._argument(parameter, message))
                 self._match(_SPACE)
-                if not self._take(","):
+                if not self._skip_if_next(","):
                     break
                 self._match(_SPACE)
-        return tuple(taken)
+        return tuple(arguments)
 
-    def _argument(self, parameter: Argument, message: str) -> str | int:
+    def _argument(self, parameter: Parameter, message: str) -> str | int:
         if parameter.type is int:
             return self._whole_number(message)
-        if not self._text.startswith('"', self._at):
+        if not self._expression.startswith('"', self._at):
             self._refuse(message)
         return self._literal()
 
@@ -341,10 +341,10 @@ class _Parser:
         return int(digits)
 
     def _literal(self) -> str:
-        if self._text.startswith('"""', self._at):
-            found = _TRIPLE_QUOTED.match(self._text, self._at)
+        if self._expression.startswith('"""', self._at):
+            found = _TRIPLE_QUOTED.match(self._expression, self._at)
             if found is None:
-                self._refuse('Expected a closing `"""` for this text.')
+                self._refuse('Expected a closing `"""` for this string.')
             self._at = found.end()
             return found[1]
         return self._quoted()
@@ -353,13 +353,13 @@ class _Parser:
         start = self._at
         literal = self._match(_QUOTED)
         if not literal:
-            self._refuse('Expected a closing `"` for this quoted name or text.')
+            self._refuse('Expected a closing `"` for this quoted name or string.')
         try:
             text: str = json.loads(literal)
             text.encode()
         except ValueError:
             self._at = start
-            self._refuse("The quoted text is not a valid JSON string: check its escapes.")
+            self._refuse("The quoted string is not a valid JSON string: check its escapes.")
         return text
 
     @contextmanager
@@ -371,27 +371,27 @@ class _Parser:
             message: The error message when the closing bracket is missing.
         """
         if self._nesting == MAX_NESTING:
-            self._refuse(f"Brackets are nested more than {MAX_NESTING} deep.")
+            self._refuse(f"Parentheses and square brackets are nested more than {MAX_NESTING} deep.")
         self._nesting += 1
         self._at += 1
         self._match(_SPACE)
         yield
         self._match(_SPACE)
-        if not self._take(closing):
-            self._refuse(error_messages.symbol_error(self._text, self._at) or message)
+        if not self._skip_if_next(closing):
+            self._refuse(error_messages.symbol_error(self._expression, self._at) or message)
         self._nesting -= 1
 
     def _match(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self._text, self._at)
+        found = pattern.match(self._expression, self._at)
         if found is None:
             return ""
         self._at = found.end()
         return found[0]
 
-    def _take(self, character: str) -> bool:
-        taken = self._text.startswith(character, self._at)
-        self._at += taken
-        return taken
+    def _skip_if_next(self, character: str) -> bool:
+        is_next = self._expression.startswith(character, self._at)
+        self._at += is_next
+        return is_next
 
     def _refuse(self, message: str) -> NoReturn:
         raise InvalidExpression(message, self._at + 1)

@@ -9,7 +9,7 @@ import pytest
 from headwater.errors import InvalidExpression
 from headwater.model.transforms.redis_set_filter import MAX_EXPRESSION_CHARS
 from headwater.transforms.bloblang.parser import MAX_NESTING
-from headwater.transforms.expression import MAX_TEXTS, Expression, InvalidRecord, parse
+from headwater.transforms.expression import MAX_LOOKUP_VALUES, Expression, InvalidRecord, parse
 from tests.support.expressions import select
 
 PARSE_S = 0.05
@@ -119,7 +119,7 @@ def test_the_work_for_a_record_is_bounded(text: str, record: bytes) -> None:
 
     expression = parse(text)
     before = time.thread_time()
-    assert len(selected(expression)) <= MAX_TEXTS
+    assert len(selected(expression)) <= MAX_LOOKUP_VALUES
     assert time.thread_time() - before < SELECT_S
     assert select("root = this.a.map_each(this).(this.0)", '{"a": ["X"]}') == ["x"]
 
