@@ -3,7 +3,8 @@
 A child writes into a pipe. One thread of this process copies from all pipes into the files, and checks the size of a
 file with each chunk, so the child needs no log rotation.
 
-The handlers of `logging` are not used, because they rotate what a program logs and not what a file descriptor receives.
+The handlers of `logging` can't do this: they rotate the files of a program that logs by calling them, but a child
+writes its output to a file descriptor.
 """
 
 import os
@@ -37,7 +38,11 @@ class _LogFile:
     file: int
 
     def append(self, chunk: bytes) -> None:
-        """Write a chunk, into a new file when this one is full or was replaced. Raises OSError."""
+        """Write a chunk. Raises OSError.
+
+        When the chunk does not fit, the full file is renamed and the chunk is written into a new file. A file that is
+        no longer at its path is left as it is.
+        """
         if os.fstat(self.file).st_size + len(chunk) > self.max_bytes:
             if self._is_at_its_path():
                 self.path.replace(self.path.with_name(self.path.name + ".1"))
@@ -49,7 +54,7 @@ class _LogFile:
     def _is_at_its_path(self) -> bool:
         """Return whether the open file is still the file at its path.
 
-        Another writer may have begun a new file, or the file was removed.
+        It is not when another writer has begun a new file there, or the file was removed.
         """
         try:
             return os.path.samestat(os.fstat(self.file), self.path.stat())
@@ -73,7 +78,7 @@ class _Copier(threading.Thread):
         self.start()
 
     def add(self, reader: int, log_file: _LogFile) -> None:
-        """Copy from a pipe from now on, until all its writers have closed it."""
+        """Start to copy from a pipe into a log file. The copying ends when all writers have closed the pipe."""
         self._new.put((reader, log_file))
         os.write(self._wake_in, b"!")
 
@@ -117,10 +122,10 @@ def _get_copier() -> _Copier:
 
 @contextmanager
 def captured_output(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[int]:
-    """Yield a file descriptor for the output of a child.
+    """Yield a file descriptor whose input is appended to the log file at `path`.
 
-    Start the child with it inside the `with` block. The output is appended to `path` until all writers have closed it.
-    Raises OSError when the file can't be created.
+    Start the child with this descriptor as its output, inside the `with` block. The log file stays open until the child
+    and all other writers have closed the descriptor. Raises OSError when the file can't be created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     log_file = _LogFile(path, max_bytes, _open(path))
@@ -137,9 +142,9 @@ def captured_output(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[int]:
 
 
 def last_error(path: Path) -> str:
-    """Return the newest line that looks like an error, else the newest line.
+    """Return the newest line of a log that looks like an error; the newest line when none does.
 
-    Returns an empty string when the log has no line.
+    Returns an empty string when the log has no lines.
     """
     try:
         with path.open("rb") as file:

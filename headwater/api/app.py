@@ -141,10 +141,10 @@ async def _write_last_use(keys: Keys, loop: LoopHealth) -> None:
         await anyio.sleep(delay_s)
         try:
             await to_thread.run_sync(_write_last_use_once, keys)
-            loop.succeeded()
+            loop.on_success()
             delay_s = WRITE_LAST_USE_EVERY_S
         except Exception as error:  # noqa: BLE001  # an unexpected error must not end this loop
-            delay_s = loop.failed(error)
+            delay_s = loop.on_error(error)
 
 
 def _write_last_use_once(keys: Keys) -> None:

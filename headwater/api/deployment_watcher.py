@@ -55,9 +55,9 @@ class DeploymentWatcher:
             delay_s = POLL_S
             try:
                 await self._poll_once()
-                self.loop.succeeded()
+                self.loop.on_success()
             except Exception as error:  # noqa: BLE001  # this is the only poller: without it, deploy calls wait in vain
-                delay_s = self.loop.failed(error)
+                delay_s = self.loop.on_error(error)
             await anyio.sleep(delay_s)
             if not self._awaited:
                 return

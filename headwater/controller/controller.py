@@ -127,14 +127,14 @@ class Controller:
             try:
                 self.tick()
                 backoff.reset()
-                self.reconcile_loop.succeeded()
+                self.reconcile_loop.on_success()
             except LeaseLost:
                 log.error("another controller holds the lease; this controller and its workers stop")
             except Unavailable as error:
                 log.warning("the controller waits", reason=error.detail)
                 stop.wait(backoff.next_delay_s())
             except Exception as error:  # noqa: BLE001  # the workers are children of this process
-                stop.wait(min(self.reconcile_loop.failed(error), MAX_OUTAGE_DELAY_S))
+                stop.wait(min(self.reconcile_loop.on_error(error), MAX_OUTAGE_DELAY_S))
         self._pool.shutdown(wait=True, cancel_futures=True)
         try:
             self._leadership.release()
@@ -194,9 +194,9 @@ class Controller:
             if isinstance(error, LeaseLost):
                 raise error
             if error is None:
-                self.sweep_loop.succeeded()
+                self.sweep_loop.on_success()
             else:
-                self.sweep_loop.failed(error)
+                self.sweep_loop.on_error(error)
         self._sweeping = self._submit(self._sweeper.sweep)
 
     def _is_due(self, what: str, every_s: float) -> bool:
@@ -250,13 +250,13 @@ class Controller:
             ended, self._purging = self._purging, None
             try:
                 ended.result()
-                self.purge_loop.succeeded()
+                self.purge_loop.on_success()
             except LeaseLost:
                 raise
             except Unavailable as error:
                 log.warning("deleted configurations wait", reason=error.detail)
             except Exception as error:  # noqa: BLE001  # it must not block deployments
-                self.purge_loop.failed(error)
+                self.purge_loop.on_error(error)
         if flows and self._purging is None:
             self._purging = self._submit(self._purge_all, flows)
 

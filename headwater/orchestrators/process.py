@@ -246,9 +246,9 @@ class ProcessOrchestrator:
         while not self._closed.is_set():
             try:
                 self._run_once()
-                self._loop.succeeded()
+                self._loop.on_success()
             except Exception as error:  # noqa: BLE001  # only this thread manages the workers
-                self._closed.wait(min(self._loop.failed(error), MAX_RETRY_DELAY_S))
+                self._closed.wait(min(self._loop.on_error(error), MAX_RETRY_DELAY_S))
         self._stop_all()
 
     def _run_once(self) -> None:

@@ -54,6 +54,28 @@ def test_a_failed_start_is_retried_after_its_delay() -> None:
     supervisor.stop()
 
 
+def test_only_a_process_that_has_run_for_some_time_resets_the_delay() -> None:
+    now = 0.0
+    supervisor = Supervisor(clock=lambda: now)
+    backoff = Backoff(1.0, random=lambda: 1.0)
+    process = SupervisedProcess("sleeper", lambda: spawn(SLEEPER), healthy_after_s=10.0, backoff=backoff)
+    supervisor.start(process)
+
+    def delay_after(run_s: float) -> float:
+        nonlocal now
+        assert process.child is not None
+        process.child.stop(10)
+        now += run_s
+        supervisor.restart_ended()
+        delay_s = process.restart_at - now
+        now = process.restart_at
+        supervisor.restart_ended()
+        return delay_s
+
+    assert [delay_after(run_s) for run_s in (1.0, 1.0, 11.0, 1.0)] == [1.0, 2.0, 1.0, 2.0]
+    supervisor.stop()
+
+
 def test_the_essential_processes_that_ended_with_a_status() -> None:
     supervisor = Supervisor()
     for name, essential in (("refuses", True), ("refuses too", False)):

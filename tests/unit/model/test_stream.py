@@ -42,7 +42,7 @@ class TestCatalog:
         assert entity.example.keys() == entity.fields.keys()
 
     def test_price_recipes_are_there(self) -> None:
-        assert {name for _, entity in ENTITIES for name in entity.prices} == RECIPES.keys()
+        assert {name for _, entity in ENTITIES for name in entity.price_recipes} == RECIPES.keys()
 
     @pytest.mark.parametrize(("chain", "entity"), ENTITIES)
     def test_examples_carry_their_event_time(self, chain: Chain, entity: Entity) -> None:
