@@ -74,10 +74,10 @@ def consumer_settings(
         "auto.offset.reset": "error",
         "isolation.level": "read_committed",
         "check.crcs": True,
-        # A fetch request that waits for new records of other partitions also delays a partition whose queue was full.
-        # The records in that queue last longer than 100 ms.
+        # While a fetch request waits at the broker, partitions that it does not contain are not fetched: their queues
+        # were full. The records in these queues last longer than 100 ms, so no queue runs empty.
         "fetch.wait.max.ms": 100,
-        # Twice and four times as much took more memory and was no faster.
+        # Twice and four times these two sizes took more memory and were no faster.
         "max.partition.fetch.bytes": 1 << 20,
         "queued.max.messages.kbytes": 16 << 10,
         # librdkafka decompresses no record batch to more than this. `engine/partition_isolation.py` finds a partition

@@ -175,7 +175,8 @@ def classify(found: ExistingResources, recorded: RecordedState) -> Classified:
 
 def _read_or_written_by(deployments: Collection[str], inventory: Inventory) -> set[str]:
     """Return the topics in the access rules of these deployments' users."""
-    return {topic for user, topics in inventory.rules.items() if deployment_of(user) in deployments for topic in topics}
+    topics_by_user = inventory.topics_by_rule_user
+    return {topic for user, topics in topics_by_user.items() if deployment_of(user) in deployments for topic in topics}
 
 
 def active_unknown_deployments(found: ExistingResources, unknown: ResourceNames) -> frozenset[str]:
@@ -197,7 +198,7 @@ def connected_ids(ids: Collection[str], found: ExistingResources, unknown: Resou
 
 def _connected_ids(ids: frozenset[str], inventory: Inventory, unknown: ResourceNames) -> Iterator[str]:
     yield from ids & (unknown.deployments | unknown.flows)
-    for user, topics in inventory.rules.items():
+    for user, topics in inventory.topics_by_rule_user.items():
         deployment = deployment_of(user)
         flows = {flow_of(topic) for topic in topics & unknown.topics}
         if deployment in unknown.deployments and (deployment in ids or flows & ids):

@@ -308,7 +308,7 @@ class TestUsersOfSomebodyElse:
         broker = bench.without_users()
         broker.commit_start_offsets(f"{known.users[0].name}.1", topic_of(known), "latest")
         found = broker.inventory()
-        assert (found.users, found.rules, found.has_users_and_rules) == (frozenset(), {}, False)
+        assert (found.users, found.topics_by_rule_user, found.has_users_and_rules) == (frozenset(), {}, False)
         assert topic_of(known) in found.topics
         assert f"{known.users[0].name}.1" in found.groups
         assert bench.broker.inventory().has_users_and_rules
@@ -370,7 +370,7 @@ class TestInventory:
             for user in owned.users
         }
         found = bench.broker.inventory()
-        assert {user: found.rules[user] for user in named} == named
+        assert {user: found.topics_by_rule_user[user] for user in named} == named
         assert topic_of(owned) in {topic for topics in named.values() for topic in topics}
 
 
