@@ -105,6 +105,7 @@ def _middleware(services: Services, table: RouteTable, metrics: PrometheusMetric
     of other origins can read the errors too.
     """
     origins, rate_limits = services.cors_origins, services.rate_limits
+    invalid_keys = InvalidKeyLimiter(services.invalid_keys_per_minute)
     cors = [Middleware(CORSMiddleware, allow_origins=origins, **MIDDLEWARE_OPTIONS)] if origins else []
     rate_limit = [Middleware(RateLimit, limits=rate_limits, metrics=metrics)] if rate_limits else []
     return [
@@ -112,7 +113,7 @@ def _middleware(services: Services, table: RouteTable, metrics: PrometheusMetric
         *cors,
         Middleware(ProblemMiddleware),
         Middleware(Routing, table=table),
-        Middleware(Authentication, keys=services.keys, failed=InvalidKeyLimiter(services.invalid_keys_per_minute)),
+        Middleware(Authentication, keys=services.keys, invalid_keys=invalid_keys),
         Middleware(RequiredScope),
         *rate_limit,
         Middleware(RequestHeadCheck),

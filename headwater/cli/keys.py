@@ -9,12 +9,13 @@ from rich.text import Text
 
 from headwater.cli.options import DATABASE, as_utc, takes_settings, wide_console
 from headwater.errors import InvalidInput
-from headwater.model.key import DEFAULT_SCOPES, PREFIX, SCOPES
+from headwater.model.key import DEFAULT_SCOPES, KEY_CACHE_S, PREFIX, SCOPES
 from headwater.settings import Settings
 
 app = typer.Typer(help="Create, list and revoke API keys, and rotate the secret key.", no_args_is_help=True)
 DEFAULT = f"Default: {', '.join(DEFAULT_SCOPES)}."
 SCOPE_HELP = f"May be repeated: {', '.join(SCOPES)}. {DEFAULT} admin is reserved: it grants nothing yet."
+REVOKE_HELP = f"Revoke a key. The API refuses it after {KEY_CACHE_S:.0f} s at the latest."
 
 
 def _create(
@@ -49,7 +50,7 @@ def _shown(time: datetime | None) -> str:
 def _revoke(
     settings: Settings, key_id: Annotated[str, typer.Argument(help="The 12 characters after `hw_live_`.")]
 ) -> None:
-    """Revoke a key. The API rejects it after 5 s at the latest."""
+    """Revoke a key by its id."""
     from headwater.app.database import opened_keys
 
     if key_id.startswith(PREFIX):
@@ -74,5 +75,5 @@ def _rotate_secret(settings: Settings) -> None:
 
 app.command("create")(takes_settings(*DATABASE)(_create))
 app.command("list")(takes_settings(*DATABASE)(_list))
-app.command("revoke")(takes_settings(*DATABASE)(_revoke))
+app.command("revoke", help=REVOKE_HELP)(takes_settings(*DATABASE)(_revoke))
 app.command("rotate-secret")(takes_settings(*DATABASE)(_rotate_secret))

@@ -25,6 +25,8 @@ SCOPES = (
 )
 DEFAULT_SCOPES = tuple(s for s in SCOPES if s not in ("admin", "prices:write"))
 LOCAL_SCOPES = (*DEFAULT_SCOPES, "prices:write")
+KEY_CACHE_S = 3.0
+"""An API process accepts a valid key for this long without another check, also when the key is revoked meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from structlog.testing import capture_logs
 
 from headwater.api.guard import MAX_BODY_BYTES
 from headwater.errors import DatabaseUnavailable
-from headwater.model.key import ALPHABET, DEFAULT_SCOPES, SCOPES, ApiKey, generate_key
-from headwater.services.keys import CACHE_S
+from headwater.model.key import ALPHABET, DEFAULT_SCOPES, KEY_CACHE_S, SCOPES, ApiKey, generate_key
 from tests.unit.api.installation import FLOW, Installation, Unread, User, flow_body
 
 ROUTES = [
@@ -94,7 +93,7 @@ class TestKey:
     ) -> None:
         assert alice.get(FLOW).status_code == 200
         headwater.database.keys.revoke(alice.key[8:20], headwater.clock.now)
-        headwater.clock.forward(CACHE_S)
+        headwater.clock.forward(KEY_CACHE_S)
         assert alice.get(FLOW).status_code == 200
         headwater.clock.forward(0.001)
         assert alice.get(FLOW).status_code == 401
@@ -107,7 +106,7 @@ class TestKey:
         assert alice.get(FLOW).status_code == 200, "a key that was checked works until the cache ends"
         body = bob.problem(bob.get(FLOW), 503, "store-unavailable")
         assert "db-7" not in str(body)
-        headwater.clock.forward(CACHE_S + 1)
+        headwater.clock.forward(KEY_CACHE_S + 1)
         alice.problem(alice.get(FLOW), 503, "store-unavailable")
         headwater.nobody().problem(headwater.nobody("x").get(FLOW), 401, "unauthenticated")
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from headwater.api import invalid_key_limiter
 from headwater.api.invalid_key_limiter import InvalidKeyLimiter
 from headwater.errors import DatabaseUnavailable
-from headwater.model.key import ApiKey, generate_key
-from headwater.services.keys import CACHE_S, Keys
+from headwater.model.key import KEY_CACHE_S, ApiKey, generate_key
+from headwater.services.keys import Keys
 from tests.unit.api.installation import FLOW, Installation, User
 
 
@@ -69,7 +69,7 @@ def test_known_keys_are_accepted_during_a_flood(headwater: Installation) -> None
     assert alice.get(FLOW).status_code == 200
     for _ in range(10):
         headwater.nobody(generate_key()[0]).get(FLOW)
-    headwater.clock.forward(CACHE_S + 1)
+    headwater.clock.forward(KEY_CACHE_S + 1)
     assert alice.get(FLOW).status_code == 200
 
 
@@ -107,7 +107,7 @@ def test_an_address_never_gets_more_than_the_bucket_and_its_refill(events: list[
 
 
 def test_memory_is_bounded_for_any_number_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(invalid_key_limiter, "MAX_ADDRESSES", 100)
+    monkeypatch.setattr(invalid_key_limiter, "MAX_BUCKETS", 100)
     bucket = InvalidKeyLimiter(10)
     for number in range(1_000):
         bucket.take(f"10.0.{number // 250}.{number % 250}")

@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from headwater.errors import DatabaseUnavailable, InvalidInput, NotFound, Unauthenticated
-from headwater.model.key import ALPHABET, DEFAULT_SCOPES, ApiKey, _crc, generate_key
-from headwater.services.keys import CACHE_S, Keys
+from headwater.model.key import ALPHABET, DEFAULT_SCOPES, KEY_CACHE_S, ApiKey, _crc, generate_key
+from headwater.services.keys import Keys
 from tests.support.sql import fresh_database
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -98,7 +98,7 @@ class TestRecall:
         assert world.keys.authenticate_cached(text) is None
         world.keys.authenticate(text)
         assert world.keys.authenticate_cached(text) is not None
-        world.forward(CACHE_S + 0.001)
+        world.forward(KEY_CACHE_S + 0.001)
         assert world.keys.authenticate_cached(text) is None
 
     def test_expiry_and_own_revocation_take_effect_immediately(self, world: World) -> None:
