@@ -23,7 +23,7 @@ from headwater.controller.executor import Executor
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
-from headwater.controller.reconcile import Reconciler
+from headwater.controller.reconciler import Reconciler
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
 from headwater.model.access import KafkaAccess
@@ -83,7 +83,7 @@ def controller_of(database: Database, clock: Clock) -> Controller:
             deployments=database.deployments,
             revisions=database.revisions,
             datasets=database.datasets,
-            names=MemoryDatasetNames(),
+            dataset_names=MemoryDatasetNames(),
             sets=sets,
             unsaved_sets=MemoryUnsavedSets(),
             require_lease=leadership.require_lease,

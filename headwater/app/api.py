@@ -62,9 +62,9 @@ from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
 
 PASSWORD_BYTES = 24
-RATE_ANSWER_TIMEOUT_S = 0.5
+RATE_LIMIT_TIMEOUT_S = 0.5
 """The time-out of the rate limits' store. After it, a request passes uncounted."""
-METRICS_ANSWER_TIMEOUT_S = 2.0
+METRICS_READ_TIMEOUT_S = 2.0
 """The time-out of reads of metrics. `deploy/stats` must respond even while the set store is unavailable."""
 SWITCH_INTERVAL_S = 0.001
 """Python's switch interval: how long the thread of an upload may keep the GIL while other requests wait."""
@@ -96,7 +96,7 @@ def serve(settings: Settings, fd: int | None) -> None:
 def _services(endpoints: Endpoints, database: Database, client: Client) -> Services:
     settings = endpoints.settings
     bindings = load_bindings(settings)
-    broker = KafkaClusterAdmin(endpoints.kafka(), endpoints.replication())
+    broker = KafkaClusterAdmin(endpoints.admin_kafka(), endpoints.replication())
     probe_topic = next((topic for _, topic in bindings.own_topics()), TICKS_TOPIC)
     quotas = QuotaStores(database.quotas, RedisSetStore(client), RedisReservations(client))
     sets, names = QuotaEnforcingSets(quotas), RedisDatasetNames(client)
@@ -136,7 +136,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
             manages_users=endpoints.manages_kafka_users,
         ),
         metrics=DeploymentMetrics(
-            RedisMetrics(connect(endpoints.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)),
+            RedisMetrics(connect(endpoints.redis_url(), answer_timeout_s=METRICS_READ_TIMEOUT_S)),
             _lag(bindings, broker),
             utc_now,
         ),
@@ -184,7 +184,7 @@ def _rate_limits(endpoints: Endpoints) -> RateLimits | None:
     settings = endpoints.settings
     if not settings.rate_limit:
         return None
-    client = connect(endpoints.redis_url(), answer_timeout_s=RATE_ANSWER_TIMEOUT_S)
+    client = connect(endpoints.redis_url(), answer_timeout_s=RATE_LIMIT_TIMEOUT_S)
     return RateLimits(RedisTokenBuckets(client), settings.rate_limit, settings.rate_burst)
 
 

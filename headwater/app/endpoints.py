@@ -55,7 +55,7 @@ class Endpoints:
         """Return the embedded Valkey of the data directory."""
         return EmbeddedValkey(self.data_directory.path)
 
-    def kafka(self) -> KafkaAccess:
+    def admin_kafka(self) -> KafkaAccess:
         """Return how to connect to Kafka as its administrator.
 
         Raises SetupError when the data directory has no embedded Kafka yet, or when the settings of the operator's
@@ -82,7 +82,7 @@ class Endpoints:
 
         A user name and a password are present only when the operator manages the users.
         """
-        admin = self.kafka()
+        admin = self.admin_kafka()
         if self.embeds_kafka:  # it has one listener for readers and one for Headwater's processes
             return _without_user(admin, bootstrap_servers=self.embedded_kafka().bootstrap_servers)
         return reader_access(self.settings, admin)
@@ -93,7 +93,7 @@ class Endpoints:
         A user name and a password are present only when the operator manages the users. Workers then log in as
         Headwater's own user.
         """
-        admin = self.kafka()
+        admin = self.admin_kafka()
         if not self.manages_kafka_users:
             return admin
         return _without_user(admin) if self.embeds_kafka else worker_access(admin, reader_access(self.settings, admin))

@@ -31,7 +31,7 @@ def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmRead
     if chain is None or any(chain.entity(name) is None for name in ENTITIES):
         raise SetupError(f"{options.chain} is not an EVM chain of the catalog (`headwater ingest evm --chain base`).")
     bindings = load_bindings(settings)
-    access = Endpoints(settings, DataDirectory(settings.data_dir)).kafka()
+    access = Endpoints(settings, DataDirectory(settings.data_dir)).admin_kafka()
 
     def read_back(streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
         by_topic = {zerolag_topic(bindings, options.chain, stream): stream for stream in streams}

@@ -43,7 +43,7 @@ def open_feeder(settings: Settings, chain: str, entity: str, *, zerolag: bool = 
     Raises SetupError when there is no such stream, and BrokerUnavailable.
     """
     topic = stream_topic(load_bindings(settings), chain, f"{entity}.zerolag" if zerolag else entity)
-    access = Endpoints(settings, DataDirectory(settings.data_dir)).kafka()
+    access = Endpoints(settings, DataDirectory(settings.data_dir)).admin_kafka()
     partitions = KafkaClusterAdmin(access, 1).partitions(topic)
     if partitions is None:
         raise SetupError(f"The topic {topic} is not on the broker. Create it, or bind the stream to another topic.")

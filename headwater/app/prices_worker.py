@@ -12,12 +12,12 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from headwater.app.controller import create_topics
 from headwater.app.data_directory import DataDirectory, require_platform
 from headwater.app.endpoints import Endpoints
 from headwater.app.memory import tune_worker_memory
 from headwater.app.metrics_server import serve_metrics
-from headwater.app.worker import METRICS_ANSWER_TIMEOUT_S
+from headwater.app.topics import create_topics
+from headwater.app.worker import METRICS_WRITE_TIMEOUT_S
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.controller.deployment_resources import TICKS_TOPIC_SPEC
 from headwater.engine.metrics.metrics_writer import MetricsWriter
@@ -66,15 +66,15 @@ def run(settings: Settings) -> None:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    create_topics(KafkaClusterAdmin(endpoints.kafka(), endpoints.replication()), (TICKS_TOPIC_SPEC,), stop)
+    create_topics(KafkaClusterAdmin(endpoints.admin_kafka(), endpoints.replication()), (TICKS_TOPIC_SPEC,), stop)
     owner = secrets.token_hex(8)
     with (
         closing(endpoints.set_store()) as client,
-        closing(connect(endpoints.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as metrics,
+        closing(connect(endpoints.redis_url(), answer_timeout_s=METRICS_WRITE_TIMEOUT_S)) as metrics,
     ):
         price_writer = PriceWriter(RedisPrices(client), owner)
         metrics_writer = MetricsWriter(RedisMetrics(metrics), deployment_id=GROUP, group=GROUP, owner=owner)
-        source = ticks_source(endpoints.kafka(), price_writer.acquire_partitions)
+        source = ticks_source(endpoints.admin_kafka(), price_writer.acquire_partitions)
         worker = prices_worker(source, price_writer, PipelineMetrics(metrics_writer))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: worker.stop())

@@ -15,7 +15,7 @@ def names_to_redact(endpoints: Endpoints, bindings: Bindings) -> frozenset[str]:
     They are addresses, users, folders and files of the settings, and topics and subscriptions of the stream bindings.
     """
     data_directory = endpoints.data_directory
-    own = _of_kafka(endpoints.kafka())
+    own = _of_kafka(endpoints.admin_kafka())
     urls = (name for url in (endpoints.redis_url(), endpoints.database_url()) for name in _of_url(url))
     bound = (name for binding in bindings.by_stream.values() for name in _of_binding(binding))
     return frozenset(filter(None, (str(data_directory.path), *own, *urls, *bound)))

@@ -14,11 +14,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from headwater.app.controller import create_topics
 from headwater.app.data_directory import DataDirectory, require_platform
 from headwater.app.endpoints import Endpoints
 from headwater.app.metrics_server import serve_metrics
 from headwater.app.stream_bindings import load_bindings, stream_topic, zerolag_topic
+from headwater.app.topics import create_topics
 from headwater.brokers.base import INGEST_TOPIC_CONFIG, STREAM_TOPIC_CONFIG, TopicSpec
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.brokers.topic_reader import read_table
@@ -121,13 +121,15 @@ def _begin(producer: TransactionalKafkaProducer) -> None:
     producer.init_transactions(BEGIN_WITHIN_S)  # ends a transaction of a previous process, so the position is final
 
 
-def find_target(settings: Settings, options: IngestOptions, reader: ChainReader, stop: threading.Event) -> IngestTarget:
+def prepare_target(
+    settings: Settings, options: IngestOptions, reader: ChainReader, stop: threading.Event
+) -> IngestTarget:
     """Find the topics of a chain reader's streams.
 
     Missing topics are created. Raises SetupError, BrokerUnavailable.
     """
     endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
-    access = endpoints.kafka()
+    access = endpoints.admin_kafka()
     bindings = load_bindings(settings)
     topics = {stream: _topic(bindings, options.chain, stream) for stream in reader.streams}
     specs = [TopicSpec(topic, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for topic in topics.values()]
@@ -170,7 +172,7 @@ def run_ingest(settings: Settings, options: IngestOptions, reader: ChainReader, 
     Raises SetupError, BrokerUnavailable, IngestStopped.
     """
     require_platform()
-    target = find_target(settings, options, reader, stop)
+    target = prepare_target(settings, options, reader, stop)
     metrics = IngestMetrics()
     log.info("the ingest starts: it reads its position from Kafka, then connects to its node", ingest=options.name)
     with serve_metrics(

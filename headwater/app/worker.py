@@ -51,7 +51,7 @@ from headwater.transforms.base import TransformContext
 log = structlog.get_logger(__name__)
 
 FAILED = 1
-METRICS_ANSWER_TIMEOUT_S = 1.0
+METRICS_WRITE_TIMEOUT_S = 1.0
 """The time-out of a write of metrics, which delays the records while the store is unavailable.
 
 It is not shorter, because a busy machine responds slowly too. Counts that wait for the next write are lost when the
@@ -137,7 +137,7 @@ def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -
     They use their own connection to the set store, with a short time-out.
     """
     group = f"{spec.source_group}/{slot}" if isinstance(spec.source, PubSubPull) else spec.source_group
-    with closing(connect(spec.redis_url, answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as client:
+    with closing(connect(spec.redis_url, answer_timeout_s=METRICS_WRITE_TIMEOUT_S)) as client:
         metrics_writer = MetricsWriter(
             RedisMetrics(client), deployment_id=spec.deployment_id, group=group, owner=secrets.token_hex(8)
         )

@@ -231,7 +231,7 @@ class Subscriptions(Protocol):
                 "earliest" and a time reach back at most as far as the topic retains messages.
         """
 
-    def require(self, path: str) -> None:
+    def require_exists(self, path: str) -> None:
         """Raise DeployFailed unless the subscription exists and Headwater may read it."""
 
     def delete(self, names: Collection[str]) -> None:

@@ -80,7 +80,7 @@ class PubSubSubscriptions:
         stamp.FromDatetime(seek_time.astimezone(UTC).replace(tzinfo=None))
         return stamp
 
-    def require(self, path: str) -> None:
+    def require_exists(self, path: str) -> None:
         """See base.Subscriptions."""
         with translated_errors(path):
             self._subscriber.get_subscription(subscription=path, **call_options())

@@ -64,8 +64,8 @@ class Orchestrator(Protocol):
         """Return the ids of all deployments that have workers."""
 
     @property
-    def failing(self) -> str:
-        """The current error of the orchestrator's background thread, or an empty string."""
+    def current_failure(self) -> str:
+        """What currently fails in the orchestrator; empty when nothing fails."""
 
     def close(self) -> None:
         """Stop all workers, at the end of the process."""

@@ -190,7 +190,7 @@ def _find_base() -> tuple[Path, CgroupVersion]:
             return _own_folder(MOUNT / "memory", path), V1
     for controllers, path in own_groups():
         if not controllers:
-            return delegated_folder(_own_folder(MOUNT, path)), V2
+            return prepare_delegated_folder(_own_folder(MOUNT, path)), V2
     raise FileNotFoundError("there is no memory controller")
 
 
@@ -226,7 +226,7 @@ def is_delegated(folder: Path) -> bool:
     return False
 
 
-def delegated_folder(own: Path, is_delegated: Callable[[Path], bool] = is_delegated) -> Path:
+def prepare_delegated_folder(own: Path, is_delegated: Callable[[Path], bool] = is_delegated) -> Path:
     """Return the delegated group that contains this process.
 
     The memory controller is enabled for its child groups. When it is this process's own group, the processes in it are

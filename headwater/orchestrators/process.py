@@ -107,10 +107,10 @@ class ProcessOrchestrator:
             if self._running_sets.get(deployment_id) == wanted:
                 self._cancel_replacement(deployment_id)
             elif self._pending_sets.get(deployment_id) != wanted:
-                self._begin(wanted)
+                self._start_or_replace(wanted)
             self._wake()
 
-    def _begin(self, wanted: WorkerSet) -> None:
+    def _start_or_replace(self, wanted: WorkerSet) -> None:
         """Begin to start a worker set, or to replace the running one."""
         deployment_id = wanted.deployment_id
         is_replacement = deployment_id in self._running_sets
@@ -203,7 +203,7 @@ class ProcessOrchestrator:
             return frozenset(self._slots)
 
     @property
-    def failing(self) -> str:
+    def current_failure(self) -> str:
         return self._loop.error
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import redis
 
-from headwater.app.controller import create_topics, stream_topics
+from headwater.app.topics import create_topics, stream_topics
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.children import Child, spawn

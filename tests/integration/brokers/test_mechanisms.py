@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from headwater.app.controller import create_topics
+from headwater.app.topics import create_topics
 from headwater.brokers import cluster_admin
 from headwater.brokers.base import AccessRule, DeploymentResources, TopicSpec, User
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error

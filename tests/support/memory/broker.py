@@ -203,7 +203,7 @@ class MemorySubscriptions:
         if self.made.setdefault(name, (topic, start_at))[0] != topic:
             raise DeployFailed(f"The subscription {self.path(name)} belongs to the topic of another stream.")
 
-    def require(self, path: str) -> None:
+    def require_exists(self, path: str) -> None:
         """See base.Subscriptions."""
         self._check()
         if path.rpartition("/")[2] not in self.names():

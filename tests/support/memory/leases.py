@@ -44,7 +44,7 @@ class MemoryLeases:
     def check(self, fence: Fence) -> None:
         with self._lock:
             lease = self._leases.get(fence.lease)
-            if lease is None or lease.fencing_token != fence.number:
+            if lease is None or lease.fencing_token != fence.fencing_token:
                 raise LeaseLost(fence.lease)
 
     @contextmanager

@@ -25,7 +25,7 @@ class MemoryOrchestrator:
         self._next: dict[str, WorkerSet] = {}
         self._ready: set[str] = set()
         self._closed = False
-        self.failing = ""
+        self.current_failure = ""
         self._shown: dict[tuple[str, str, bool, int], tuple[WorkerStatus, ...]] = {}
         self._started_at: dict[tuple[str, str], datetime] = {}
         self.heartbeats: dict[str, Heartbeat] = {}

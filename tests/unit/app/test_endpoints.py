@@ -23,14 +23,14 @@ class TestKafka:
         with pytest.raises(
             SetupError, match=r"Kafka at kafka\.example:9092: .* SCRAM-SHA-512 needs HEADWATER_KAFKA_PASSWORD"
         ):
-            nameless.kafka()
+            nameless.admin_kafka()
 
     def test_an_external_server(self, tmp_path: Path) -> None:
-        assert addresses(tmp_path, **OWN_KAFKA).kafka().password == "a password"
+        assert addresses(tmp_path, **OWN_KAFKA).admin_kafka().password == "a password"
 
     def test_without_an_external_server_a_data_directory_is_needed(self, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match="HEADWATER_KAFKA_BOOTSTRAP_SERVERS"):
-            addresses(tmp_path / "mistyped").kafka()
+            addresses(tmp_path / "mistyped").admin_kafka()
 
 
 class TestEmbeddedKafka:
@@ -46,7 +46,7 @@ class TestEmbeddedKafka:
         with pytest.raises(SetupError, match=message):
             addresses(tmp_path, **settings).require_kafka_settings()
         with pytest.raises(SetupError, match=message):
-            addresses(tmp_path, **settings).kafka()
+            addresses(tmp_path, **settings).admin_kafka()
 
     def test_the_directory_need_not_exist(self, tmp_path: Path) -> None:
         addresses(tmp_path / "new").require_kafka_settings()

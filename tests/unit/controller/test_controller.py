@@ -307,7 +307,7 @@ class TestUnexpectedErrors:
 
         monkeypatch.setattr(world.database.deployments, "versions", broken)
         world.controller.run(stop)
-        assert seen == ["", *["looking after deployments: ZeroDivisionError"] * 2]
+        assert seen == ["", *["reconciling deployments: ZeroDivisionError"] * 2]
 
     def test_a_failed_sweep_is_reported_until_one_succeeds(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patched:
@@ -317,20 +317,20 @@ class TestUnexpectedErrors:
             world.now += SWEEP_EVERY_S
             with contextlib.suppress(ZeroDivisionError):
                 world.run(ticks=1)
-            assert world.controller.failing() == "sweeping: ZeroDivisionError"
+            assert world.controller.current_failure() == "sweeping: ZeroDivisionError"
         world.now += SWEEP_EVERY_S
         with contextlib.suppress(ZeroDivisionError):
             world.run(ticks=1)
         world.now += SWEEP_EVERY_S
         world.run(ticks=1)
-        assert world.controller.failing() == ""
+        assert world.controller.current_failure() == ""
 
     def test_errors_in_managing_workers_are_reported(self, world: World) -> None:
-        world.orchestrator.failing = "looking after workers: OSError"
+        world.orchestrator.current_failure = "managing workers: OSError"
         world.run(ticks=1)
         leader = world.database.leases.leader(CONTROLLER_LEASE)
         assert leader is not None
-        assert leader.current_failure == "looking after workers: OSError"
+        assert leader.current_failure == "managing workers: OSError"
 
 
 def test_a_configuration_that_cannot_be_purged_does_not_delay_others(
@@ -352,8 +352,8 @@ def test_a_configuration_that_cannot_be_purged_does_not_delay_others(
     world.run()
     assert [left.id for left in world.database.flows.deleted()] == [other]
     assert world.sets.count(filter_set(FLOW, "t1"))[0] == 0
-    assert "removing deleted configurations" in world.controller.failing()
+    assert "removing deleted configurations" in world.controller.current_failure()
     monkeypatch.undo()
     world.run()
     assert not world.database.flows.deleted()
-    assert world.controller.failing() == ""
+    assert world.controller.current_failure() == ""

@@ -92,7 +92,7 @@ def test_acting_sets_the_fence_and_needs_a_lease(world: World) -> None:
     with leader.fenced_writes():
         fence = current_fence()
     assert fence is not None
-    assert (fence.lease, fence.number, current_fence()) == (CONTROLLER_LEASE, 1, None)
+    assert (fence.lease, fence.fencing_token, current_fence()) == (CONTROLLER_LEASE, 1, None)
 
 
 def test_failures_are_visible_to_other_processes(world: World) -> None:

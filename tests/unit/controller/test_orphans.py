@@ -137,7 +137,7 @@ class TestRestoredBackup:
         with capture_logs() as logs:
             restored.run(ticks=200)
         assert restored.broker.inventory() == before
-        assert restored.sweeper.unknown.deployments == {SECOND}
+        assert restored.sweeper.unknown.deployment_ids == {SECOND}
         assert restored.sweeper.unknown.topics == {f"flow.{FLOW}.out", f"flow.{FLOW}.dlq"}
         reports = [line for line in logs if "headwater sweep" in line["event"]]
         assert [line["deployments"] for line in reports] == [[SECOND]]

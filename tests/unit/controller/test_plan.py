@@ -96,7 +96,7 @@ def status(of: WorkerSet, *, ready: bool = True, deaths: int = 0, waits: bool = 
 
 
 def remembered(of: Deployment, **fields: float | None) -> RolloutProgress:
-    values = {"not_ready_since": NOW, "compared_at": NOW} | fields
+    values = {"not_ready_since": NOW, "partitions_compared_at": NOW} | fields
     return RolloutProgress(generation=of.generation, revision=target_of(of).number, **values)  # type: ignore[arg-type]
 
 
@@ -143,7 +143,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.desired_
                 workers=[status(OLD)],
                 successors=[status(NEW, ready=False)],
                 rollout=remembered(ROLLING),
-                ensured=True,
+                has_ensured_workers=True,
             ),
             [],
             id="successors that prepare are waited for",
@@ -233,7 +233,7 @@ class TestRecorded:
     def test_late_workers_of_a_rollout_are_rolled_back(self) -> None:
         rollout = remembered(ROLLING, not_ready_since=NOW - READY_WITHIN_S - 1)
         late = ObservedState(
-            NOW, workers=[status(OLD)], successors=[status(NEW, ready=False)], rollout=rollout, ensured=True
+            NOW, workers=[status(OLD)], successors=[status(NEW, ready=False)], rollout=rollout, has_ensured_workers=True
         )
         planned = plan(desired(ROLLING), late)
         assert planned.actions[0] == EnsureWorkers(OLD)
@@ -244,7 +244,7 @@ class TestRecorded:
     def test_late_workers_of_a_first_deploy_fail_it(self) -> None:
         rollout = remembered(FIRST, not_ready_since=NOW - READY_WITHIN_S - 1)
         seen = ObservedState(
-            NOW, workers=[status(workers_of(FIRST, REVISION_1), ready=False)], rollout=rollout, ensured=True
+            NOW, workers=[status(workers_of(FIRST, REVISION_1), ready=False)], rollout=rollout, has_ensured_workers=True
         )
         planned = plan(desired(FIRST), seen)
         assert kinds(planned) == [StopWorkers, StoreObservation]
@@ -256,7 +256,7 @@ class TestRecorded:
     def test_workers_that_keep_dying(self, of: Deployment, limit: int) -> None:
         for deaths in (limit - 1, limit):
             seen = ObservedState(
-                NOW, workers=[status(NEW, ready=False, deaths=deaths)], rollout=remembered(of), ensured=True
+                NOW, workers=[status(NEW, ready=False, deaths=deaths)], rollout=remembered(of), has_ensured_workers=True
             )
             planned = plan(desired(of), seen)
             assert bool(planned.actions) == (deaths == limit)
@@ -285,21 +285,21 @@ class Cluster:
         self.successor: WorkerSet | None = None
         self.now = NOW
 
-    def round(self, *, ensured: bool = False) -> bool:
+    def round(self, *, has_ensured_workers: bool = False) -> bool:
         """Do one reconciliation round. Return False if there was nothing to do."""
         seen = ObservedState(
             self.now,
             workers=[] if self.running is None else [status(self.running)],
             successors=[] if self.successor is None else [status(self.successor)],
             rollout=self.rollout,
-            ensured=ensured,
+            has_ensured_workers=has_ensured_workers,
         )
         planned = plan(desired(self.deployment), seen)
         for action in planned.actions:
             self._do(action)
         self.rollout = planned.rollout
-        if planned.actions and not ensured and self.deployment.phase is not Phase.ABSENT:
-            self.round(ensured=True)
+        if planned.actions and not has_ensured_workers and self.deployment.phase is not Phase.ABSENT:
+            self.round(has_ensured_workers=True)
         return bool(planned.actions)
 
     def _do(self, action: Action) -> None:
@@ -344,5 +344,5 @@ def test_rounds_lead_from_any_state_to_a_quiet_one(
     assert end.condition is Condition.ROLLED_BACK or (end.condition, end.previous_revisions) == (Condition.STABLE, ())
     rollout = cluster.rollout
     assert rollout is not None
-    cluster.now = rollout.compared_at
+    cluster.now = rollout.partitions_compared_at
     assert not cluster.round()

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.sources import Sources
-from headwater.controller.sweeper import SUPERSEDED_FOR, UNSAVED_AFTER, Sweeper
+from headwater.controller.sweeper import REPLACED_REVISION_KEPT_FOR, UNSAVED_AFTER, Sweeper
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Phase
 from headwater.model.value_sets import filter_set
@@ -31,12 +31,12 @@ class World:
             deployments=self.database.deployments,
             revisions=self.database.revisions,
             datasets=self.database.datasets,
-            names=MemoryDatasetNames(),
+            dataset_names=MemoryDatasetNames(),
             sets=self.sets,
             unsaved_sets=self.drafts,
             require_lease=lambda: None,
             now=self.time,
-            ended_for=timedelta(days=90),
+            ended_deployments_kept_for=timedelta(days=90),
         )
 
     def time(self) -> datetime:
@@ -55,7 +55,7 @@ class TestRevisions:
         world.sets.add(filter_set("f1", "t1"), ["value"])
         saved = next_revision(with_filter, pipeline_config=a_config())
         world.database.flows.save(saved)
-        world.now = saved.updated_at + SUPERSEDED_FOR
+        world.now = saved.updated_at + REPLACED_REVISION_KEPT_FOR
         world.sweeper.sweep()
         assert list(world.database.revisions.filters("f1")) == [1, 2]
         world.now += timedelta(milliseconds=1)

@@ -9,7 +9,7 @@ from headwater.controller.executor import Executor
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
-from headwater.controller.reconcile import Reconciler
+from headwater.controller.reconciler import Reconciler
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
 from headwater.model.access import KafkaAccess, PubSubAccess
@@ -110,7 +110,7 @@ class World:
             deployments=self.database.deployments,
             revisions=self.database.revisions,
             datasets=self.database.datasets,
-            names=self.names,
+            dataset_names=self.names,
             sets=self.sets,
             unsaved_sets=MemoryUnsavedSets(),
             require_lease=self.leadership.require_lease,

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from headwater.orchestrators import cgroups
-from headwater.orchestrators.cgroups import SUPERVISOR, V2, WorkerGroups, delegated_folder, find_groups, read_counter
+from headwater.orchestrators.cgroups import (
+    SUPERVISOR,
+    V2,
+    WorkerGroups,
+    find_groups,
+    prepare_delegated_folder,
+    read_counter,
+)
 
 LIMIT = 1 << 30
 
@@ -25,7 +32,7 @@ class TestDelegatedFolder:
         """With `Delegate=yes` and `DelegateSubgroup=`, no process has to move."""
         unit = group(tmp_path / "headwater.service")
         own = group(unit / "main", 1)
-        assert delegated_folder(own, lambda folder: folder == unit) == unit
+        assert prepare_delegated_folder(own, lambda folder: folder == unit) == unit
         assert (unit / "cgroup.subtree_control").read_text() == "+memory"
         assert not (unit / SUPERVISOR).exists()
 
@@ -48,19 +55,19 @@ class TestDelegatedFolder:
             return write(path, text)
 
         monkeypatch.setattr(Path, "write_text", move)
-        assert delegated_folder(unit, lambda folder: folder == unit) == unit
+        assert prepare_delegated_folder(unit, lambda folder: folder == unit) == unit
         assert moved == [(SUPERVISOR, "71")]
         assert (unit / "cgroup.subtree_control").read_text() == "+memory"
 
     def test_a_cgroup_in_which_processes_keep_appearing(self, tmp_path: Path) -> None:
         unit = group(tmp_path / "headwater.service", 71)
         with pytest.raises(BlockingIOError):
-            delegated_folder(unit, lambda folder: folder == unit)
+            prepare_delegated_folder(unit, lambda folder: folder == unit)
 
     def test_systemds_cgroups_are_not_changed(self, tmp_path: Path) -> None:
         session = group(tmp_path / "session-1.scope", 71)
         with pytest.raises(PermissionError, match="Delegate=yes"):
-            delegated_folder(session)
+            prepare_delegated_folder(session)
         assert sorted(path.name for path in session.iterdir()) == ["cgroup.procs"]
 
 
@@ -116,7 +123,7 @@ class TestFindGroups:
         group(unit / "main", os.getpid())
         monkeypatch.setattr(cgroups, "own_groups", lambda: [("", "system.slice/headwater.service/main")])
         monkeypatch.setattr(cgroups, "is_delegated", lambda folder: folder == unit)
-        monkeypatch.setattr(cgroups.delegated_folder, "__defaults__", (cgroups.is_delegated,))
+        monkeypatch.setattr(cgroups.prepare_delegated_folder, "__defaults__", (cgroups.is_delegated,))
         monkeypatch.setattr(cgroups, "_remove", lambda path: True)
         assert find_groups(proc / "workers", LIMIT) is not None
         (tried,) = unit.glob("headwater-*")

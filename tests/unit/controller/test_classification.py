@@ -5,16 +5,15 @@ from dataclasses import replace
 import pytest
 
 from headwater.brokers.base import Inventory
-from headwater.controller.inventory import (
+from headwater.controller.classification import (
     MAX_UNKNOWN_DEPLOYMENTS,
-    Classified,
-    ExistingResources,
-    RecordedState,
-    ResourceNames,
+    ClassifiedResources,
     active_unknown_deployments,
     classify,
     connected_ids,
 )
+from headwater.controller.recorded_state import RecordedState
+from headwater.controller.resource_names import ExistingResources, ResourceNames
 
 
 def identity(letter: str, number: int = 0) -> str:
@@ -23,7 +22,7 @@ def identity(letter: str, number: int = 0) -> str:
 
 D, OTHER_D, F, OTHER_F = identity("d"), identity("d", 1), identity("f"), identity("f", 1)
 OUT, DLQ = f"flow.{F}.out", f"flow.{F}.dlq"
-NOTHING = RecordedState(active=frozenset(), ended=frozenset(), deployed=frozenset(), undeployed=frozenset())
+NOTHING = RecordedState()
 
 
 def found(*deployments: str, topics: frozenset[str] = frozenset({OUT, DLQ})) -> ExistingResources:
@@ -32,17 +31,16 @@ def found(*deployments: str, topics: frozenset[str] = frozenset({OUT, DLQ})) -> 
     inventory = Inventory(
         topics=topics | {"stream.base.log", "headwater.ticks", "flow.short.out"},
         users=users | {"headwater-admin", "dep-short"},
-        rules=dict.fromkeys(users, topics) | {"somebody": frozenset({"stream.base.log"})},
+        topics_by_rule_user=dict.fromkeys(users, topics) | {"somebody": frozenset({"stream.base.log"})},
         groups=frozenset(f"{user}.main" for user in users) | {"somebody's"},
     )
     return ExistingResources(
-        inventory, external=frozenset(f"wrk-{each}.1" for each in deployments), workers=frozenset(deployments)
+        inventory, external=frozenset(f"wrk-{each}.1" for each in deployments), worker_sets=frozenset(deployments)
     )
 
 
 def owned(*deployments: str, topics: frozenset[str] = frozenset()) -> ResourceNames:
-    of = found(*deployments).names
-    return replace(of, topics=topics)
+    return replace(found(*deployments).names, topics=topics)
 
 
 def recorded(
@@ -52,7 +50,10 @@ def recorded(
         return frozenset({each} if each else ())
 
     return RecordedState(
-        active=ids(active), ended=ids(ended) | frozenset(more_ended), deployed=ids(deployed), undeployed=ids(undeployed)
+        active_deployments=ids(active),
+        ended_deployments=ids(ended) | frozenset(more_ended),
+        deployed_configurations=ids(deployed),
+        undeployed_configurations=ids(undeployed),
     )
 
 
@@ -116,7 +117,7 @@ class TestRule:
     def test_table(
         self, seen: ExistingResources, known: RecordedState, removable: ResourceNames, unknown: ResourceNames
     ) -> None:
-        assert classify(seen, known) == Classified(removable, unknown)
+        assert classify(seen, known) == ClassifiedResources(removable, unknown)
 
     @pytest.mark.parametrize("count", [MAX_UNKNOWN_DEPLOYMENTS, MAX_UNKNOWN_DEPLOYMENTS + 1])
     def test_no_topic_is_removed_while_many_deployments_are_unknown(self, count: int) -> None:
@@ -133,7 +134,10 @@ class TestRule:
 
     def test_a_user_with_only_acls_is_found(self) -> None:
         inventory = Inventory(
-            topics=frozenset(), users=frozenset(), rules={f"dep-{D}": frozenset({OUT})}, groups=frozenset()
+            topics=frozenset(),
+            users=frozenset(),
+            topics_by_rule_user={f"dep-{D}": frozenset({OUT})},
+            groups=frozenset(),
         )
         assert classify(ExistingResources(inventory), NOTHING).unknown.users == {f"dep-{D}"}
 

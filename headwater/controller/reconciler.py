@@ -1,4 +1,4 @@
-"""Reconciles one deployment: observe, plan, act, and return the observed state."""
+"""Reconciles one deployment: observes it, plans actions, carries them out, and returns the observed state."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,9 +32,11 @@ MAX_PLANS = 2
 
 @dataclass(slots=True, kw_only=True)
 class Reconciler:
-    """Reconciles deployments.
+    """Reconciles deployments. Thread-safe for different deployments.
 
-    Thread-safe for different deployments. clock: returns monotonic seconds.
+    Attributes:
+        settings: The settings that all workers share.
+        clock: Returns monotonic seconds.
     """
 
     orchestrator: Orchestrator
@@ -50,7 +52,7 @@ class Reconciler:
 
         The check is cheap and sends no request to a broker.
         """
-        planned = self._plan(self._desired_state(deployment), ensured=False)
+        planned = self._plan(self._desired_state(deployment), has_ensured_workers=False)
         if planned.actions:
             return False
         self._rollouts[deployment.id] = planned.rollout
@@ -64,7 +66,7 @@ class Reconciler:
         desired = self._desired_state(deployment)
         try:
             for step in range(MAX_PLANS):
-                planned = self._plan(desired, ensured=step > 0)
+                planned = self._plan(desired, has_ensured_workers=step > 0)
                 observation = self._run(deployment, planned)
                 if observation is not None or not planned.actions:
                     return observation
@@ -77,14 +79,14 @@ class Reconciler:
         self._rollouts.pop(deployment_id, None)
         self._desired.pop(deployment_id, None)
 
-    def _plan(self, desired: DesiredState, *, ensured: bool) -> Plan:
+    def _plan(self, desired: DesiredState, *, has_ensured_workers: bool) -> Plan:
         deployment_id = desired.deployment.id
         observed = ObservedState(
             self.clock(),
             workers=self.orchestrator.status(deployment_id),
             successors=self.orchestrator.successors(deployment_id),
             rollout=self._rollouts.get(deployment_id),
-            ensured=ensured,
+            has_ensured_workers=has_ensured_workers,
         )
         return plan(desired, observed)
 
@@ -102,9 +104,9 @@ class Reconciler:
 
         The hash of a worker set covers all scripts, so it is expensive.
         """
-        known = self._desired.get(deployment.id)
-        if known is not None and known.deployment is deployment:
-            return known
+        cached = self._desired.get(deployment.id)
+        if cached is not None and cached.deployment is deployment:
+            return cached
         if deployment.unreadable and deployment.desired is DesiredPhase.RUNNING:
             log.error(
                 "a deployment can't be read; its workers are not changed",

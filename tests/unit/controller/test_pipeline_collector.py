@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headwater.app.metrics_server import serve_metrics
-from headwater.controller.metrics_exporter import BOUNDS_MS, PipelineCollector
+from headwater.controller.pipeline_collector import BOUNDS_MS, PipelineCollector
 from headwater.errors import SetupError
 from headwater.model.metric import Histogram
 from headwater.model.worker_protocol import Heartbeat

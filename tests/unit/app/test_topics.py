@@ -4,7 +4,7 @@ import threading
 
 from structlog.testing import capture_logs
 
-from headwater.app.controller import create_topics
+from headwater.app.topics import create_topics
 from headwater.brokers.base import DeploymentResources, TopicSpec
 from tests.support.memory.broker import MemoryClusterAdmin
 

@@ -1,7 +1,7 @@
 """Prometheus metrics of single pipelines, from the last heartbeats of their workers.
 
 They are served on a separate port, since their number grows with the number of deployments. Counters start at 0 with
-each worker process, as Prometheus expects; the counters of `deploy/metrics` don't.
+each worker process, as Prometheus expects. The counters of the endpoint `deploy/metrics` continue after a restart.
 """
 
 from bisect import bisect_left
@@ -45,19 +45,21 @@ _TIMES: dict[TimeType, str] = {
 class PipelineCollector(Collector):
     """Collects the metrics of all pipelines.
 
-    lag: reads the lag of consumer groups; its first argument is the cluster, None for the installation's own.
-    unknown: returns the deployments that the last sweep found and the database does not record.
+    Args:
+        orchestrator: The orchestrator that runs the workers.
+        read_lag: Returns the lag by consumer group. Its first argument is the cluster; None is the installation's own.
+        unknown_deployments: Returns the deployments that the last sweep found and the database does not record.
     """
 
     def __init__(
         self,
         orchestrator: Orchestrator,
-        lag: Callable[[KafkaAccess | None, Collection[str]], Mapping[str, int]],
-        unknown: Callable[[], Collection[str]] = tuple,
+        read_lag: Callable[[KafkaAccess | None, Collection[str]], Mapping[str, int]],
+        unknown_deployments: Callable[[], Collection[str]] = tuple,
     ) -> None:
-        self._unknown = unknown
+        self._unknown_deployments = unknown_deployments
         self._orchestrator = orchestrator
-        self._lag = lag
+        self._read_lag = read_lag
 
     def describe(self) -> Iterable[Metric]:
         """Return nothing: no metric is known before a scrape."""
@@ -74,14 +76,17 @@ class PipelineCollector(Collector):
         yield from (_histogram(name, snapshots) for name in TIME_TYPES)
         yield _ready(snapshots)
         yield self._lags(snapshots)
-        unknown = "Deployments on the broker that the database does not know (see `headwater sweep`)."
-        yield GaugeMetricFamily("headwater_unknown_deployments", unknown, len(self._unknown()))
+        yield GaugeMetricFamily(
+            "headwater_unknown_deployments",
+            "Deployments on the broker that the database does not record (see `headwater sweep`).",
+            len(self._unknown_deployments()),
+        )
 
     def _lags(self, snapshots: Sequence[WorkerSnapshot]) -> Metric:
         family = GaugeMetricFamily(f"{PREFIX}lag", "Records of the source that are not processed yet.", labels=LABELS)
-        for access, groups in _by_cluster(snapshots).items():
+        for access, groups in _specs_by_cluster(snapshots).items():
             try:
-                lags = self._lag(access, groups)
+                lags = self._read_lag(access, groups)
             except BrokerUnavailable as error:
                 log.warning("the lag of pipelines is not known", reason=error.detail)
                 continue
@@ -90,16 +95,16 @@ class PipelineCollector(Collector):
         return family
 
 
-def _by_cluster(snapshots: Sequence[WorkerSnapshot]) -> dict[KafkaAccess | None, dict[str, WorkerSpec]]:
-    """Return the consumer groups by cluster.
+def _specs_by_cluster(snapshots: Sequence[WorkerSnapshot]) -> dict[KafkaAccess | None, dict[str, WorkerSpec]]:
+    """Return the spec of each consumer group, by cluster and by group.
 
     Sources on Pub/Sub are omitted, since their lag can't be read.
     """
-    found: dict[KafkaAccess | None, dict[str, WorkerSpec]] = {}
+    specs_by_cluster: dict[KafkaAccess | None, dict[str, WorkerSpec]] = {}
     for spec in (snapshot.spec for snapshot in snapshots):
         if not isinstance(spec.source, PubSubPull):
-            found.setdefault(spec.source, {})[spec.source_group] = spec
-    return found
+            specs_by_cluster.setdefault(spec.source, {})[spec.source_group] = spec
+    return specs_by_cluster
 
 
 def _labels(snapshot: WorkerSnapshot) -> tuple[str, str, str]:
