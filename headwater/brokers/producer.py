@@ -28,7 +28,7 @@ _PURGE_QUEUED, _PURGE_IN_FLIGHT = 1, 2
 
 
 class DeliveryFailure(NamedTuple):
-    """A record that could not be delivered.
+    """A record that Kafka has not taken.
 
     Attributes:
         record_id: The id that `new_batch` gave the record.
@@ -45,9 +45,10 @@ class TransactionGroup(NamedTuple):
     """The consumer group whose offsets a transaction commits.
 
     Attributes:
-        group_metadata: From `LibrdkafkaConsumer.group_metadata`.
-        commit_metadata: Is stored with each offset.
-        epoch_before: Returns the leader epoch of the record before an offset of a partition; -1 when it is not known.
+        group_metadata: The result of `LibrdkafkaConsumer.group_metadata`.
+        commit_metadata: The metadata that is stored with each offset.
+        epoch_before: Takes a partition and an offset, and returns the leader epoch of the record before the offset; -1
+            when it is not known. Kafka stores the epoch with the offset, to detect a truncated log later (KIP-320).
     """
 
     group_metadata: object
@@ -126,9 +127,9 @@ class LibrdkafkaProducer(LibrdkafkaClient):
         return first_record_id, batch
 
     def outstanding(self) -> int:
-        """Return the number of records in flight.
+        """Return the number of records that are not acknowledged.
 
-        It includes queued records, and delivery reports that were not polled yet.
+        The number includes queued records, and records whose delivery report was not polled yet.
         """
         return int(self._librdkafka.rd_kafka_outq_len(self._client))
 
@@ -138,14 +139,14 @@ class LibrdkafkaProducer(LibrdkafkaClient):
         return self._events.acknowledged
 
     def poll(self, timeout_s: float) -> None:
-        """Serve delivery reports; wait at most `timeout_s` for the first."""
+        """Handle delivery reports; wait at most `timeout_s` for the first."""
         self._librdkafka.rd_kafka_poll(self._client, to_milliseconds(timeout_s))
         self._handle_events()
 
     def flush(self, timeout_s: float) -> int:
         """Send all queued records without lingering, and wait for their acknowledgements.
 
-        Return `outstanding()`.
+        Returns the number of records that are not acknowledged.
         """
         self._librdkafka.rd_kafka_flush(self._client, to_milliseconds(timeout_s))
         self._handle_events()
@@ -153,7 +154,7 @@ class LibrdkafkaProducer(LibrdkafkaClient):
 
     @property
     def has_failures(self) -> bool:
-        """Whether `failures` would return something."""
+        """Whether `take_failures` would return a failure."""
         return bool(self._failures)
 
     def take_failures(self) -> list[DeliveryFailure]:
@@ -183,9 +184,9 @@ class LibrdkafkaProducer(LibrdkafkaClient):
 
         `group` is from `LibrdkafkaConsumer.group_metadata`.
         """
-        call: Callable[..., Any] = self._librdkafka.rd_kafka_send_offsets_to_transaction
+        send: Callable[..., Any] = self._librdkafka.rd_kafka_send_offsets_to_transaction
         with PartitionList(topic, offsets) as partitions:
-            self._check_error(call(self._client, partitions.struct, group, to_milliseconds(timeout_s)))
+            self._check_error(send(self._client, partitions.struct, group, to_milliseconds(timeout_s)))
 
     def commit_transaction(self, timeout_s: float) -> None:
         """Send all queued records, and commit the transaction."""

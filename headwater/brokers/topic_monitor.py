@@ -1,6 +1,6 @@
-"""Monitors topics with separate admin clients.
+"""Monitors a topic with a separate admin client.
 
-They work even when the connections of a consumer or producer hang.
+The client works even when the connections of a consumer or producer hang.
 """
 
 import time
@@ -54,21 +54,30 @@ def topic_state(described: TopicDescription) -> TopicState:
 
 
 class EndOffsets(NamedTuple):
-    """The end offsets of a partition, for readers of committed and of all records."""
+    """The end offsets of a partition.
+
+    Attributes:
+        last_stable: The end for readers of committed records.
+        high_watermark: The end for readers of all records.
+    """
 
     last_stable: int
     high_watermark: int
 
 
+_OffsetFutures = Mapping[TopicPartition, Future[ListOffsetsResultInfo]]
+
+
 class EndOffsetsRequest:
     """A pending request for the end offsets of partitions."""
 
-    def __init__(self, futures: Collection[Mapping[TopicPartition, Future[ListOffsetsResultInfo]]]) -> None:
-        self._last_stable, self._high_watermark = futures
+    def __init__(self, *, last_stable: _OffsetFutures, high_watermark: _OffsetFutures) -> None:
+        self._last_stable = last_stable
+        self._high_watermark = high_watermark
 
     def done(self) -> bool:
         """Return whether each broker has answered or its request has timed out."""
-        return all(future.done() for each in (self._last_stable, self._high_watermark) for future in each.values())
+        return all(future.done() for future in (*self._last_stable.values(), *self._high_watermark.values()))
 
     def result(self) -> dict[int, EndOffsets]:
         """Return the end offsets by partition. Partitions whose request failed are left out."""
@@ -76,14 +85,14 @@ class EndOffsetsRequest:
         return {number: EndOffsets(last_stable[number], high[number]) for number in last_stable.keys() & high.keys()}
 
 
-def _offsets(futures: Mapping[TopicPartition, Future[ListOffsetsResultInfo]]) -> dict[int, int]:
+def _offsets(futures: _OffsetFutures) -> dict[int, int]:
     return {each.partition: future.result().offset for each, future in futures.items() if future.exception() is None}
 
 
 class TopicMonitor:
-    """Describes one topic again and again.
+    """Polls the description of a topic, measures outages of its cluster, and requests end offsets.
 
-    Connects in the constructor, so that the first answer arrives early.
+    The constructor sends the first request, so that its answer arrives early.
 
     Args:
         access: How the admin client logs in.
@@ -159,12 +168,14 @@ class TopicMonitor:
 
     def request_end_offsets(self, partitions: Collection[int]) -> EndOffsetsRequest:
         """Request the end offsets of at least one partition."""
-        specs = {TopicPartition(self._topic, partition): LATEST for partition in partitions}
-        levels = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
-        list_offsets = self._client.list_offsets
         return EndOffsetsRequest(
-            [list_offsets(dict(specs), isolation_level=each, request_timeout=REQUEST_TIMEOUT_S) for each in levels]
+            last_stable=self._request_latest(partitions, IsolationLevel.READ_COMMITTED),
+            high_watermark=self._request_latest(partitions, IsolationLevel.READ_UNCOMMITTED),
         )
+
+    def _request_latest(self, partitions: Collection[int], level: IsolationLevel) -> _OffsetFutures:
+        specs = {TopicPartition(self._topic, partition): LATEST for partition in partitions}
+        return self._client.list_offsets(specs, isolation_level=level, request_timeout=REQUEST_TIMEOUT_S)
 
     def close(self) -> None:
         """Free the admin client on this thread.
