@@ -57,7 +57,7 @@ def controller_of(database: Database, clock: Clock) -> Controller:
     """Return a controller whose broker, sets and workers are in memory."""
     broker, orchestrator, locks = MemoryClusterAdmin(), MemoryOrchestrator(), FlowLocks()
     broker.ensure(DeploymentResources((TopicSpec("stream.base.log", 4),), (), (), ()))
-    sources = Sources(bindings=Bindings(), broker=broker, unfinished=database.deployments.unfinished)
+    sources = Sources(bindings=Bindings(), broker=broker, active_deployments=database.deployments.list_active)
     leadership, sets = Leadership(database.leases, "bench", clock), MemorySetStore()
     executor = Executor(
         broker=broker,
@@ -142,9 +142,9 @@ def main(deployments: int = 1000, script_bytes: int = 30_000, rounds: int = 10) 
         clock = Clock()
         controller = controller_of(database, clock)
         pass_time(controller, clock, SETTLE_S)
-        assert {each.condition for each in database.deployments.versions()} == {Condition.STABLE}
+        assert {each.condition for each in database.deployments.active_versions()} == {Condition.STABLE}
         costs, all_ticks = zip(*(measure(controller, clock) for _ in range(rounds)), strict=True)
-        reference = statistics.median(cpu_ms(database.deployments.unfinished) for _ in range(5))
+        reference = statistics.median(cpu_ms(database.deployments.list_active) for _ in range(5))
         stop = threading.Event()
         stop.set()
         controller.run(stop)

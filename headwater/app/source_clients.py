@@ -21,7 +21,7 @@ def connect_sources(bindings: Bindings, broker: ClusterAdmin, deployments: Deplo
     return Sources(
         bindings=bindings,
         broker=broker,
-        unfinished=deployments.unfinished,
+        active_deployments=deployments.list_active,
         clusters={access: KafkaClusterAdmin(access, 1) for access in bindings.kafka_accesses()},
         projects=_projects(bindings.pubsub_accesses()),
     )

@@ -239,12 +239,12 @@ class Controller:
         """
         # The deleted configurations are read first: a configuration that is deleted by now can't get a new deployment.
         deleted = self._flows.deleted()
-        versions = {version.id: version for version in self._deployments.versions()}
+        versions = {version.id: version for version in self._deployments.active_versions()}
         changed_ids = {
             id_ for id_, version in versions.items() if id_ in observed or self._versions.get(id_) != version
         }
         if changed_ids:
-            for deployment in self._deployments.unfinished(changed_ids):
+            for deployment in self._deployments.list_active(changed_ids):
                 self._update_managed(deployment)
         self._versions = versions
         self._discard_ended()

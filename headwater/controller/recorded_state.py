@@ -36,7 +36,7 @@ def read_recorded_state(deployments: DeploymentStore, existing: ExistingResource
 
     List the resources before this call, because a row is stored before its resources are created.
     """
-    versions, names = deployments.versions(), existing.names
+    versions, names = deployments.active_versions(), existing.names
     obsolete_topics = (
         None if existing.inventory.has_users_and_rules else deployments.obsolete_topics(names.topics_by_config_id())
     )

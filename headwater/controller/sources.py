@@ -30,14 +30,14 @@ class Sources:
     Attributes:
         bindings: The stream bindings.
         broker: The installation's own Kafka cluster.
-        unfinished: Returns all deployments that have not ended.
+        active_deployments: Returns all deployments that have not ended.
         clusters: The other Kafka clusters of the bindings, by how to connect to them.
         projects: The Pub/Sub projects of the bindings, by how to connect to them.
     """
 
     bindings: Bindings
     broker: ClusterAdmin
-    unfinished: Callable[[], Sequence[Deployment]]
+    active_deployments: Callable[[], Sequence[Deployment]]
     clusters: Mapping[KafkaAccess, ClusterAdmin] = field(default_factory=dict)
     projects: Mapping[PubSubAccess, Subscriptions] = field(default_factory=dict)
 
@@ -90,7 +90,7 @@ class Sources:
 
         Of two deployments that have requested it, the one with the smaller id wins. Ids are ULIDs, so it is the older.
         """
-        for other in self.unfinished():
+        for other in self.active_deployments():
             has_failed = other.is_reconciled and other.phase is Phase.FAILED
             if other.id == deployment.id or has_failed:
                 continue

@@ -24,7 +24,7 @@ MEANINGS: Mapping[QuotaName, str] = {
 }
 
 Usage = Mapping[QuotaName, int]
-Allowed = Mapping[QuotaName, int | None]
+Limits = Mapping[QuotaName, int | None]
 """The quotas of an owner; None means no limit."""
 
 
@@ -40,7 +40,7 @@ class QuotaDefaults:
     per_owner: Mapping[QuotaName, int] = field(default_factory=dict)
     total: Mapping[QuotaName, int] = field(default_factory=dict)
 
-    def allowed(self, own: Allowed) -> dict[QuotaName, int | None]:
+    def limits(self, own: Limits) -> dict[QuotaName, int | None]:
         """Return the quotas of an owner. `own` has the quotas that were set for this owner."""
         return {name: own[name] if name in own else self.per_owner.get(name) for name in QUOTA_NAMES}
 
@@ -120,19 +120,19 @@ class Excess:
     name: QuotaName
     used: int
     wanted: int
-    allowed: int
+    limit: int
     of_all: bool = False
 
 
 def excess(
-    before: Usage, after: Usage, allowed: Mapping[QuotaName, int | None], *, of_all: bool = False
+    before: Usage, after: Usage, limits: Mapping[QuotaName, int | None], *, of_all: bool = False
 ) -> Excess | None:
     """Return the first quota that a change exceeds, or None.
 
     A change that lowers the usage never exceeds a quota.
     """
     for name, wanted in after.items():
-        limit = allowed.get(name)
+        limit = limits.get(name)
         if limit is not None and wanted > limit and wanted > before[name]:
             return Excess(name, before[name], wanted, limit, of_all)
     return None

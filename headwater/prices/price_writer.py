@@ -166,7 +166,7 @@ class PriceWriter:
         """Store the chains of tokens. The chain of a token in the cache of bands was stored before."""
         chains = {token.partition(b":")[0] for token in tokens if token not in self._accepted_bands}
         if new := chains - self._stored_chains:
-            self._store.note_chains([chain.decode() for chain in new])
+            self._store.add_chains([chain.decode() for chain in new])
             self._stored_chains |= new
 
     def _split(

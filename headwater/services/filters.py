@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import NamedTuple
 
 from headwater.errors import Conflict, NotFound
 from headwater.model.transforms import SET_TYPES
@@ -12,14 +11,7 @@ from headwater.services.identities import find, transform_not_found
 from headwater.services.set_values import Values, normalise_one, normalised_parts
 from headwater.stores.protocols.configurations import FlowStore
 from headwater.stores.protocols.deployments import DeploymentStore
-from headwater.stores.protocols.sets import SetStore, SetWriteResult, ValuePage
-
-
-class SetCount(NamedTuple):
-    """The number of values in a set, and the version of the set."""
-
-    values: int
-    version: int
+from headwater.stores.protocols.sets import SetCount, SetStore, SetWriteResult, ValuePage
 
 
 class Filters:
@@ -87,7 +79,7 @@ class Filters:
 
     def count(self, owner: str, config_id: str, uid: str) -> SetCount:
         """Return the number of values and the version of the set."""
-        return SetCount(*self._sets.count(self.target(owner, config_id, uid)))
+        return self._sets.count(self.target(owner, config_id, uid))
 
     def _undo_if_deleted(self, owner: str, config_id: str, uid: str) -> None:
         """Drop the set again when the configuration was deleted during the write.

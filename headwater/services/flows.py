@@ -188,7 +188,7 @@ class Flows:
 
     def _save(self, save: Callable[[Flow], None], flow: Flow, checked: CheckedPipeline) -> SavedFlow:
         sets = {filter_set(flow.id, uid): values for uid, values in checked.values.items()}
-        self._unsaved_sets.begin(sets, self._now())
+        self._unsaved_sets.add(sets, self._now())
         try:
             for target, values in sets.items():
                 self._sets.add(target, values)
@@ -222,13 +222,13 @@ class Flows:
 
     def _values_of(self, flow: Flow, removed: TransformIdentity) -> str:
         try:
-            return f"with {self._sets.count(filter_set(flow.id, removed.uid))[0]} values"
+            return f"with {self._sets.count(filter_set(flow.id, removed.uid)).values} values"
         except RedisUnavailable as error:
             return f"with its values ({error.detail})"
 
     def _end_unsaved(self, sets: Iterable[SetId]) -> None:
         with suppress(RedisUnavailable):  # if this fails, the sweeper ends them later
-            self._unsaved_sets.end(sets)
+            self._unsaved_sets.remove(sets)
 
     def _drop(self, sets: Iterable[SetId]) -> None:
         for target in sets:

@@ -58,9 +58,9 @@ def quota_usage(store: QuotaStore, counts: SetCounts, owner: str) -> Sequence[Qu
 
     Raises DatabaseUnavailable, RedisUnavailable.
     """
-    allowed, used = store.allowed(owner), dict(store.usage(owner))
+    limits, used = store.limits(owner), dict(store.usage(owner))
     used[SET_VALUES] = sum(counts.counts(store.sets(owner)))
-    return [QuotaUsage(name, used[name], allowed[name]) for name in QUOTA_NAMES]
+    return [QuotaUsage(name, used[name], limits[name]) for name in QUOTA_NAMES]
 
 
 class QuotaEnforcingSets:
@@ -96,7 +96,7 @@ class QuotaEnforcingSets:
         """
         if not self._is_bounded():
             return self._sets.replace(target, values)
-        with _reservation(self._stores, target, replaced_values=self._sets.count(target)[0]) as reservation:
+        with _reservation(self._stores, target, replaced_values=self._sets.count(target).values) as reservation:
             return self._sets.replace(target, reservation.reserve_all(values))
 
     def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
@@ -116,7 +116,7 @@ class QuotaEnforcingSets:
 
     def _is_bounded(self) -> bool:
         quotas = self._stores.quotas
-        return SET_VALUES in quotas.total or quotas.allowed(actor().owner)[SET_VALUES] is not None
+        return SET_VALUES in quotas.total or quotas.limits(actor().owner)[SET_VALUES] is not None
 
 
 @contextmanager
@@ -187,21 +187,21 @@ class _ActiveReservation:
 
     def _excess_of_owner(self, others: Sequence[Reservation]) -> QuotaExceeded | None:
         owner = self._reservation.owner
-        allowed = self._stores.quotas.allowed(owner)[SET_VALUES]
-        if allowed is None:
+        limit = self._stores.quotas.limits(owner)[SET_VALUES]
+        if limit is None:
             return None
         used = self._used([r for r in others if r.owner == owner], owner)
         wanted = used + self._reservation.values
-        text = f"You have {used:,} of {allowed:,} {MEANINGS[SET_VALUES]}, and would have {wanted:,}."
+        text = f"You have {used:,} of {limit:,} {MEANINGS[SET_VALUES]}, and would have {wanted:,}."
         advice = "Remove some that you do not need, or ask the operator for more (quota set_values)."
-        return QuotaExceeded(f"Nothing was changed. {text} {advice}") if wanted > allowed else None
+        return QuotaExceeded(f"Nothing was changed. {text} {advice}") if wanted > limit else None
 
     def _excess_of_all(self, others: Sequence[Reservation]) -> QuotaExceeded | None:
-        allowed = self._stores.quotas.total.get(SET_VALUES)
-        if allowed is None or self._used(others, None) + self._reservation.values <= allowed:
+        limit = self._stores.quotas.total.get(SET_VALUES)
+        if limit is None or self._used(others, None) + self._reservation.values <= limit:
             return None
         return QuotaExceeded(
-            f"Nothing was changed. The limit for all owners together is reached: {allowed:,} {MEANINGS[SET_VALUES]}. "
+            f"Nothing was changed. The limit for all owners together is reached: {limit:,} {MEANINGS[SET_VALUES]}. "
             "Ask the operator for more (quota total set_values)."
         )
 

@@ -43,7 +43,7 @@ def remove_expired_filters(revisions: RevisionStore, sets: SetStore, before: dat
 
 def remove_unsaved_sets(unsaved: UnsavedSets, revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
     """Drop filter sets that were first written before `before` and whose revision is unsaved."""
-    for target in unsaved.begun_before(before):
+    for target in unsaved.added_before(before):
         config_id, _, uid = target.id.partition(".")
         kept = {removed.uid for removed in revisions.removed_filters(config_id=config_id)}
         if uid not in kept.union(*revisions.filters(config_id).values()):

@@ -63,7 +63,7 @@ def fill(stores: Database) -> None:
 def content(stores: Database) -> list[object]:
     return [
         stores.flows.list(OWNER),
-        stores.deployments.unfinished(),
+        stores.deployments.list_active(),
         stores.deployments.ended_among(["d1", "d2", "d9"]),
         stores.deployments.read_logs("d1", 9),
         stores.keys.list(),

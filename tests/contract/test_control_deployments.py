@@ -124,7 +124,7 @@ class TestRequestDeploy:
         with ThreadPoolExecutor(32) as pool:
             deployments = list(pool.map(lambda number: deploy(stores, f"d{number}"), range(32)))
         assert len({deployment.id for deployment in deployments}) == 1
-        assert [d.id for d in stores.deployments.unfinished()] == [deployments[0].id]
+        assert [d.id for d in stores.deployments.list_active()] == [deployments[0].id]
         assert stores.change_counter.value() == 1
 
     def test_concurrent_retries_raise_the_generation_once(self, stores: ControlStores) -> None:
@@ -254,7 +254,7 @@ class TestObserve:
         failed = seen(other, Phase.FAILED, reason="no topic")
         unknown = seen(a_deployment("unknown"))
         stores.deployments.observe([seen(first, Phase.FAILED), unknown, failed, seen(first)])
-        phases = {d.id: (d.phase, d.reason) for d in stores.deployments.unfinished()}
+        phases = {d.id: (d.phase, d.reason) for d in stores.deployments.list_active()}
         assert phases == {"d1": (Phase.RUNNING, ""), "d2": (Phase.FAILED, "no topic")}
 
     def test_absent_ends_a_deployment_permanently(self, stores: ControlStores) -> None:
@@ -264,7 +264,7 @@ class TestObserve:
         stores.deployments.observe([seen(first)])
         stores.deployments.report_workers({"d1": [worker("d1-0")]})
         assert stores.deployments.active("f1") is None
-        assert list(stores.deployments.unfinished()) == []
+        assert list(stores.deployments.list_active()) == []
         assert list(stores.deployments.ended_among(["d1"])) == ["d1"]
 
     def test_nothing_to_write(self, stores: ControlStores) -> None:
@@ -371,7 +371,7 @@ class TestDeleteEnded:
 class TestVersions:
     def test_equal_versions_mean_an_equal_deployment(self, stores: ControlStores) -> None:
         created = deploy(stores)
-        assert stores.deployments.versions() == [DeploymentVersion.of(created)]
+        assert stores.deployments.active_versions() == [DeploymentVersion.of(created)]
         steps: list[Callable[[], object]] = [
             lambda: stores.deployments.observe([seen(created)]),
             lambda: stores.deployments.request_credential_rotation(OWNER, "f1", "other"),
@@ -380,29 +380,29 @@ class TestVersions:
             lambda: stores.deployments.request_teardown("f1"),
         ]
         for step in steps:
-            before = (stores.deployments.unfinished(), stores.deployments.versions())
+            before = (stores.deployments.list_active(), stores.deployments.active_versions())
             step()
-            after = (stores.deployments.unfinished(), stores.deployments.versions())
+            after = (stores.deployments.list_active(), stores.deployments.active_versions())
             assert (before[0] == after[0]) == (before[1] == after[1])
             assert [DeploymentVersion.of(deployment) for deployment in after[0]] == after[1]
 
     def test_an_ended_deployment_has_none(self, stores: ControlStores) -> None:
         stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
-        assert stores.deployments.versions() == []
+        assert stores.deployments.active_versions() == []
 
 
 class TestUnfinished:
     def test_of_some_ids(self, stores: ControlStores) -> None:
         deployment = deploy(stores)
-        assert stores.deployments.unfinished(["d1", "unknown"]) == [deployment]
-        assert stores.deployments.unfinished([]) == []
+        assert stores.deployments.list_active(["d1", "unknown"]) == [deployment]
+        assert stores.deployments.list_active([]) == []
 
     def test_newest_first(self, stores: ControlStores) -> None:
         deploy(stores)
         for number in (2, 3):
             stores.flows.create(a_flow(f"f{number}"))
             stores.deployments.request_deploy(OWNER, f"f{number}", a_deployment(f"d{number}"))
-        assert [d.id for d in stores.deployments.unfinished()] == ["d3", "d2", "d1"]
+        assert [d.id for d in stores.deployments.list_active()] == ["d3", "d2", "d1"]
 
     def test_ended_among_many_ids(self, stores: ControlStores) -> None:
         stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])

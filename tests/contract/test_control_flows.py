@@ -172,7 +172,7 @@ class TestDelete:
         stores.flows.create(a_flow())
         stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         assert stores.flows.delete(OWNER, "f1") is True
-        [deployment] = stores.deployments.unfinished()
+        [deployment] = stores.deployments.list_active()
         assert (deployment.desired, deployment.delete_configuration, deployment.generation) == (
             DesiredPhase.ABSENT,
             True,
@@ -185,7 +185,7 @@ class TestDelete:
         stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         stores.deployments.request_teardown("f1")
         assert stores.flows.delete(OWNER, "f1") is True
-        [deployment] = stores.deployments.unfinished()
+        [deployment] = stores.deployments.list_active()
         assert (deployment.delete_configuration, deployment.generation) == (True, 2)
 
     @pytest.mark.parametrize(("owner", "config_id"), [("bob", "f1"), (OWNER, "f2")])
@@ -228,7 +228,7 @@ class TestPurge:
         stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         stores.flows.delete(OWNER, "f1")
         stores.flows.purge("f1")
-        [deployment] = stores.deployments.unfinished()
+        [deployment] = stores.deployments.list_active()
         stores.deployments.observe([seen(deployment, Phase.ABSENT)])
         stores.flows.purge("f1")
         assert list(stores.flows.deleted()) == []
@@ -404,7 +404,7 @@ class TestUnreadable:
         with pytest.raises(StoredDataUnreadable):
             stores.deployments.request_deploy(OWNER, "f1", a_deployment(config_id="f1"))
         stores.deployments.request_deploy(OWNER, "f2", a_deployment(config_id="f2"))
-        assert [d.config_id for d in stores.deployments.unfinished()] == ["f2"]
+        assert [d.config_id for d in stores.deployments.list_active()] == ["f2"]
 
     def test_is_repaired_by_a_save(self, stores: ControlStores) -> None:
         mended = next_revision(stores.flows.get(OWNER, "f1"), pipeline_config=a_config())

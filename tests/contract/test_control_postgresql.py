@@ -99,7 +99,7 @@ class TestWriters:
 
         with ThreadPoolExecutor(20) as pool:
             list(pool.map(write, range(20)))
-        assert {d.phase for d in database.deployments.unfinished()} == {Phase.RUNNING}
+        assert {d.phase for d in database.deployments.list_active()} == {Phase.RUNNING}
         assert database.change_counter.value() == len(database.keys.list()) == 60
 
 

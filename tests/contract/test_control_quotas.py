@@ -56,7 +56,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
 class TestUsage:
     def test_nothing_yet(self, stores: ControlStores) -> None:
         assert set(stores.quotas.usage(OWNER).values()) == {0}
-        assert stores.quotas.allowed(OWNER) == dict.fromkeys(QUOTA_NAMES)
+        assert stores.quotas.limits(OWNER) == dict.fromkeys(QUOTA_NAMES)
 
     def test_usage_counts_stored_and_deployed_resources(self, stores: ControlStores) -> None:
         config = a_config(transforms=[script(100)], parallelism=3)
@@ -106,16 +106,16 @@ class TestOverrides:
     def test_overrides_replace_the_settings(self, opened: Open) -> None:
         stores = opened(QuotaDefaults({"workers": 5, "datasets": 2}))
         stores.quotas.set_limits(OWNER, {"workers": 9, "datasets": None, "configurations": 0}, [])
-        allowed = stores.quotas.allowed(OWNER)
+        allowed = stores.quotas.limits(OWNER)
         assert (allowed["workers"], allowed["datasets"], allowed["configurations"]) == (9, None, 0)
-        assert stores.quotas.allowed("bob")["workers"] == 5
+        assert stores.quotas.limits("bob")["workers"] == 5
         assert stores.quotas.overrides() == {OWNER: {"workers": 9, "datasets": None, "configurations": 0}}
 
     def test_removing_an_override_restores_the_settings(self, opened: Open) -> None:
         stores = opened(QuotaDefaults({"workers": 5}))
         stores.quotas.set_limits(OWNER, {"workers": 9, "datasets": 1}, [])
         stores.quotas.set_limits(OWNER, {}, ["workers"])
-        assert stores.quotas.allowed(OWNER)["workers"] == 5
+        assert stores.quotas.limits(OWNER)["workers"] == 5
         stores.quotas.set_limits(OWNER, {}, ["datasets"])
         assert stores.quotas.overrides() == {}
 
@@ -220,7 +220,7 @@ class TestEnforced:
         with pytest.raises(QuotaExceeded) as refused:
             stores.flows.create(a_flow("f3", "eve"))
         assert "All owners together may have 2 configurations" in refused.value.detail
-        assert stores.quotas.allowed("eve")["configurations"] is None
+        assert stores.quotas.limits("eve")["configurations"] is None
 
     @pytest.mark.parametrize(
         "defaults", [QuotaDefaults({"configurations": 5}), QuotaDefaults(total={"configurations": 5})]

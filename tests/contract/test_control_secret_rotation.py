@@ -12,7 +12,7 @@ from headwater.stores.sql import credential_rows
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.credential_rows import RotationResult
 from headwater.stores.sql.database import Database, open_database
-from headwater.stores.sql.encryption import NUMBER_BYTES, FieldCipher
+from headwater.stores.sql.encryption import KEY_ID_BYTES, FieldCipher
 from headwater.stores.sql.tables import deployments
 from tests.support.sql import OWNER, SECRET_KEY, a_deployment, a_flow, at, seen
 
@@ -59,7 +59,7 @@ def both(url: str) -> Iterator[Database]:
 def readable(url: str, *keys: bytes) -> list[str]:
     """Return the ids of the active deployments whose passwords these keys decrypt."""
     database = open_database(url, FieldCipher(*keys))
-    found = [one for one in database.deployments.unfinished() if not one.unreadable]
+    found = [one for one in database.deployments.list_active() if not one.unreadable]
     database.close()
     assert all(one.reader_password == a_deployment(one.id).reader_password for one in found)
     return sorted(one.id for one in found)
@@ -85,7 +85,7 @@ def test_values_without_a_number_are_read_and_get_one(url: str, both: Database, 
     with connections.writing() as connection:
         rows = connection.execute(select(deployments).where(deployments.c.reader_password.is_not(None))).all()
         for row in rows:
-            values = {name: getattr(row, name)[NUMBER_BYTES:] for name in credential_rows.FIELDS}
+            values = {name: getattr(row, name)[KEY_ID_BYTES:] for name in credential_rows.FIELDS}
             connection.execute(update(deployments).where(deployments.c.id == row.id).values(**values))
     assert readable(url, SECRET_KEY) == ["d0", "d1", "d2", "d3"]
     assert both.rotate_secret_key() == RotationResult(4, 0)

@@ -69,7 +69,7 @@ class TestProcesses:
         database = open_sqlite(path)
         written = WRITERS * ROUNDS
         assert len(database.flows.list(OWNER)) == len(database.keys.list()) == written
-        assert {d.phase for d in database.deployments.unfinished()} == {Phase.RUNNING}
+        assert {d.phase for d in database.deployments.list_active()} == {Phase.RUNNING}
         assert database.change_counter.value() == written
         database.close()
 

@@ -116,7 +116,7 @@ class Twins(RuleBasedStateMachine):
     def observe(self, newest: int, phase: Phase, condition: Condition, behind: int) -> None:
         """Observe one of the three newest deployments in its current state, or in one of its last two states."""
         name = f"d{self._made - newest}"
-        known = {deployment.id: deployment for deployment in self._sqlite.deployments.unfinished()}
+        known = {deployment.id: deployment for deployment in self._sqlite.deployments.list_active()}
         current = known.get(name, a_deployment(name))
         revision = max(1, current.desired_revision - behind)
         news = Observation(name, phase, revision, current.generation - behind, condition, "why")
@@ -153,12 +153,12 @@ class Twins(RuleBasedStateMachine):
     def same_content(self) -> None:
         self.both(lambda stores: list(stores.flows.list(OWNER)))
         self.both(lambda stores: list(stores.flows.deleted()))
-        self.both(lambda stores: list(stores.deployments.unfinished()))
+        self.both(lambda stores: list(stores.deployments.list_active()))
         self.both(
             lambda stores: list(stores.deployments.ended_among([f"d{number}" for number in range(self._made + 1)]))
         )
         self.both(lambda stores: list(stores.deployments.undeployed_among(["f1", "f2", "f3"])))
-        self.both(lambda stores: sorted(stores.deployments.versions(), key=lambda marker: marker.id))
+        self.both(lambda stores: sorted(stores.deployments.active_versions(), key=lambda marker: marker.id))
         self.both(lambda stores: dict(stores.deployments.progress(["f1", "f2", "f3"])))
         self.both(lambda stores: list(stores.deployments.read_logs(f"d{self._made}", 5)))
         self.both(lambda stores: [dict(stores.revisions.filters(config_id)) for config_id in IDS])

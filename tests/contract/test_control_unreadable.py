@@ -83,7 +83,7 @@ class TestSecrets:
         reseal(damage, "d1")
 
     def test_the_others_are_not_affected(self, two: Database) -> None:
-        assert [(d.id, bool(d.unreadable)) for d in two.deployments.unfinished()] == [("d2", False), ("d1", True)]
+        assert [(d.id, bool(d.unreadable)) for d in two.deployments.list_active()] == [("d2", False), ("d1", True)]
         assert [(f.id, bool(f.unreadable)) for f in two.flows.list(OWNER)] == [("f2", False), ("f1", True)]
         assert two.deployments.request_credential_rotation(OWNER, "f2", "new").reader_password == "new"
 
@@ -105,11 +105,11 @@ class TestSecrets:
 
     def test_it_is_torn_down_and_deleted(self, two: Database) -> None:
         two.flows.delete(OWNER, "f1")
-        [_, gone] = two.deployments.unfinished()
+        [_, gone] = two.deployments.list_active()
         assert (gone.id, gone.desired) == ("d1", DesiredPhase.ABSENT)
         two.deployments.observe([seen(gone, Phase.ABSENT)])
         two.flows.purge("f1")
-        assert [d.id for d in two.deployments.unfinished()] == ["d2"]
+        assert [d.id for d in two.deployments.list_active()] == ["d2"]
         assert list(two.flows.deleted()) == []
 
     def test_the_database_opens_if_one_secret_can_be_decrypted(self, url: str, two: Database, damage: Damage) -> None:
@@ -135,8 +135,8 @@ class TestPipelines:
     def test_of_a_running_deployment(self, two: Database, damage: Damage) -> None:
         limit_lowered = a_config().model_dump_json().replace('"parallelism":1', '"parallelism":1000')
         damage("UPDATE flow_revisions SET config = :config WHERE flow_id = 'f1'", config=limit_lowered)
-        assert [(d.id, bool(d.unreadable)) for d in two.deployments.unfinished()] == [("d2", False), ("d1", True)]
-        assert [marker.id for marker in two.deployments.versions()] == ["d1", "d2"]
+        assert [(d.id, bool(d.unreadable)) for d in two.deployments.list_active()] == [("d2", False), ("d1", True)]
+        assert [marker.id for marker in two.deployments.active_versions()] == ["d1", "d2"]
         [configuration, deployment] = two.unreadable()
         assert (configuration.kind, deployment.kind) == ("configuration", "deployment")
         assert "/pipeline_config/parallelism: input should be less than or equal to 64" in configuration.reason
@@ -161,18 +161,18 @@ class TestPipelines:
 class TestOtherRows:
     def test_states_of_another_version(self, two: Database, damage: Damage) -> None:
         damage("UPDATE deployments SET condition = 'Sleeping' WHERE id = 'd1'")
-        [_, unknown] = two.deployments.unfinished()
+        [_, unknown] = two.deployments.list_active()
         assert "condition 'Sleeping' of its deployment was written by another version" in unknown.unreadable
         assert set(two.deployments.progress(["f1", "f2"])) == {"f1", "f2"}
         damage("UPDATE deployments SET phase = 'dreaming' WHERE id = 'd1'")
         assert two.deployments.progress(["f1"])["f1"].phase is Phase.PENDING
-        assert len(two.deployments.versions()) == 2
+        assert len(two.deployments.active_versions()) == 2
 
     def test_worker_states(self, two: Database, damage: Damage) -> None:
         worker = WorkerStatus(name="w", status=Status.RUNNING, is_ready=True, start_time=T0)
         two.deployments.report_workers({"d1": [worker], "d2": [worker]})
         damage("UPDATE worker_states SET workers = 'damaged' WHERE deployment_id = 'd1'")
-        assert [d.workers for d in two.deployments.unfinished()] == [(worker,), ()]
+        assert [d.workers for d in two.deployments.list_active()] == [(worker,), ()]
         [row] = two.unreadable()
         assert (row.kind, row.id) == ("worker states", "d1")
 

@@ -194,8 +194,8 @@ def test_many_unsettled_at_once(store: PriceStore) -> None:
 
 
 def test_chains(store: PriceStore) -> None:
-    store.note_chains(["base", "solana"])
-    store.note_chains(["base"])
+    store.add_chains(["base", "solana"])
+    store.add_chains(["base"])
     assert store.chains() == {"base", "solana"}
 
 

@@ -53,7 +53,7 @@ def test_everything_arrives(source: Client, target: Client) -> None:
     loaded = backup.load(target, backup.dump(source))
     assert (loaded.sets, loaded.values, loaded.unreadable) == (2, len(VALUES) + 1, 0)
     assert all_values(target, FILTER) == set(VALUES)
-    assert RedisSetStore(target).count(FILTER)[0] == len(VALUES)
+    assert RedisSetStore(target).count(FILTER).values == len(VALUES)
     assert all_values(target, DATASET) == {"größe"}
     assert RedisDatasetNames(target).resolve("ann", ["wallets"]) == ["d1"]
     assert target.call("GET", "{px:3}:t:base:0xaa") == b"\x00state\xff"
@@ -98,17 +98,17 @@ def test_a_set_with_concurrent_adds_has_all_earlier_values(source: Client, targe
 
 
 def test_unsaved_sets_arrive_and_reservations_do_not(source: Client, target: Client) -> None:
-    RedisUnsavedSets(source).begin([FILTER], T0)
+    RedisUnsavedSets(source).add([FILTER], T0)
     RedisReservations(source).put(Reservation("r1", "ann", FILTER, 7, 0.0))
     loaded = backup.load(target, backup.dump(source))
     assert (loaded.sets, loaded.keys) == (0, 1)
-    assert RedisUnsavedSets(target).begun_before(T0 + timedelta(seconds=1)) == [FILTER]
+    assert RedisUnsavedSets(target).added_before(T0 + timedelta(seconds=1)) == [FILTER]
     assert RedisReservations(target).all() == []
 
 
 def test_unsaved_sets_and_reservations_are_data_and_are_cleared(target: Client) -> None:
     for put in (
-        lambda: RedisUnsavedSets(target).begin([FILTER], T0),
+        lambda: RedisUnsavedSets(target).add([FILTER], T0),
         lambda: RedisReservations(target).put(Reservation("r1", "ann", FILTER, 7, 0.0)),
     ):
         put()  # type: ignore[no-untyped-call]  # redis-py has no types here

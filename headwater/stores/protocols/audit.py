@@ -10,8 +10,8 @@ from headwater.model.audit import AuditEntry, AuditQuery, Change
 class AuditLog(Protocol):
     """The log of changes and their actors.
 
-    The other stores write their changes here, in the same transaction. The actor of each entry is
-    `model.audit.actor()`.
+    The SQL stores add the entries of their changes themselves, in the transaction of the change. The actor of each
+    entry is `model.audit.actor()`.
     """
 
     def begin(self, change: Change) -> int:

@@ -8,7 +8,7 @@ from headwater.model.lease import Candidate, Fence, Leader
 class Leases(Protocol):
     """Leases, by which one of several controllers is the leader.
 
-    Only the database's clock decides when one expires. Inside `model.lease.fenced_by`, a write of any store of the
+    Only the database's clock decides when a lease expires. Inside `model.lease.fenced_by`, a write of any store of the
     control plane raises LeaseLost and changes nothing when the lease has another fencing number. The check and the
     write are one transaction.
     """
@@ -17,8 +17,9 @@ class Leases(Protocol):
         """Acquire a lease, or renew it, for `ttl_s` from now.
 
         Return None while another live process holds it. Return the fencing number, which rises with each change of the
-        holder. A lease is free when it was released, when it has expired, or when the candidate holds the same host
-        lock as the recorded holder, which proves that this holder has ended. A lease that would expire later than
+        holder. A lease is free when it was released, when it has expired, or when the candidate holds the host lock
+        (a lock on a file of one machine, see model.lease) that the recorded holder held, which proves that the recorded
+        holder has ended. A lease that would expire later than
         `ttl_s` from now is shortened to that, because it was written before the clock was set back.
         """
 

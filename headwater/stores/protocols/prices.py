@@ -88,7 +88,7 @@ class PriceStore(Protocol):
         returned keys may have none.
         """
 
-    def note_chains(self, chains: Collection[str]) -> None:
+    def add_chains(self, chains: Collection[str]) -> None:
         """Record that there are ticks of these chains. The names are in lower case."""
 
     def chains(self) -> Collection[str]:

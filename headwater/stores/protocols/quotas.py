@@ -3,33 +3,33 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from headwater.model.quota import Allowed, QuotaName, Reservation, Usage
+from headwater.model.quota import Limits, QuotaName, Reservation, Usage
 from headwater.model.value_sets import SetId
 
 
 class QuotaStore(Protocol):
     """The limits and the usage of each owner's quotas.
 
-    The other stores enforce the limits when they write.
+    FlowStore, DeploymentStore and DatasetStore enforce the limits when they write.
     """
 
     @property
     def total(self) -> Mapping[QuotaName, int]:
         """Return the limits for all owners together."""
 
-    def allowed(self, owner: str) -> Allowed:
+    def limits(self, owner: str) -> Limits:
         """Return the limits of an owner."""
 
     def usage(self, owner: str) -> Usage:
-        """Return the usage of an owner, except `set_values`, which the set store counts."""
+        """Return the usage of an owner, except `set_values`, which SetCounts returns."""
 
-    def set_limits(self, owner: str, limits: Allowed, reset: Sequence[QuotaName]) -> None:
+    def set_limits(self, owner: str, limits: Limits, reset: Sequence[QuotaName]) -> None:
         """Set limits of an owner, and reset the limits in `reset` to those of the settings.
 
         None means unlimited.
         """
 
-    def overrides(self) -> Mapping[str, Allowed]:
+    def overrides(self) -> Mapping[str, Limits]:
         """Return by owner the limits that differ from the settings because `set_limits` set them."""
 
     def sets(self, owner: str | None = None) -> Sequence[SetId]:

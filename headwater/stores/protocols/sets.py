@@ -1,9 +1,9 @@
-"""The protocols of the set store: sets of values, their lookup, and the names of datasets."""
+"""The protocols of the stores of sets: their values, lookups, sizes, and the list of unsaved sets."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headwater.model.value_sets import SetId
 
@@ -36,6 +36,13 @@ class ValuePage:
     values: list[str]
     cursor: int | None
     total: int
+
+
+class SetCount(NamedTuple):
+    """The number of values in a set, and the version of the set."""
+
+    values: int
+    version: int
 
 
 class SetLookup(Protocol):
@@ -78,7 +85,7 @@ class SetStore(SetLookup, Protocol):
         written in the meantime.
         """
 
-    def count(self, target: SetId) -> tuple[int, int]:
+    def count(self, target: SetId) -> SetCount:
         """Return the number of values and the version."""
 
     def drop(self, target: SetId) -> None:
@@ -102,19 +109,19 @@ class SetCounts(Protocol):
 
 
 class UnsavedSets(Protocol):
-    """Filter sets that are written before their revision is saved.
+    """The list of filter sets whose values are written before their revision is saved.
 
-    They are listed here, so that sets that an interrupted save left behind can be removed.
+    It allows to remove the sets that an interrupted save left behind.
     """
 
-    def begin(self, targets: Iterable[SetId], now: datetime) -> None:
-        """List sets, before the first value is written to them."""
+    def add(self, targets: Iterable[SetId], now: datetime) -> None:
+        """Add sets to the list, before the first value is written to them."""
 
-    def end(self, targets: Iterable[SetId]) -> None:
-        """Delete sets from the list, after they are dropped or their revision is saved.
+    def remove(self, targets: Iterable[SetId]) -> None:
+        """Remove sets from the list, after they are dropped or their revision is saved.
 
         Unknown sets are no error.
         """
 
-    def begun_before(self, time: datetime) -> Sequence[SetId]:
-        """Return the sets that are listed since before a time (to the second)."""
+    def added_before(self, time: datetime) -> Sequence[SetId]:
+        """Return the sets that were added to the list before a time (to the second)."""

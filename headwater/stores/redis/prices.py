@@ -121,7 +121,7 @@ class RedisPrices:
         """See PriceStore."""
         return frozenset(self._client.call("SMEMBERS", _unsettled_key(partition)))
 
-    def note_chains(self, chains: Collection[str]) -> None:
+    def add_chains(self, chains: Collection[str]) -> None:
         """See PriceStore."""
         self._client.call("SADD", _CHAINS, *chains)
 

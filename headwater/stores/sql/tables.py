@@ -122,8 +122,8 @@ flow_revisions = Table(
     Column("filter_uids", Text, nullable=False, server_default=""),
 )
 
-# The index contains all columns from which the usage of quotas is computed, so that SQLite reads the index alone. In
-# the table it would have to read all scripts to reach these columns.
+# The index contains all columns from which the usage of quotas is computed, so that SQLite reads only the index. In the
+# table, SQLite would have to read all scripts to reach these columns.
 Index(
     "ix_flow_revisions_counted",
     *(flow_revisions.c[name] for name in ("config_id", "revision", *QUOTA_COLUMNS, "filter_uids")),
@@ -162,7 +162,8 @@ deployments = Table(
     Column("reason", Text, nullable=False),
 )
 
-# A literal instead of a parameter: SQLite uses a partial index only for a query that repeats its condition exactly.
+# The condition for a deployment to be active. It contains a literal instead of a parameter, because SQLite uses a
+# partial index only for a query that repeats the condition of the index exactly.
 ACTIVE = deployments.c.phase != literal_column("'absent'")
 Index("uq_deployments_active", deployments.c.config_id, unique=True, sqlite_where=ACTIVE, postgresql_where=ACTIVE)
 
@@ -206,6 +207,7 @@ change_counter = Table(
     Column("value", BigInteger, nullable=False),
 )
 
+# `lock` is the name of the file lock that the holder holds, and `failing` says what fails in the holder (model.lease).
 leases = Table(
     "leases",
     metadata,
@@ -217,13 +219,13 @@ leases = Table(
     Column("failing", Text, nullable=False, server_default=""),
 )
 
-# Ids of deployments and configurations that were only known from their resources on the broker, and that an operator
-# recorded as ended.
-tombstones = Table(
+# Ids of deployments and configurations that were only known from their resources on the broker, and that an
+# administrator recorded as ended.
+ended_ids = Table(
     "tombstones",
     metadata,
     Column("id", String, primary_key=True),
-    Column("confirmed_at", UtcDateTime, nullable=False),
+    Column("confirmed_at", UtcDateTime, nullable=False, key="recorded_at"),
 )
 
 api_keys = Table(
@@ -239,7 +241,7 @@ api_keys = Table(
     Column("last_used_at", UtcDateTime),
 )
 
-# Quotas of single owners. NULL in `allowed` means that the owner has no limit.
+# The limits that were set for single owners. NULL in `allowed` means that the owner has no limit.
 quotas = Table(
     "quotas",
     metadata,
@@ -259,7 +261,7 @@ datasets = Table(
     Column("updated_at", UtcDateTime, nullable=False),
 )
 
-# The name of a dataset that is being deleted is free at once.
+# The condition for a dataset to hold its name. The name of a dataset that is being deleted is free at once.
 HOLDS_NAME = datasets.c.state != literal_column("'deleting'")
 Index(
     "uq_datasets_name",
@@ -287,8 +289,9 @@ audit = Table(
     Column("state", String, nullable=False),
 )
 
-# Requests with an Idempotency-Key. A row without a holder has the stored response.
-calls = Table(
+# Requests with an Idempotency-Key. `holder` is the claimant while the request is processed; a row without a holder has
+# the stored response.
+idempotent_requests = Table(
     "calls",
     metadata,
     Column("id", String, primary_key=True),

@@ -64,7 +64,7 @@ class MemoryPrices:
         with self._lock:
             return frozenset(self._unsettled.get(partition, ()))
 
-    def note_chains(self, chains: Collection[str]) -> None:
+    def add_chains(self, chains: Collection[str]) -> None:
         """See PriceStore."""
         with self._lock:
             self._chains.update(chains)

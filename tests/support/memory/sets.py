@@ -9,7 +9,7 @@ from datetime import datetime
 
 from headwater.model.quota import Reservation
 from headwater.model.value_sets import SetId
-from headwater.stores.protocols.sets import SetWriteResult, ValuePage
+from headwater.stores.protocols.sets import SetCount, SetWriteResult, ValuePage
 from headwater.stores.redis.sets import value_encoding
 
 
@@ -79,15 +79,15 @@ class MemorySetStore:
             end += 1
         return ValuePage([value for _, value in after[:end]], after[end - 1][0] if end < len(after) else None, total)
 
-    def count(self, target: SetId) -> tuple[int, int]:
+    def count(self, target: SetId) -> SetCount:
         """See SetStore."""
         with self._lock:
             found = self._sets[target]
-            return len(found.values), found.version
+            return SetCount(len(found.values), found.version)
 
     def counts(self, targets: Sequence[SetId]) -> Sequence[int]:
         """See SetCounts."""
-        return [self.count(target)[0] for target in targets]
+        return [self.count(target).values for target in targets]
 
     def drop(self, target: SetId) -> None:
         """See SetStore."""
@@ -102,20 +102,20 @@ class MemoryUnsavedSets:
     """UnsavedSets of one process."""
 
     def __init__(self) -> None:
-        self._begun: dict[SetId, datetime] = {}
+        self._added_at: dict[SetId, datetime] = {}
 
-    def begin(self, targets: Iterable[SetId], now: datetime) -> None:
+    def add(self, targets: Iterable[SetId], now: datetime) -> None:
         """See UnsavedSets."""
-        self._begun |= dict.fromkeys(targets, now)
+        self._added_at |= dict.fromkeys(targets, now)
 
-    def end(self, targets: Iterable[SetId]) -> None:
+    def remove(self, targets: Iterable[SetId]) -> None:
         """See UnsavedSets."""
         for target in targets:
-            self._begun.pop(target, None)
+            self._added_at.pop(target, None)
 
-    def begun_before(self, time: datetime) -> Sequence[SetId]:
+    def added_before(self, time: datetime) -> Sequence[SetId]:
         """See UnsavedSets."""
-        return [target for target, begun in self._begun.items() if begun < time]
+        return [target for target, added_at in self._added_at.items() if added_at < time]
 
 
 class MemoryReservations:

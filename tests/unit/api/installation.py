@@ -142,7 +142,7 @@ class Controller:
         self.asleep = False
         self.request_deploy = store.request_deploy
         self.request_teardown = store.request_teardown
-        self.unfinished = store.unfinished
+        self.list_active = store.list_active
         self.ended_among = store.ended_among
         self.delete_ended = store.delete_ended
         self.observe = store.observe
@@ -150,7 +150,7 @@ class Controller:
         self.request_credential_rotation = store.request_credential_rotation
         self.undeployed_among = store.undeployed_among
         self.obsolete_topics = store.obsolete_topics
-        self.versions = store.versions
+        self.active_versions = store.active_versions
         self.record_as_ended = store.record_as_ended
         self.write_logs = store.write_logs
         self.read_logs = store.read_logs

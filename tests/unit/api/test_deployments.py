@@ -73,7 +73,7 @@ class TestDeploy:
         answers = [response.result() for response in sent]
         assert {answer.status_code for answer in answers} == {200}
         assert len({answer.text for answer in answers}) == 1
-        assert len(headwater.database.deployments.unfinished()) == 1
+        assert len(headwater.database.deployments.list_active()) == 1
 
     def test_after_a_teardown_has_new_credentials(self, alice: User, config_id: str) -> None:
         first = alice.post(f"{FLOW}/{config_id}/deploy").json()["sinks"][0]
@@ -139,7 +139,7 @@ class TestDeploy:
             path = f"{FLOW}/{alice.create()['id']}/deploy"
             alice.post(path)
             headwater.controller.asleep = True
-            (deployment,) = headwater.database.deployments.unfinished()
+            (deployment,) = headwater.database.deployments.list_active()
             headwater.database.deployments.request_teardown(deployment.config_id)
             began = time.monotonic()
             again = alice.start("POST", path)
@@ -157,7 +157,7 @@ class TestDeploy:
         headwater.controller.asleep = True
         ids = [alice.create(transforms=[])["id"] for _ in range(60)]
         deploys = [alice.start("POST", f"{FLOW}/{config_id}/deploy") for config_id in ids]
-        while len(headwater.database.deployments.unfinished()) < len(ids):
+        while len(headwater.database.deployments.list_active()) < len(ids):
             pass
         assert len(alice.get(FLOW).json()) == len(ids), "60 waiting deploys must not use up the 40 threads"
         headwater.controller.asleep = False

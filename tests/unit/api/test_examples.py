@@ -77,7 +77,7 @@ class World:
     def send(self, method: str, path: str, operation: dict[str, Any], body: Any) -> httpx2.Response:
         if operation["operationId"] in NEED_A_DEPLOYMENT:
             self.user.post(f"{FLOW}/{self.ids['config_id']}/deploy")
-            self._write([deployment.id for deployment in self._deployments.unfinished()])
+            self._write([deployment.id for deployment in self._deployments.list_active()])
         if operation["operationId"] == "createDataset":
             self.user.delete(f"{FLOW}/datasets/{self.ids['dataset_id']}")
         required = [p for p in operation.get("parameters", []) if p["in"] == "query" and p["required"]]

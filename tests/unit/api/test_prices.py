@@ -15,7 +15,7 @@ def test_a_truncated_stored_state_does_not_fail_the_request(headwater: Installat
     state.fold_all([(now, 0, 1.5, 6, b"")], now)
     whole, store = encode(state), headwater.prices
     store.acquire_partitions("one", "topic", range(PARTITIONS))
-    store.note_chains({"base"})
+    store.add_chains({"base"})
     for address, data in (("0xaa", whole), ("0xbb", whole[:-9])):
         key = token_key("base", address).encode()
         store.write(partition_of(key), "one", PriceWrite(1, {key: data}, {}, {}))

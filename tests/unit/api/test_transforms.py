@@ -78,7 +78,7 @@ class TestPatch:
         uid = client.filter["uid"]
         client.user.post(f"{client.path}/transforms/{uid}/filter-values", {"values": [TOKEN]})
         assert client.patch(FILTER, uid).json()["filter_expr"] == "root = this.a"
-        assert headwater.sets.count(filter_set(client.id, uid))[0] == 1
+        assert headwater.sets.count(filter_set(client.id, uid)).values == 1
 
     @pytest.mark.parametrize(
         ("body", "pointer", "says"),
@@ -149,7 +149,7 @@ class TestPut:
         assert client.saved == answer
         assert answer[:2] == [second, OTHER | {"uid": script["uid"]}]
         assert answer[2]["uid"] not in {t["uid"] for t in (filter_, script, removed, second)}
-        assert headwater.sets.count(filter_set(client.id, second["uid"]))[0] == 1
+        assert headwater.sets.count(filter_set(client.id, second["uid"])).values == 1
         assert headwater.sets.contains_many(filter_set(client.id, answer[2]["uid"]), ["a", "b"]) == [True, True]
 
     def test_without_a_uid_all_are_new(self, client: TransformsClient) -> None:

@@ -22,7 +22,9 @@ class World:
         self.broker.ensure(resources(known, known.desired_revision_record, KafkaTopic(TOPIC), 4))
 
     def look(self) -> UnknownResources:
-        sources = Sources(bindings=Bindings(), broker=self.broker, unfinished=self.database.deployments.unfinished)
+        sources = Sources(
+            bindings=Bindings(), broker=self.broker, active_deployments=self.database.deployments.list_active
+        )
         return UnknownResources(self.broker, sources, self.database.deployments)
 
 

@@ -305,7 +305,7 @@ class TestUnexpectedErrors:
                 stop.set()
             raise ZeroDivisionError
 
-        monkeypatch.setattr(world.database.deployments, "versions", broken)
+        monkeypatch.setattr(world.database.deployments, "active_versions", broken)
         world.controller.run(stop)
         assert seen == ["", *["reconciling deployments: ZeroDivisionError"] * 2]
 

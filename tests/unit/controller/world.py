@@ -81,7 +81,7 @@ class World:
         sources = Sources(
             bindings=self.bindings,
             broker=self.broker,
-            unfinished=self.database.deployments.unfinished,
+            active_deployments=self.database.deployments.list_active,
             clusters=clusters,
             projects={ACCESS: self.project},
         )

@@ -30,7 +30,7 @@ def stored(ticks: dict[Token, Iterable[Tick]]) -> MemoryPrices:
     for token, some in ticks.items():
         key = token_key(*token).encode()
         store.write(partition_of(key), "one", PriceWrite(1, {key: encode(state_of(some))}, {}, {}))
-    store.note_chains({"base"})
+    store.add_chains({"base"})
     return store
 
 

@@ -41,7 +41,7 @@ class World:
     @property
     def left(self) -> tuple[set[int], str]:
         """Return the stored revisions, and the filters that have values."""
-        uids = (uid for uid in "abcd" if self.sets.count(filter_set("f1", uid))[0])
+        uids = (uid for uid in "abcd" if self.sets.count(filter_set("f1", uid)).values)
         return set(self.database.revisions.filters("f1")), "".join(uids)
 
 
@@ -125,11 +125,11 @@ class TestExpired:
 class TestDrafts:
     def test_values_of_a_removed_filter_are_not_unsaved(self) -> None:
         """The revision was saved, but its sets could not be removed from the list of unsaved sets."""
-        world, drafts = World("a", "b"), MemoryUnsavedSets()
-        drafts.begin([filter_set("f1", "a"), filter_set("f1", "d")], at(0))
+        world, unsaved_sets = World("a", "b"), MemoryUnsavedSets()
+        unsaved_sets.add([filter_set("f1", "a"), filter_set("f1", "d")], at(0))
         world.sets.add(filter_set("f1", "d"), ["value"])
         world.sweep()
-        cleanup.remove_unsaved_sets(drafts, world.database.revisions, world.sets, at(1e6))
+        cleanup.remove_unsaved_sets(unsaved_sets, world.database.revisions, world.sets, at(1e6))
         assert world.left == ({2}, "ab")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from headwater.model.value_sets import SetId
 from headwater.native import Uint64Array
-from headwater.stores.protocols.sets import SetWriteResult, ValuePage
+from headwater.stores.protocols.sets import SetCount, SetWriteResult, ValuePage
 from headwater.stores.redis.client import Client, Script, Word
 from headwater.stores.redis.sets import encoded_values
 from headwater.stores.redis.sets.layout import (
@@ -110,10 +110,10 @@ class RedisSetStore:
             self._forget(target)
         return ValuePage([], None, 0)
 
-    def count(self, target: SetId) -> tuple[int, int]:
+    def count(self, target: SetId) -> SetCount:
         """See SetStore."""
         count, version = self._client.call("HMGET", Keys.of(target).metadata, "count", "ver")
-        return int(count or 0), int(version or 0)
+        return SetCount(int(count or 0), int(version or 0))
 
     def counts(self, targets: Sequence[SetId]) -> Sequence[int]:
         """See SetCounts."""

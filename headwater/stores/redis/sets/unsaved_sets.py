@@ -15,19 +15,19 @@ class RedisUnsavedSets:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def begin(self, targets: Iterable[SetId], now: datetime) -> None:
+    def add(self, targets: Iterable[SetId], now: datetime) -> None:
         """See UnsavedSets."""
         arguments = [argument for target in targets for argument in (int(now.timestamp()), _member(target))]
         if arguments:
             self._client.call("ZADD", KEY, *arguments)
 
-    def end(self, targets: Iterable[SetId]) -> None:
+    def remove(self, targets: Iterable[SetId]) -> None:
         """See UnsavedSets."""
         members = [_member(target) for target in targets]
         if members:
             self._client.call("ZREM", KEY, *members)
 
-    def begun_before(self, time: datetime) -> Sequence[SetId]:
+    def added_before(self, time: datetime) -> Sequence[SetId]:
         """See UnsavedSets."""
         found: list[bytes] = self._client.call("ZRANGEBYSCORE", KEY, "-inf", f"({int(time.timestamp())}")
         return [_set_id(member.decode()) for member in found]
