@@ -9,7 +9,7 @@ import msgspec
 
 from headwater.app.data_directory import DataDirectory
 from headwater.errors import SetupError
-from headwater.ingest.evm.abi import Abis, Event, read_fragment, write_fragment
+from headwater.ingest.evm.abi import Abis, Event, event_of_fragment, fragment_of_event
 from headwater.ingest.evm.abi_files import read_events
 from headwater.ingest.evm.well_known import well_known
 from headwater.settings import Settings
@@ -75,7 +75,7 @@ def import_abis(
     target = stored.contracts.setdefault(address, []) if address else general
     candidates = [target] if address else [stored.events, stored.overrides]
     new = 0
-    for fragment in [write_fragment(event) for file in files for event in read_events(file)]:
+    for fragment in [fragment_of_event(event) for file in files for event in read_events(file)]:
         lists_with_fragment = [candidate for candidate in candidates if fragment in candidate]
         new += not lists_with_fragment
         for some in lists_with_fragment:
@@ -121,4 +121,4 @@ def _read(path: Path) -> _Stored:
 
 
 def _events(fragments: Iterable[Any]) -> list[Event]:
-    return [event for event in map(read_fragment, fragments) if event is not None]
+    return [event for event in map(event_of_fragment, fragments) if event is not None]

@@ -92,7 +92,7 @@ def evm(
     )  # fmt: skip
     assert isinstance(reader, EvmReader)
     with range_progress(from_block, to_block, "blocks") as progress:
-        reader.progress = progress
+        reader.report_progress = progress
         metrics = run_ingest(settings, options, reader, stop)
     print(metrics.summary())
 

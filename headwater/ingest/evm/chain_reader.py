@@ -27,10 +27,10 @@ from headwater.model.stream import find_chain
 STOP_POLL_S = 1.0
 """The interval at which the loop checks whether it must stop."""
 ATTEMPTS_WITH_FALLBACKS = 2
-"""The most attempts of a request to one node when there are other nodes."""
+"""The maximum number of attempts of a request to one node when there are other nodes."""
 
-Progress = Callable[[int], None]
-"""Called with the number of the last final block whose step is stored."""
+ReportProgress = Callable[[int], None]
+"""Is called with the number of the last final block whose step is stored."""
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +43,7 @@ class EvmReader:
         decoder: Decodes logs for the stream `decoded_log`.
         tokens: The known tokens, by address.
         zerolag: The entities that have a zerolag stream.
-        read_back: Reads records that were written to the zerolag streams before.
+        read_back: Reads the records that this ingest wrote to the zerolag streams.
         stop: Cancels the waits of the reader.
     """
 
@@ -63,14 +63,14 @@ class EvmReader:
         self._read_back = read_back
         self._stop = stop
         self._nodes: NodePool | None = None
-        self.progress: Progress = lambda _: None
+        self.report_progress: ReportProgress = lambda _: None
 
     @property
     def streams(self) -> Sequence[str]:
         return [*ENTITIES, *(entity + SUFFIX for entity in self._zerolag)]
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """See ChainReader.
+        """Implement ChainReader.steps.
 
         After NodeUnavailable the next call uses the same node pool, which remembers the nodes' health.
         """
@@ -78,22 +78,22 @@ class EvmReader:
         nodes = self._nodes = self._nodes or self._open_nodes()
         notifier = HeadNotifier(options.ws.get_secret_value() if options.ws else None, options.poll_s)
         pool = ThreadPoolExecutor(options.parallel, "fetch")
-        is_waiting = False
+        will_retry = False
         try:
             state = IngestState(
                 options=options, nodes=nodes, converter=self._converter, position=self._load_position(nodes, position)
             )
-            head = HeadBlocks(state, self._zerolag, self._read_back) if self._zerolag else None
-            final = FinalBlocks(state, pool)
-            yield from first_step(state, final, head)
-            yield from self._loop(state, notifier, final.steps(), head)
+            head_blocks = HeadBlocks(state, self._zerolag, self._read_back) if self._zerolag else None
+            final_blocks = FinalBlocks(state, pool)
+            yield from first_step(state, final_blocks, head_blocks)
+            yield from self._loop(state, notifier, final_blocks.steps(), head_blocks)
         except NodeUnavailable:
-            is_waiting = True
+            will_retry = True
             raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             notifier.close()
-            if not is_waiting or self._stop.is_set():
+            if not will_retry or self._stop.is_set():
                 nodes.close()
                 self._nodes = None
 
@@ -109,7 +109,7 @@ class EvmReader:
         chain = find_chain(self._options.chain)
         known = chain.chain_id if chain else None
         chain_id = nodes.chain_id(known)
-        nodes.expect_sprint(SPRINTS.get(chain_id))
+        nodes.set_sprint(SPRINTS.get(chain_id))
         if known is not None and known != chain_id:
             raise IngestStopped(
                 f"The node serves chain {chain_id}, but {self._options.chain} is chain {known}: "
@@ -122,34 +122,40 @@ class EvmReader:
         return decode(position, self._options.name, chain_id)
 
     def _loop(
-        self, state: IngestState, notifier: HeadNotifier, final: Iterator[Step | None], head: HeadBlocks | None
+        self, state: IngestState, notifier: HeadNotifier, final_steps: Iterator[Step | None], head: HeadBlocks | None
     ) -> Iterator[Step | None]:
-        read_head, failures = True, 0
+        """Yield the steps of each round: all steps of the head when it is due, then one step of the final blocks.
+
+        A round without a step is followed by a wait for a new head, or until the next poll is due.
+        """
+        is_head_due, counted_failures = True, 0
         while True:
-            moved = False
-            for step in head.steps() if head is not None and read_head else ():
-                moved = True
-                yield step
+            has_head_step = False
+            if head is not None and is_head_due:
+                for step in head.steps():
+                    has_head_step = True
+                    yield step
             try:
-                final_step = next(final)
+                final_step = next(final_steps)
             except StopIteration:
                 return
             yield final_step
             if final_step is not None and state.position.final is not None:
-                self.progress(state.position.final.number)
-            state.counts["subscription_failures"] += notifier.failures - failures
-            failures = notifier.failures
-            read_head = notifier.wait(0.0)
-            while not (read_head or moved or final_step):
-                read_head = notifier.wait(STOP_POLL_S)
-                yield None
+                self.report_progress(state.position.final.number)
+            state.counts["subscription_failures"] += notifier.failures - counted_failures
+            counted_failures = notifier.failures
+            is_head_due = notifier.wait(0.0)
+            if not has_head_step and final_step is None:
+                while not is_head_due:
+                    is_head_due = notifier.wait(STOP_POLL_S)
+                    yield None
 
 
-def first_step(state: IngestState, final: FinalBlocks, head: HeadBlocks | None) -> Iterator[Step]:
+def first_step(state: IngestState, final_blocks: FinalBlocks, head_blocks: HeadBlocks | None) -> Iterator[Step]:
     """Yield a step without records at the first start, so that the start position is stored."""
     before = state.position
-    final.set_start()
-    if head is not None:
-        head.set_start()
+    final_blocks.set_start()
+    if head_blocks is not None:
+        head_blocks.set_start()
     if state.position != before:
         yield make_step(state, [], [])

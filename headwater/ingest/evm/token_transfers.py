@@ -8,11 +8,11 @@ from headwater.ingest.evm.blocks import Log
 from headwater.ingest.evm.values import WORD, parameters, reader_of
 
 TRANSFER: Final = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
-"""Transfer(address,address,uint256), of ERC-20 with three topics, and of ERC-721 with four."""
+"""Transfer(address,address,uint256) has three topics in ERC-20, and four in ERC-721."""
 TRANSFER_SINGLE: Final = "0xc3d58168c5ae7397731d063d5bbf3d657854427343f4c083240f7aacaa2d0f62"
-"""TransferSingle(address,address,address,uint256,uint256)"""
+"""TransferSingle(address,address,address,uint256,uint256) of ERC-1155."""
 TRANSFER_BATCH: Final = "0x4a39dc06d4c0dbc64b70af90fd698a233a518aa5d07e595d983b8c0526c8f7fb"
-"""TransferBatch(address,address,address,uint256[],uint256[])"""
+"""TransferBatch(address,address,address,uint256[],uint256[]) of ERC-1155."""
 TOPICS: Final = frozenset({TRANSFER, TRANSFER_SINGLE, TRANSFER_BATCH})
 
 _SINGLE: Final = [reader_of(Param(name, "uint256", indexed=False)) for name in ("id", "value")]
@@ -43,9 +43,9 @@ class Transfer(NamedTuple):
 
 
 def transfers(log: Log) -> Iterator[Transfer]:
-    """Yield the transfers in a log; none when the log is of another event.
+    """Yield the transfers in a log, which has none when it is of another event.
 
-    Raises ValueError when the log has the topics of a transfer but not its data.
+    Raises ValueError when the log has the topics of a transfer but not the data of a transfer.
     """
     topics = log.topics
     topic0, count = topics[0], len(topics)
@@ -61,15 +61,15 @@ def transfers(log: Log) -> Iterator[Transfer]:
     elif topic0 == TRANSFER_BATCH and count == 4:
         token_ids, amounts = parameters(log.data, _BATCH)
         pairs = list(zip(token_ids, amounts, strict=True))  # raises ValueError when the lengths differ
-        for place, (token_id, amount) in enumerate(pairs):
-            yield _erc1155(topics, "batch_transfer", token_id, amount, place)
+        for index, (token_id, amount) in enumerate(pairs):
+            yield _erc1155(topics, "batch_transfer", token_id, amount, index)
 
 
 def _parties(topics: list[str]) -> tuple[str, str]:
     return f"0x{topics[1][_ADDRESS:]}", f"0x{topics[2][_ADDRESS:]}"
 
 
-def _erc1155(topics: list[str], event_type: str, token_id: Any, amount: Any, place: int) -> Transfer:
+def _erc1155(topics: list[str], event_type: str, token_id: Any, amount: Any, array_index: int) -> Transfer:
     operator, from_address, to_address = (f"0x{topic[_ADDRESS:]}" for topic in topics[1:])
     entity = "erc1155_token_transfer"
-    return Transfer(entity, from_address, to_address, int(token_id), int(amount), event_type, operator, place)
+    return Transfer(entity, from_address, to_address, int(token_id), int(amount), event_type, operator, array_index)

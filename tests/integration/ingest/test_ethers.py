@@ -18,7 +18,7 @@ import pytest
 from eth_abi.abi import encode
 
 from headwater.app.abis import import_abis, load_abis
-from headwater.ingest.evm.abi import Abis, read_fragment, write_fragment
+from headwater.ingest.evm.abi import Abis, event_of_fragment, fragment_of_event
 from headwater.ingest.evm.blocks import Log
 from headwater.ingest.evm.decode import Decoder
 from headwater.settings import Settings
@@ -223,7 +223,7 @@ def aliased(rng: Random) -> tuple[Entry, list[bytes], bytes]:
 
 
 def by_headwater(fragment: Entry, topics: list[str], data: str) -> list[Any] | None:
-    event = read_fragment(fragment)
+    event = event_of_fragment(fragment)
     assert event is not None
     log = Log("0x" + "ab" * 20, [event.topic0, *topics[1:]], data, "0x", "0x1", "0x", "0x0", "0x0")
     found = Decoder(Abis([event], {})).decode(log)
@@ -303,7 +303,7 @@ def test_recorded_logs_are_decoded_as_ethers_decodes_them(tmp_path: Path) -> Non
     import_abis(settings, [*(folder / name for name in names), *sorted(folder.glob("*.abi.json"))])
     abis = load_abis(settings)
     logs: list[Entry] = [
-        {"fragment": write_fragment(event), "topics": log.topics, "data": log.data}
+        {"fragment": fragment_of_event(event), "topics": log.topics, "data": log.data}
         for chain in CHAINS
         for block in blocks_of(chain)
         for log in block.logs

@@ -10,7 +10,7 @@ from eth_abi.abi import encode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.ingest.evm.abi import Abis, parse_event
+from headwater.ingest.evm.abi import Abis, event_of_text
 from headwater.ingest.evm.blocks import (
     Block,
     FullBlock,
@@ -177,7 +177,7 @@ def test_all_streams_use_the_low_bits_of_dirty_addresses() -> None:
 
 @pytest.mark.parametrize("size", [100, 300_000])
 def test_a_too_large_decoded_record_counts_as_undecoded(size: int) -> None:
-    event = parse_event("Told(bytes what)")
+    event = event_of_text("Told(bytes what)")
     data = words(32, size) + b"\xab" * size
     converter, counts = Converter("base", Decoder(Abis([event], {})), {}), Counter[str]()
     entities = [record.entity for record in converter.convert(block(event.topic0, data=data), counts)]
@@ -186,7 +186,7 @@ def test_a_too_large_decoded_record_counts_as_undecoded(size: int) -> None:
 
 
 def test_a_log_that_expands_to_gigabytes_is_not_decoded() -> None:
-    event = parse_event("ProposalCreated(bytes[] calldatas)")
+    event = event_of_text("ProposalCreated(bytes[] calldatas)")
     data = words(32, 6_000, *[32 * 6_000] * 6_000, 192_000) + b"\xab" * 192_000
     seen = block(event.topic0, data=data)
     seen = seen._replace(logs=[*seen.logs, *erc20(3).logs])
@@ -287,4 +287,4 @@ def test_a_retraction_differs_in_one_member() -> None:
 
 def test_the_shipped_events_have_no_doubles() -> None:
     events = well_known()
-    assert len({(event.topic0, event.topics) for event in events}) == len(events)
+    assert len({(event.topic0, event.topic_count) for event in events}) == len(events)

@@ -65,7 +65,7 @@ class Chain:
     def headers(self, blocks: Sequence[int | str]) -> list[Header | None]:
         return [self.header(block) for block in blocks]
 
-    def has_block(self, number: int, hash_: str) -> bool:
+    def switch_to_node_with(self, number: int, hash_: str) -> bool:
         found = self.header(number)
         return found is not None and found.hash == hash_
 
