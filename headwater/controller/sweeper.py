@@ -28,7 +28,7 @@ from headwater.controller.recorded_state import read_recorded_state
 from headwater.controller.resource_names import ExistingResources, ResourceNames, config_id_of
 from headwater.controller.sources import Sources
 from headwater.errors import LeaseLost, Unavailable
-from headwater.model.audit import CONTROLLER, with_actor
+from headwater.model.audit import CONTROLLER_ACTOR, with_actor
 from headwater.model.value_sets import dataset_set
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores.cleanup import remove_superseded, remove_unsaved_sets
@@ -112,7 +112,7 @@ class Sweeper:
         last_error: Exception | None = None
         for step in self._steps:
             try:
-                with with_actor(CONTROLLER):
+                with with_actor(CONTROLLER_ACTOR):
                     self._require_lease()
                     step()
             except Unavailable as error:

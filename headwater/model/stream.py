@@ -1,7 +1,8 @@
 """The stream catalog, which is read from the files in model/catalog/.
 
-A chain of a known family needs only an entry in chains.toml. The record fields follow the public schemas of the data
-sources; docs/reference/streams.md lists them.
+A stream has the records of one entity of one chain. Chains of one family (EVM, Solana, Hyperliquid) have the same
+entities, so a new chain of a known family needs only an entry in chains.toml. The fields of the records follow the
+public schemas of the data sources; docs/reference/streams.md lists them.
 """
 
 import json
@@ -12,6 +13,7 @@ from importlib import resources
 from typing import Any, Literal, NamedTuple
 
 STREAM_PARTITIONS = 4
+"""The number of partitions of a stream's topic that Headwater creates, and of a source that reads Pub/Sub."""
 
 SourceType = Literal["kafka", "pubsub"]
 
@@ -19,7 +21,13 @@ _FILES = resources.files("headwater.model") / "catalog"
 
 
 class RecordField(NamedTuple):
-    """A member of a record. `type` is a type name of JSON Schema."""
+    """A field of a record.
+
+    Attributes:
+        type: The type in the words of JSON Schema.
+        nullable: Whether the value may be null.
+        description: What the value means.
+    """
 
     type: str
     nullable: bool
@@ -28,15 +36,15 @@ class RecordField(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """One kind of record of a chain.
+    """A kind of record of a chain.
 
     Attributes:
-        key: The members, or dotted paths of members, that identify a record within its stream; empty when none do. A
+        key: The fields, or dotted paths of fields, that identify a record within its stream; empty when none do. A
             retraction has the same key as the retracted record.
         event_time_field: The field with the record's event time, if there is one.
         price_recipes: The names of the price recipes that read this entity.
-        lowercase: The members that are stored in lower case, such as addresses and hashes.
-        fallback_key: The key of records that lack a member of `key`.
+        lowercase: The fields that are stored in lower case, such as addresses and hashes.
+        fallback_key: The key of records that lack a field of `key`.
     """
 
     name: str
@@ -51,7 +59,7 @@ class Entity:
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema (2020-12) of a record. Records may have additional members."""
+        """The JSON Schema (2020-12) of a record. Records may have additional fields."""
         return {
             "type": "object",
             "description": self.description,
@@ -60,16 +68,18 @@ class Entity:
         }
 
 
-def _property(member: RecordField) -> dict[str, Any]:
-    type_: Any = [member.type, "null"] if member.nullable else member.type
-    return {"type": type_, "description": member.description}
+def _property(field_: RecordField) -> dict[str, Any]:
+    type_: Any = [field_.type, "null"] if field_.nullable else field_.type
+    return {"type": type_, "description": field_.description}
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A chain and the type of source that its streams come from.
+    """A blockchain, with its streams.
 
     Attributes:
+        source_type: The type of the source from which its streams are read.
+        entities: The kinds of records of the chain.
         chain_id: The EIP-155 id of an EVM chain; None for other chains.
     """
 
@@ -80,7 +90,7 @@ class Chain:
 
     def entity(self, name: str) -> Entity | None:
         """Return the entity of this name, or None."""
-        return next((e for e in self.entities if e.name == name), None)
+        return next((entity for entity in self.entities if entity.name == name), None)
 
 
 def _entity(family: str, name: str, entry: Mapping[str, Any]) -> Entity:
@@ -90,7 +100,7 @@ def _entity(family: str, name: str, entry: Mapping[str, Any]) -> Entity:
         tuple(entry.get("key", ())),
         entry.get("event_time_field"),
         tuple(entry.get("price_recipes", ())),
-        {member: _field(*definition) for member, definition in entry["fields"].items()},
+        {field_name: _field(*definition) for field_name, definition in entry["fields"].items()},
         json.loads((_FILES / f"{family}_{name}.json").read_text("utf-8")),
         tuple(entry.get("lowercase", ())),
         tuple(entry.get("fallback_key", ())),
@@ -122,7 +132,7 @@ CATALOG: tuple[Chain, ...] = _catalog()
 
 def find_chain(name: str) -> Chain | None:
     """Return the chain of this name, or None."""
-    return next((c for c in CATALOG if c.name == name), None)
+    return next((chain for chain in CATALOG if chain.name == name), None)
 
 
 def find_entity(chain: str, entity: str) -> Entity | None:
@@ -141,5 +151,9 @@ def event_time_field(chain: str, entity: str) -> str | None:
 
 
 def stream_name(chain: str, entity: str, *, zerolag: bool = False) -> str:
-    """Return the name of a stream: `<chain>.<entity>`, with `.zerolag` for the faster one."""
+    """Return the name of a stream: `<chain>.<entity>`, or `<chain>.<entity>.zerolag`.
+
+    The zerolag stream of an entity is faster: it has the records of the chain's newest blocks, and it may retract
+    records when the chain is reorganised.
+    """
     return f"{chain}.{entity}.zerolag" if zerolag else f"{chain}.{entity}"

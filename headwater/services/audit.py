@@ -6,7 +6,7 @@ from typing import Literal
 import structlog
 
 from headwater.errors import DatabaseUnavailable
-from headwater.model.audit import Action, Change, actor
+from headwater.model.audit import Action, Change, current_actor
 from headwater.model.value_sets import SetId
 from headwater.stores.protocols.audit import AuditLog
 from headwater.stores.protocols.sets import SetStore, SetWriteResult, ValuePage
@@ -51,7 +51,7 @@ class AuditedSets:
         return self._sets.page(target, cursor, count)
 
     def _write(self, verb: str, target: SetId, write: Callable[[], SetWriteResult]) -> SetWriteResult:
-        entry_id = self._audit.begin(Change(_ACTIONS[target.kind, verb], actor().owner, target.id))
+        entry_id = self._audit.begin(Change(_ACTIONS[target.kind, verb], current_actor().owner, target.id))
         try:
             written = write()
         except BaseException:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Protocol
 
 from headwater.errors import QuotaExceeded
-from headwater.model.audit import actor
+from headwater.model.audit import current_actor
 from headwater.model.quota import MEANINGS, QUOTA_NAMES, QuotaName, Reservation
 from headwater.model.value_sets import SetId
 from headwater.stores.protocols.quotas import QuotaStore, Reservations
@@ -116,14 +116,14 @@ class QuotaEnforcingSets:
 
     def _is_bounded(self) -> bool:
         quotas = self._stores.quotas
-        return SET_VALUES in quotas.total or quotas.limits(actor().owner)[SET_VALUES] is not None
+        return SET_VALUES in quotas.total or quotas.limits(current_actor().owner)[SET_VALUES] is not None
 
 
 @contextmanager
 def _reservation(
     stores: QuotaStores, target: SetId, replaced_values: int | None = None
 ) -> Iterator["_ActiveReservation"]:
-    first = Reservation(secrets.token_hex(8), actor().owner, target, 0, stores.clock() + EXPIRES_AFTER_S)
+    first = Reservation(secrets.token_hex(8), current_actor().owner, target, 0, stores.clock() + EXPIRES_AFTER_S)
     try:
         reservation = _ActiveReservation(stores, first, replaced_values)
         yield reservation

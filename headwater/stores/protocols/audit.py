@@ -11,7 +11,7 @@ class AuditLog(Protocol):
     """The log of changes and their actors.
 
     The SQL stores add the entries of their changes themselves, in the transaction of the change. The actor of each
-    entry is `model.audit.actor()`.
+    entry is `model.audit.current_actor()`.
     """
 
     def begin(self, change: Change) -> int:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
-from headwater.model.audit import AuditEntry, AuditQuery, Change, State, actor
+from headwater.model.audit import AuditEntry, AuditQuery, Change, State, current_actor
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.tables import audit
 
@@ -17,7 +17,7 @@ ROWS_PER_PURGE = 10_000
 
 def record(connection: Connection, change: Change, state: State = "done") -> int:
     """Add an entry to the log in the transaction of the change; return the id of the entry."""
-    acting = actor()
+    acting = current_actor()
     by = {"key_id": acting.key_id, "ip": acting.ip, "request_id": acting.request_id}
     values = {"at": datetime.now(UTC), "state": state, **by}
     inserted = connection.execute(insert(audit).values(**values, **asdict(change)).returning(audit.c.id))
