@@ -34,8 +34,17 @@ class PubSubSubscriptions:
 
     def ensure(self, name: str, topic: str, start_at: str) -> None:
         """See base.Subscriptions."""
+        path, seek_time = self.path(name), self._seek_time(topic, start_at)
+        if not self._create(path, topic):
+            self._check_topic(path, topic)
+        if seek_time is not None:
+            with translated_errors(path):
+                self._subscriber.seek(request={"subscription": path, "time": seek_time}, **call_options())
+
+    def _create(self, path: str, topic: str) -> bool:
+        """Create a subscription. Return False when it exists already."""
         request = {
-            "name": self.path(name),
+            "name": path,
             "topic": topic,
             "ack_deadline_seconds": ACK_DEADLINE_S,
             "enable_message_ordering": True,
@@ -43,27 +52,25 @@ class PubSubSubscriptions:
             "expiration_policy": {"ttl": _duration(EXPIRES_AFTER)},
             "labels": {LABEL: "deployment"},
         }
-        seek_time = self._seek_time(topic, start_at)
         with translated_errors(topic):
             try:
                 self._subscriber.create_subscription(request=request, **call_options())
             except exceptions.AlreadyExists:
-                self._check_topic(self.path(name), topic)
-        if seek_time is not None:
-            with translated_errors(self.path(name)):
-                target = {"subscription": self.path(name), "time": seek_time}
-                self._subscriber.seek(request=target, **call_options())
+                return False
+        return True
 
     def _check_topic(self, path: str, topic: str) -> None:
-        found = self._subscriber.get_subscription(subscription=path, **call_options()).topic
-        if found != topic:
+        """Raise DeployFailed when an existing subscription belongs to another topic."""
+        with translated_errors(path):
+            present_topic = self._subscriber.get_subscription(subscription=path, **call_options()).topic
+        if present_topic != topic:
             raise DeployFailed(
-                f"The subscription {path} belongs to the topic {found}, and the stream is bound to {topic} now: tear "
-                "the pipeline down and deploy it again."
+                f"The subscription {path} belongs to the topic {present_topic}, and the stream is bound to {topic} "
+                "now: tear the pipeline down and deploy it again."
             )
 
     def _seek_time(self, topic: str, start_at: str) -> Timestamp | None:
-        """Return the time to seek to, or None; not earlier than the topic's retention reaches."""
+        """Return the time to seek to, at most the topic's retention ago; None when no seek is needed."""
         now = datetime.now(UTC)
         if start_at == "latest" or (start_at != "earliest" and start_at_ms(start_at) >= now.timestamp() * 1000):
             return None

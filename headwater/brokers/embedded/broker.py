@@ -59,8 +59,8 @@ class EmbeddedKafka:
     def prepare(self) -> None:
         """Create what a start needs: jars, ports, passwords, properties and a formatted folder.
 
-        Idempotent: the next call completes what a killed process has begun. Blocks for seconds, or for minutes when it
-        downloads the jars. Raises SetupError.
+        Idempotent: it completes what an earlier call began before its process was killed. Blocks for seconds, or for
+        minutes when it downloads the jars. Raises SetupError.
         """
         if self._advertised_host in _WILDCARDS:
             raise SetupError(f"Kafka listens on {self._host}: name the host that clients reach with --advertised-host.")
@@ -103,7 +103,7 @@ class EmbeddedKafka:
                 message = error.detail
             self._check_alive(child)
             if time.monotonic() > deadline:
-                raise SetupError(f"Kafka did not become ready within {timeout_s:g} s. {message or self._hint()}")
+                raise SetupError(f"Kafka did not become ready within {timeout_s:g} s. {message or self._log_hint()}")
 
     def access(self) -> KafkaAccess:
         """Return how Headwater logs in to the broker as its administrator.
@@ -173,11 +173,11 @@ class EmbeddedKafka:
     def _check_alive(self, child: children.Child) -> None:
         status = child.poll()
         if status is not None:
-            raise SetupError(f"Kafka ended with status {status} while it started. {self._hint()}")
+            raise SetupError(f"Kafka ended with status {status} while it started. {self._log_hint()}")
 
-    def _hint(self) -> str:
+    def _log_hint(self) -> str:
         last = last_error(self.log_file)
-        return f"Its log is {self.log_file}" + (f"; the last error there: {last}" if last else ".")
+        return f"Its log is {self.log_file}." + (f' The last error in it is "{last}".' if last else "")
 
 
 def prefetch(cache_dir: Path, java: str = "") -> None:
@@ -192,8 +192,10 @@ def prefetch(cache_dir: Path, java: str = "") -> None:
         kafka = EmbeddedKafka(target.with_name("training"), cache_dir, java=java)
         kafka.prepare()
         child = kafka.start(aot_cache_output=target)
-        kafka.wait_ready(child)
-        child.stop(READY_TIMEOUT_S)
+        try:
+            kafka.wait_ready(child)
+        finally:
+            child.stop(READY_TIMEOUT_S)
         if not target.exists():
             raise SetupError(f"Java wrote no AOT cache to {target.parent}: check the free space there.")
 
