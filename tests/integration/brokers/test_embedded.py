@@ -203,7 +203,7 @@ class TestRefusedStart:
         (tmp_path / "kafka" / "data" / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=x\n")
         started.append(prepared.start())
         with pytest.raises(
-            SetupError, match=rf"ended with status 1 while it started. Its log is {prepared.log_file}; the"
+            SetupError, match=rf"ended with status 1 while it started. Its log is {prepared.log_file}. The"
         ):
             prepared.wait_ready(started[0])
 

@@ -15,7 +15,7 @@ def test_a_broker_that_does_not_become_ready_is_stopped(tmp_path: Path, monkeypa
     started = list[children.Child]()
 
     def start(_: object, **__: object) -> children.Child:
-        started.append(children.spawn(["sleep", "60"], env=children.inherited_environment()))
+        started.append(children.spawn(["/bin/sh", "-c", "exec sleep 60"]))
         return started[0]
 
     def fail(*_: object) -> None:

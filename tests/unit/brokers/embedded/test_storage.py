@@ -33,7 +33,7 @@ def test_a_formatted_folder_is_renamed(kafka_dir: Path, tmp_path: Path) -> None:
 
 def test_the_last_line_of_an_error_is_reported(kafka_dir: Path, tmp_path: Path) -> None:
     runtime = runtime_of("echo a warning >&2; echo no space >&2; exit 1", tmp_path)
-    with pytest.raises(SetupError, match="could not set up its data folder in .*: no space"):
+    with pytest.raises(SetupError, match=r"could not set up its data folder in .*: no space"):
         storage.ensure_formatted(kafka_dir, runtime, "SCRAM-SHA-512=[]")
 
 
