@@ -48,7 +48,7 @@ class EnvironmentSpec:
         return EnvironmentSpec(self.secrets, (*self.variables, *variables))
 
 
-KAFKA_SECRETS = tuple(f"kafka_{member}" for member in kafka_security.SECRETS)
+KAFKA_SECRETS = tuple(f"kafka_{member}" for member in kafka_security.SECRET_FIELDS)
 STORE_SECRETS = ("database_url", "redis_url", "secret_key", "old_secret_key")
 CONTROLLER = EnvironmentSpec((*STORE_SECRETS, *KAFKA_SECRETS), (*LIBPQ, *GOOGLE, *PROXIES))
 API = EnvironmentSpec((*STORE_SECRETS, *KAFKA_SECRETS, "kafka_reader_password"), LIBPQ)

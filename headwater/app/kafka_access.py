@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from headwater.errors import SetupError
 from headwater.model.access import KafkaAccess
 from headwater.model.kafka_security import (
-    FILES,
+    FILE_FIELDS,
     KafkaSecurity,
     applicable_fields,
     require_applicable,
@@ -128,7 +128,7 @@ def worker_access(admin: KafkaAccess, readers: KafkaAccess) -> KafkaAccess:
 
 
 def _require_files(access: KafkaAccess) -> None:
-    for member in FILES:
+    for member in FILE_FIELDS:
         if path := getattr(access, member):
             try:
                 Path(path).open("rb").close()

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from headwater.app.endpoints import Endpoints
 from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Binding, Bindings, KafkaTopic, PubSubTopic
-from headwater.model.kafka_security import FILES
+from headwater.model.kafka_security import FILE_FIELDS
 
 
 def names_to_redact(endpoints: Endpoints, bindings: Bindings) -> frozenset[str]:
@@ -30,7 +30,7 @@ def _of_kafka(access: KafkaAccess) -> Iterator[str]:
     yield access.oauth_client_id
     yield access.oauth_token_endpoint_url
     yield from _of_url(access.oauth_token_endpoint_url)
-    yield from (getattr(access, file) for file in FILES)
+    yield from (getattr(access, file) for file in FILE_FIELDS)
 
 
 def _of_url(url: str) -> Iterator[str]:

@@ -66,13 +66,13 @@ def _with_files_of(name: str, binding: Any, path: Path) -> Any:
 def _with_secrets(members: dict[Any, Any], path: Path, where: str) -> dict[str, Any]:
     """Return the members of a Kafka binding with secrets from files and absolute paths."""
     found = dict(members)
-    for secret in kafka_security.SECRETS:
+    for secret in kafka_security.SECRET_FIELDS:
         name = f"{secret}_file"
         if isinstance(found.get(name), str):  # other types are rejected when the members are validated
             if secret in found:
                 raise SetupError(f"{where} {name}: give {secret} or {name}, and not both.")
             found[secret] = _read(path.parent / Path(found.pop(name)).expanduser(), f"{where} {name}:").strip()
-    for member in kafka_security.FILES:
+    for member in kafka_security.FILE_FIELDS:
         if isinstance(found.get(member), str) and found[member]:
             file = path.parent.absolute() / Path(found[member]).expanduser()
             _read(file, f"{where} {member}:")

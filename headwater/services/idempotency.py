@@ -1,6 +1,6 @@
 """Claims and stored responses of requests with an Idempotency-Key."""
 
-from headwater.model.idempotency import CLAIM_TTL, REMEMBERED_FOR, Claim, StoredResponse
+from headwater.model.idempotency import CLAIM_TTL, RESPONSE_TTL, Claim, StoredResponse
 from headwater.services.ids import Clock
 from headwater.stores.protocols.idempotency import IdempotencyStore
 
@@ -33,7 +33,7 @@ class IdempotencyService:
 
     def finish(self, request: str, claimant: str, response: StoredResponse) -> None:
         """Store the response."""
-        self._store.finish(request, claimant, response, self._now() + REMEMBERED_FOR)
+        self._store.finish(request, claimant, response, self._now() + RESPONSE_TTL)
 
     def release(self, request: str, claimant: str) -> None:
         """Release the claim, so that the request can be sent again."""

@@ -54,7 +54,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("characters of an `Idempotency-Key`, visible ASCII", f"1 to {idempotency.MAX_KEY_CHARS}"),
             (
                 "how long the response of an `Idempotency-Key` is stored",
-                f"{idempotency.REMEMBERED_FOR // timedelta(hours=1)} hours",
+                f"{idempotency.RESPONSE_TTL // timedelta(hours=1)} hours",
             ),
             ("`limit` of lines of `deploy/logs`", f"1 to {MAX_LOG_LINES:,}, default {deployments.DEFAULT_LOG_LINES}"),
             ("tokens per price request", f"1 to {prices.MAX_TOKENS}"),

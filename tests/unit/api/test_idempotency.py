@@ -14,7 +14,7 @@ from headwater.api.app import ROUTES
 from headwater.api.guarded_routes import GuardedRoute
 from headwater.api.schemas import DeploymentBody
 from headwater.errors import DatabaseUnavailable
-from headwater.model.idempotency import CLAIM_TTL, REMEMBERED_FOR
+from headwater.model.idempotency import CLAIM_TTL, RESPONSE_TTL
 from headwater.model.value_sets import Dataset
 from tests.unit.api.installation import FLOW, TOKEN, Installation, Unread, User, flow_body
 
@@ -88,7 +88,7 @@ class TestReplay:
 
     def test_for_24_hours(self, headwater: Installation, send: Sender) -> None:
         send(DATASETS, {"name": "a"})
-        headwater.clock.forward(REMEMBERED_FOR.total_seconds() - 1)
+        headwater.clock.forward(RESPONSE_TTL.total_seconds() - 1)
         assert is_replay(send(DATASETS, {"name": "a"}))
         headwater.clock.forward(1)
         assert send(DATASETS, {"name": "a"}).status_code == 409
