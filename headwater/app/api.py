@@ -136,7 +136,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
             manages_users=endpoints.manages_kafka_users,
         ),
         metrics=DeploymentMetrics(
-            RedisMetrics(connect(endpoints.redis_url(), answer_timeout_s=METRICS_READ_TIMEOUT_S)),
+            RedisMetrics(connect(endpoints.redis_url(), reply_timeout_s=METRICS_READ_TIMEOUT_S)),
             _lag(bindings, broker),
             utc_now,
         ),
@@ -184,7 +184,7 @@ def _rate_limits(endpoints: Endpoints) -> RateLimits | None:
     settings = endpoints.settings
     if not settings.rate_limit:
         return None
-    client = connect(endpoints.redis_url(), answer_timeout_s=RATE_LIMIT_TIMEOUT_S)
+    client = connect(endpoints.redis_url(), reply_timeout_s=RATE_LIMIT_TIMEOUT_S)
     return RateLimits(RedisTokenBuckets(client), settings.rate_limit, settings.rate_burst)
 
 

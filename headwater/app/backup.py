@@ -29,7 +29,7 @@ from headwater.stores.sql.encryption import FieldCipher, decode_secret_key
 DATABASE, SET_STORE, SECRET_KEY = "database.jsonl", "set-store.jsonl", "secret-key"
 DATA_FILES = ("api-key", "tokens.json", "abis.json")
 """Further files of the data directory that belong into a backup."""
-ANSWER_TIMEOUT_S = 60.0
+REPLY_TIMEOUT_S = 60.0
 READY_WITHIN_S = 60.0
 
 
@@ -191,7 +191,7 @@ def _require_empty(endpoints: Endpoints) -> None:
                 "There is a set store already. `headwater restore --replace` puts the backup in its place."
             )
         return
-    client = connect(endpoints.redis_url(), answer_timeout_s=ANSWER_TIMEOUT_S)
+    client = connect(endpoints.redis_url(), reply_timeout_s=REPLY_TIMEOUT_S)
     if not set_backup.is_empty(client):
         raise SetupError("The set store holds data already. `headwater restore --replace` replaces it.")
 
@@ -216,7 +216,7 @@ def _draft_database(endpoints: Endpoints, archive: Archive, cipher: FieldCipher)
     final = endpoints.data_directory.database
     draft = final.with_name(f"{final.name}.restoring")
     _remove(draft)
-    fencing = database_backup.fencing(endpoints.database_url()) if final.exists() else 0
+    fencing = database_backup.highest_fencing_token(endpoints.database_url()) if final.exists() else 0
     _load(f"sqlite:///{draft}", archive, cipher, fencing)
     return draft
 
@@ -286,7 +286,7 @@ def _set_store(endpoints: Endpoints, *, locked: bool = False) -> Iterator[Client
     lock of `up`, so that no other process can run the embedded set store.
     """
     if not endpoints.embeds_valkey or (not locked and endpoints.data_directory.is_locked("up")):
-        client = connect(endpoints.redis_url(), answer_timeout_s=ANSWER_TIMEOUT_S)
+        client = connect(endpoints.redis_url(), reply_timeout_s=REPLY_TIMEOUT_S)
         try:
             yield client
         finally:
@@ -296,7 +296,7 @@ def _set_store(endpoints: Endpoints, *, locked: bool = False) -> Iterator[Client
     child = valkey.start()
     try:
         valkey.wait_ready(child, READY_WITHIN_S)
-        client = connect(valkey.url, answer_timeout_s=ANSWER_TIMEOUT_S)
+        client = connect(valkey.url, reply_timeout_s=REPLY_TIMEOUT_S)
         yield client
         client.close()
     finally:

@@ -79,7 +79,7 @@ def run(settings: Settings) -> None:
         )
         flow_locks = FlowLocks()
         leadership = Leadership(database.leases, lock, seconds_since_boot)
-        metrics = RedisMetrics(connect(endpoints.redis_url(), answer_timeout_s=METRICS_REMOVAL_TIMEOUT_S))
+        metrics = RedisMetrics(connect(endpoints.redis_url(), reply_timeout_s=METRICS_REMOVAL_TIMEOUT_S))
         reconciler = Reconciler(
             orchestrator=orchestrator,
             executor=Executor(

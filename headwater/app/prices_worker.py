@@ -70,7 +70,7 @@ def run(settings: Settings) -> None:
     owner = secrets.token_hex(8)
     with (
         closing(endpoints.set_store()) as client,
-        closing(connect(endpoints.redis_url(), answer_timeout_s=METRICS_WRITE_TIMEOUT_S)) as metrics,
+        closing(connect(endpoints.redis_url(), reply_timeout_s=METRICS_WRITE_TIMEOUT_S)) as metrics,
     ):
         price_writer = PriceWriter(RedisPrices(client), owner)
         metrics_writer = MetricsWriter(RedisMetrics(metrics), deployment_id=GROUP, group=GROUP, owner=owner)

@@ -137,7 +137,7 @@ def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -
     They use their own connection to the set store, with a short time-out.
     """
     group = f"{spec.source_group}/{slot}" if isinstance(spec.source, PubSubPull) else spec.source_group
-    with closing(connect(spec.redis_url, answer_timeout_s=METRICS_WRITE_TIMEOUT_S)) as client:
+    with closing(connect(spec.redis_url, reply_timeout_s=METRICS_WRITE_TIMEOUT_S)) as client:
         metrics_writer = MetricsWriter(
             RedisMetrics(client), deployment_id=spec.deployment_id, group=group, owner=secrets.token_hex(8)
         )

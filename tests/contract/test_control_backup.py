@@ -1,5 +1,6 @@
 """Backups of a database are restored into another one, of the same kind and of the other kind."""
 
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -89,6 +90,28 @@ def test_everything_arrives(source: str, target: str) -> None:
     assert after.leases.acquire("controller", Candidate("b"), 10) == 3
     after.flows.create(a_flow("f3"))  # the audit log's next id is free
     before.close()
+    after.close()
+
+
+def test_damaged_json_is_kept(tmp_path: Path, target: str) -> None:
+    source = f"sqlite:///{tmp_path / 'source.db'}"
+    before = opened(source)
+    before.flows.create(a_flow())
+    before.close()
+    with sqlite3.connect(tmp_path / "source.db") as connection:
+        connection.execute("UPDATE flows SET tags = '[1,'")
+    connection.close()
+    copy(source, target)
+    after = opened(target)
+    [flow] = after.flows.list(OWNER)
+    assert "tags" in flow.unreadable
+    after.close()
+
+
+def test_a_backup_of_the_first_schema_is_restored(target: str) -> None:
+    backup.load(target, "0001", [])
+    after = opened(target)
+    after.flows.create(a_flow())
     after.close()
 
 

@@ -1,5 +1,6 @@
 """Migrations on every database: upgrade, downgrade, and the same tables as in the code."""
 
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,7 @@ from sqlalchemy import Engine, inspect, text
 
 from headwater.errors import SetupError
 from headwater.model.value_sets import filter_set
+from headwater.stores.sql import migrations
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import open_database
 from headwater.stores.sql.encryption import FieldCipher
@@ -107,6 +109,17 @@ def test_a_newer_schema_is_refused(url: str, engine: Engine) -> None:
     with engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(SetupError, match=r"newer Headwater \(schema 9999\)"):
+        open_database(url, FieldCipher(SECRET_KEY))
+
+
+def test_a_version_that_knows_no_key_ids_refuses_the_database(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_database(url, FieldCipher(SECRET_KEY)).close()
+    ignored = shutil.ignore_patterns("r0010*", "__pycache__")
+    older = shutil.copytree(migrations.__path__[0], tmp_path / "migrations", ignore=ignored)
+    monkeypatch.setattr("headwater.stores.sql.migrate.SCRIPTS", str(older))
+    with pytest.raises(SetupError, match=r"newer Headwater \(schema \d+\)"):
         open_database(url, FieldCipher(SECRET_KEY))
 
 

@@ -138,7 +138,7 @@ class TestOutages:
 
     @pytest.mark.long
     def test_a_server_that_hangs(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(TimedConnection, "answer_timeout_s", 0.5)
+        monkeypatch.setattr(TimedConnection, "reply_timeout_s", 0.5)
         monkeypatch.setattr(connections, "LOCK_TIMEOUT_S", 2)
         server = PostgresServer()
         try:

@@ -35,7 +35,7 @@ class TestLeases:
         assert stores.leases.acquire("controller", B, 3600) == 2
         assert stores.leases.acquire("controller", A, 3600) is None
 
-    def test_renewing_keeps_the_fencing_number_and_reports_failures(self, stores: ControlStores) -> None:
+    def test_renewing_keeps_the_fencing_token_and_reports_failures(self, stores: ControlStores) -> None:
         assert stores.leases.acquire("controller", A, 3600) == 1
         assert stores.leases.acquire("controller", replace(A, current_failure="Sweeping fails."), 3600) == 1
         assert stores.leases.leader("controller") == Leader("a", "Sweeping fails.")
@@ -107,7 +107,7 @@ class TestFencing:
     def test_checking(self, stores: ControlStores, deposed: Fence) -> None:
         with pytest.raises(LeaseLost):
             stores.leases.check(deposed)
-        stores.leases.check(replace(deposed, number=deposed.fencing_token + 1))
+        stores.leases.check(replace(deposed, fencing_token=deposed.fencing_token + 1))
         with pytest.raises(LeaseLost):
             stores.leases.check(Fence("unknown", 1))
 

@@ -107,7 +107,7 @@ def test_a_connection_is_closed_after_an_error(valkey_url: str) -> None:
 
 
 def test_a_server_that_does_not_answer_in_time(valkey_server: ValkeyServer) -> None:
-    client = connect(valkey_server.url, answer_timeout_s=0.2)
+    client = connect(valkey_server.url, reply_timeout_s=0.2)
     with redis.Redis.from_url(valkey_server.url) as admin:
         assert client.pipeline([("GET", "x")]) == [None]
         admin.client_pause(600)

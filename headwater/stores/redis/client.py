@@ -31,7 +31,7 @@ from headwater.stores.redis.connection import Command, EncodedCommands, IdleConn
 from headwater.stores.redis.eviction import EvictionGuard
 
 CONNECT_TIMEOUT_S = 3.0
-ANSWER_TIMEOUT_S = 10.0
+REPLY_TIMEOUT_S = 10.0
 DEFAULT_PORT = 6379
 
 Word = bytes | str | int
@@ -86,7 +86,7 @@ class Script:
 class Client:
     """A client of one server or replica group. Thread-safe.
 
-    All methods may block for ANSWER_TIMEOUT_S, and raise RedisUnavailable.
+    All methods may block for REPLY_TIMEOUT_S, and raise RedisUnavailable.
     """
 
     def __init__(self, server: redis.Redis) -> None:
@@ -259,7 +259,7 @@ _BAD_URL = (
 )
 
 
-def connect(url: str, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> Client:
+def connect(url: str, *, reply_timeout_s: float = REPLY_TIMEOUT_S) -> Client:
     """Return a client of the server or cluster at a URL.
 
     The client connects when it is first used. The URL of one server is `redis://…`, `rediss://…` (TLS) or `unix://…`.
@@ -268,8 +268,8 @@ def connect(url: str, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> Client:
     """
     options = {
         "protocol": 2,
-        "socket_connect_timeout": min(CONNECT_TIMEOUT_S, answer_timeout_s),
-        "socket_timeout": answer_timeout_s,
+        "socket_connect_timeout": min(CONNECT_TIMEOUT_S, reply_timeout_s),
+        "socket_timeout": reply_timeout_s,
         "retry": Retry(NoBackoff(), 0),
     }
     try:

@@ -213,7 +213,7 @@ leases = Table(
     metadata,
     Column("name", String, primary_key=True),
     Column("holder", String),
-    Column("fencing", BigInteger, nullable=False),
+    Column("fencing", BigInteger, nullable=False, key="fencing_token"),
     Column("expires_at", UtcDateTime, nullable=False),
     Column("lock", Text, nullable=False, server_default=""),
     Column("failing", Text, nullable=False, server_default=""),

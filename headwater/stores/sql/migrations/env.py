@@ -1,7 +1,4 @@
-"""Runs migrations on the connection of `migrate`, or on the database in alembic.ini.
-
-The latter is for developers.
-"""
+"""Runs migrations on the connection of `migrate`, or, for developers, on the database in alembic.ini."""
 
 from typing import Literal
 
@@ -14,10 +11,7 @@ from headwater.stores.sql.tables import UtcDateTime, metadata
 
 
 def _render(_kind: str, item: object, _context: AutogenContext) -> str | Literal[False]:
-    """Write SQLAlchemy's type for Headwater's.
-
-    A migration then never depends on the code of a later version.
-    """
+    """Write SQLAlchemy's type in place of UtcDateTime, so that a migration never depends on later code."""
     return "sa.DateTime(timezone=True)" if isinstance(item, UtcDateTime) else False
 
 
@@ -27,10 +21,10 @@ def _run(connection: Connection) -> None:
         context.run_migrations()
 
 
-_given: Connection | None = context.config.attributes.get("connection")
-if _given is not None:
-    _run(_given)
+_connection_of_migrate: Connection | None = context.config.attributes.get("connection")
+if _connection_of_migrate is not None:
+    _run(_connection_of_migrate)
 else:
     _url = context.config.get_main_option("sqlalchemy.url") or ""
-    with Connections(make_engine(_url)).writing() as _own:
-        _run(_own)
+    with Connections(make_engine(_url)).writing() as _new_connection:
+        _run(_new_connection)
