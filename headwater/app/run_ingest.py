@@ -167,7 +167,7 @@ def stop_by_signal() -> threading.Event:
 
 
 def run_ingest(settings: Settings, options: IngestOptions, reader: ChainReader, stop: threading.Event) -> IngestMetrics:
-    """Run until `stop` is set or the chain reader ends. Returns the counters of what was stored.
+    """Run until `stop` is set or the chain reader ends. Returns the counters of the ingest.
 
     Raises SetupError, BrokerUnavailable, IngestStopped.
     """

@@ -1,6 +1,6 @@
-"""Implements `headwater sweep`, which lists resources of deployments that the database does not record.
+"""Implements `headwater sweep`, which lists the resources that the database does not record.
 
-When an operator confirms the list, the deployments are recorded as ended, so that the controller removes the resources.
+When an operator confirms the list, their deployments are recorded as ended, so that the controller removes them.
 """
 
 import time
@@ -29,7 +29,7 @@ REMOVED_WITHIN_S = 180.0
 
 
 class UnknownResources:
-    """The resources that existed when this object was created and that the database does not record.
+    """The existing resources that the database does not record, listed when this object is created.
 
     An operator can record their deployments as ended, so that the controller removes the resources.
     """
@@ -63,9 +63,9 @@ class UnknownResources:
             )
 
     def record_as_ended(self, ids: Sequence[str]) -> frozenset[str]:
-        """Record these deployments and configurations as ended, or all unknown ones when `ids` is empty.
+        """Record unknown deployments and configurations as ended: those with these ids, or all.
 
-        Returns the ids that were recorded. Raises SetupError for an id that is not listed. Also raises SetupError when
+        All of them are recorded when `ids` is empty. Returns the ids that were recorded. Raises SetupError for an id that is not listed. Also raises SetupError when
         `ids` is empty although some of the unknown deployments have running workers.
         """
         self.require_listed(ids)
@@ -80,7 +80,7 @@ class UnknownResources:
         return ended_ids
 
     def wait_until_removed(self, ids: frozenset[str]) -> bool:
-        """Wait until the controller has removed the resources of these deployments and configurations.
+        """Wait until the controller has removed the resources with these ids.
 
         Returns False when that takes longer than REMOVED_WITHIN_S seconds.
         """

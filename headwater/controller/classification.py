@@ -82,7 +82,7 @@ def active_unknown_deployments(existing: ExistingResources, unknown: ResourceNam
 
 
 def connected_ids(ids: Collection[str], existing: ExistingResources, unknown: ResourceNames) -> frozenset[str]:
-    """Return the unknown deployments and configurations among these ids, and all that are connected to them.
+    """Return the unknown deployments and configurations among these ids, and connected ones.
 
     A deployment and a configuration are connected by an access rule for a topic.
     """

@@ -268,9 +268,9 @@ class Controller:
         managed.deployment = deployment
 
     def _purge(self, flows: Sequence[Flow]) -> None:
-        """Start to remove deleted configurations on a thread of the pool, unless the last removal is still running.
+        """Start to remove deleted configurations, unless the last removal is still running.
 
-        A hanging set store must not delay the main loop.
+        The removal runs on a thread of the pool, because a hanging set store must not delay the main loop.
         """
         if self._purging is not None and self._purging.done():
             ended, self._purging = self._purging, None
@@ -304,7 +304,10 @@ class Controller:
             raise last_error
 
     def _start_reconciliations(self) -> None:
-        """Start to reconcile the deployments that are due. A deployment with nothing to do needs no thread."""
+        """Start to reconcile the deployments that are due.
+
+        A deployment with nothing to do needs no thread.
+        """
         now = self._clock()
         for managed in self._managed.values():
             if managed.running is None and now >= managed.not_before:
@@ -328,7 +331,7 @@ class Controller:
             self._reload({observed.deployment_id for observed in observations})
 
     def _take_outcome(self, managed: _ManagedDeployment) -> Observation | None:
-        """Return the observed state from a reconciliation that has ended, and forget the reconciliation.
+        """Return the observed state from a reconciliation that has ended, and clear it.
 
         Returns None when no reconciliation has ended, when it has not changed the observed state, and after an error.
         An error is logged, and delays the next reconciliation of the deployment. Raises LeaseLost.

@@ -1,4 +1,7 @@
-"""The names of deployments' resources on the broker, which contain the ids of their deployment or configuration."""
+"""The names of deployments' resources on the broker.
+
+Each name contains the id of the deployment. The name of a topic contains the id of the configuration instead.
+"""
 
 import re
 from collections.abc import Collection, Iterable

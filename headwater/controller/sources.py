@@ -1,4 +1,4 @@
-"""Prepares the sources of deployments, and removes the subscriptions and groups that were created on them.
+"""Prepares the sources of deployments, and removes their subscriptions and groups.
 
 For a Kafka topic, the start offsets of the deployment's consumer group are committed before its workers start. For a
 Pub/Sub topic, each deployment gets a subscription, and another one after each change of its source. A subscription that
@@ -86,9 +86,10 @@ class Sources:
             self._require_sole_reader(deployment, binding)
 
     def _require_sole_reader(self, deployment: Deployment, binding: PubSubSubscription) -> None:
-        """Raise DeployFailed when another deployment reads the subscription, or has requested it earlier.
+        """Raise DeployFailed when another deployment reads the subscription.
 
-        Of two deployments that have requested it, the one with the smaller id wins. Ids are ULIDs, so it is the older.
+        Of two deployments that have requested the subscription, the one with the smaller id reads it. Ids are ULIDs, so
+        it is the older deployment.
         """
         for other in self.active_deployments():
             has_failed = other.is_reconciled and other.phase is Phase.FAILED
@@ -144,7 +145,7 @@ class Sources:
                 yield binding.access, source_group(deployment.id, revision.source_epoch)
 
     def subscriptions_and_groups(self) -> frozenset[str]:
-        """Return the names of all subscriptions of the projects and of all groups of the other clusters.
+        """Return the names of the projects' subscriptions and the other clusters' groups.
 
         Subscriptions and groups of other programs are included.
         """
@@ -157,7 +158,7 @@ class Sources:
         return frozenset(names)
 
     def remove_subscriptions_and_groups(self, prefixes: Sequence[str]) -> None:
-        """Remove subscriptions, and empty groups of other clusters, whose names begin with one of the prefixes."""
+        """Remove subscriptions, and empty groups of other clusters, by the beginning of their names."""
         for project in self._projects_with_created_subscriptions():
             with retriable_removal():
                 if orphans := [name for name in sorted(project.names()) if name.startswith(tuple(prefixes))]:
@@ -174,7 +175,7 @@ class Sources:
 
 @contextmanager
 def retriable_removal() -> Iterator[None]:
-    """Turn DeployFailed into BrokerUnavailable, after which the controller tries the removal again.
+    """Turn DeployFailed into BrokerUnavailable, so that the controller retries the removal.
 
     DeployFailed would roll the deployment back, for example because a permission is missing. Only a deploy can be
     rolled back; a removal must be completed.

@@ -126,7 +126,7 @@ class Sweeper:
             raise last_error
 
     def sweep_resources(self) -> None:
-        """Remove the resources of ended deployments, and report the resources of unknown deployments."""
+        """Remove the resources of ended deployments, and report unknown resources."""
         existing = ExistingResources(
             self._broker.inventory(),
             self._sources.subscriptions_and_groups(),

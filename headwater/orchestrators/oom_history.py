@@ -26,7 +26,7 @@ class OomHistory:
         self._quarantined: dict[int, int] = {}
         self._previous_killers: frozenset[PartitionPosition] = frozenset()
         self._deployment_quarantine: frozenset[PartitionPosition] = frozenset()
-        self._last_at = float("-inf")
+        self._last_kill_at = float("-inf")
 
     def plan(self, spec_hash: str) -> ReadingPlan:
         """Return how a worker with this spec reads its partitions."""
@@ -41,10 +41,10 @@ class OomHistory:
         """The partitions that are not read, and the offsets at which reading stopped."""
         return tuple(PartitionPosition(partition, offset) for partition, offset in sorted(self._quarantined.items()))
 
-    def note_quarantined(self, positions: Iterable[PartitionPosition]) -> None:
-        """Note the quarantined positions of all slots of the deployment.
+    def set_deployment_quarantine(self, positions: Iterable[PartitionPosition]) -> None:
+        """Store the quarantined positions of all slots of the deployment.
 
-        With the next spec, a partition may be assigned to another slot.
+        With the next spec, a partition of another slot may be assigned to this slot.
         """
         self._deployment_quarantine = frozenset(positions)
 
@@ -54,23 +54,24 @@ class OomHistory:
         self._isolates_partitions = not status.is_over
         self._quarantined = dict(status.quarantined)
 
-    def record_kill(self, spec_hash: str, last: Heartbeat | None, now: float) -> bool:
+    def record_kill(self, spec_hash: str, last_heartbeat: Heartbeat | None, now: float) -> bool:
         """Record an out-of-memory kill of the slot's worker.
 
         Returns whether records at the same position have already killed a worker with the previous spec.
 
         Args:
             spec_hash: The spec of the worker.
-            last: The last heartbeat of the worker.
-            now: Monotonic seconds.
+            last_heartbeat: The last heartbeat of the worker.
+            now: The time of the kill, in monotonic seconds.
         """
         self._reset_for_new_spec(spec_hash)
-        isolated = None if last is None or last.isolation is None else last.isolation.isolated
+        isolation = None if last_heartbeat is None else last_heartbeat.isolation
+        isolated = None if isolation is None else isolation.isolated
         if isolated is not None:
             self._quarantined[isolated.partition] = isolated.offset
-        if isolated is not None or now - self._last_at < REPEATED_WITHIN_S:
+        if isolated is not None or now - self._last_kill_at < REPEATED_WITHIN_S:
             self._isolates_partitions = True
-        self._last_at = now
+        self._last_kill_at = now
         return isolated in self._previous_killers
 
     def _reset_for_new_spec(self, spec_hash: str) -> None:

@@ -109,8 +109,8 @@ class Clock:
 def process_orchestrator(
     tmp_path: Path, clock: Callable[[], float] = time.monotonic, groups: WorkerGroups | None = None
 ) -> ProcessOrchestrator:
-    def command(spec: Path, slot: int, probe_fd: int, _: ReadingPlan) -> Sequence[str]:
-        return [sys.executable, "-c", PROGRAM, str(spec), str(slot), str(probe_fd)]
+    def command(spec: Path, slot: int, control_fd: int, _: ReadingPlan) -> Sequence[str]:
+        return [sys.executable, "-c", PROGRAM, str(spec), str(slot), str(control_fd)]
 
     return ProcessOrchestrator(tmp_path / "workers", command, MEMORY_LIMIT, clock=clock, groups=groups)
 

@@ -76,7 +76,7 @@ class TestGroups:
         group = WorkerGroups(tmp_path, V2, "headwater-1-").create(LIMIT)
         written = {path.name: path.read_text() for path in group.path.iterdir()}
         assert written == {"memory.max": str(LIMIT), "memory.swap.max": "0", "memory.oom.group": "0"}
-        assert group.processes == group.path / "cgroup.procs"
+        assert group.procs_file == group.path / "cgroup.procs"
 
     def test_kills_of_v2(self, tmp_path: Path) -> None:
         group = WorkerGroups(tmp_path, V2, "headwater-1-").create(LIMIT)
@@ -122,8 +122,7 @@ class TestFindGroups:
         unit = group(proc / "mount" / "system.slice" / "headwater.service")
         group(unit / "main", os.getpid())
         monkeypatch.setattr(cgroups, "own_groups", lambda: [("", "system.slice/headwater.service/main")])
-        monkeypatch.setattr(cgroups, "is_delegated", lambda folder: folder == unit)
-        monkeypatch.setattr(cgroups.prepare_delegated_folder, "__defaults__", (cgroups.is_delegated,))
+        monkeypatch.setattr(cgroups.prepare_delegated_folder, "__defaults__", (lambda folder: folder == unit,))
         monkeypatch.setattr(cgroups, "_remove", lambda path: True)
         assert find_groups(proc / "workers", LIMIT) is not None
         (tried,) = unit.glob("headwater-*")
