@@ -1,4 +1,4 @@
-"""Implements `headwater sweep`, which lists the resources that the database does not record.
+"""Implements `headwater sweep`, which lists resources that the database does not record.
 
 When an operator confirms the list, their deployments are recorded as ended, so that the controller removes them.
 """
@@ -29,7 +29,7 @@ REMOVED_WITHIN_S = 180.0
 
 
 class UnknownResources:
-    """The existing resources that the database does not record, listed when this object is created.
+    """The resources that the database does not record, as listed when this object was created.
 
     An operator can record their deployments as ended, so that the controller removes the resources.
     """
@@ -63,10 +63,10 @@ class UnknownResources:
             )
 
     def record_as_ended(self, ids: Sequence[str]) -> frozenset[str]:
-        """Record unknown deployments and configurations as ended: those with these ids, or all.
+        """Record the deployments and configurations with these ids as ended.
 
-        All of them are recorded when `ids` is empty. Returns the ids that were recorded. Raises SetupError for an id that is not listed. Also raises SetupError when
-        `ids` is empty although some of the unknown deployments have running workers.
+        An empty `ids` stands for all unknown ones. Returns the ids that were recorded. Raises SetupError for an id that
+        is not listed, and when `ids` is empty although some of the unknown deployments have running workers.
         """
         self.require_listed(ids)
         names = self.names
@@ -95,9 +95,9 @@ class UnknownResources:
 
 @contextmanager
 def find_unknown_resources(settings: Settings) -> Iterator[UnknownResources]:
-    """List the unknown resources of the installation in the settings; the database stays open during the block.
+    """List the unknown resources of the installation in the settings.
 
-    Raises SetupError, BrokerUnavailable, DatabaseUnavailable.
+    The database stays open during the block. Raises SetupError, BrokerUnavailable, DatabaseUnavailable.
     """
     endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
     with opened_database(settings) as database:

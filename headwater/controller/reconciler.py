@@ -1,4 +1,4 @@
-"""Reconciles one deployment at a time: observes its workers, plans actions and carries them out."""
+"""Reconciles a deployment: observes its workers, plans actions and carries them out."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

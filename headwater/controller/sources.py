@@ -158,7 +158,7 @@ class Sources:
         return frozenset(names)
 
     def remove_subscriptions_and_groups(self, prefixes: Sequence[str]) -> None:
-        """Remove subscriptions, and empty groups of other clusters, by the beginning of their names."""
+        """Remove subscriptions, and empty groups of other clusters, by the prefix of their names."""
         for project in self._projects_with_created_subscriptions():
             with retriable_removal():
                 if orphans := [name for name in sorted(project.names()) if name.startswith(tuple(prefixes))]:

@@ -160,8 +160,8 @@ def _remove(path: Path) -> bool:
 def find_groups(run_dir: Path, limit: int) -> WorkerGroups | None:
     """Return the control groups of the orchestrator with this run directory.
 
-    A test group with this limit in bytes is created first. When that fails, the result is None and the reason is logged. The groups that an
-    earlier orchestrator with this run directory has left are removed.
+    The groups that an earlier orchestrator with this run directory has left are removed. Then a test group with this
+    limit in bytes is created. When that fails, the result is None and the reason is logged.
     """
     prefix = f"headwater-{hashlib.sha256(os.fsencode(run_dir.absolute())).hexdigest()[:8]}-"
     previous_base = _read_base_file(run_dir)
