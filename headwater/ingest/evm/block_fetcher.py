@@ -408,7 +408,7 @@ def _response_from_receipts(number: int, header_outcome: Outcome, receipts_outco
     if isinstance(header, NodeUnavailable):
         return header
     if isinstance(receipts, NodeUnavailable):
-        return _as_refused(receipts)
+        return _as_rejected(receipts)
     try:
         block = None if header is None or receipts is None else from_receipts(header, receipts)
     except ValueError as error:  # invalid hex
@@ -428,7 +428,7 @@ def _response_from_logs(number: int, full_outcome: Outcome, logs: LogsOutcome) -
     if isinstance(full, NodeUnavailable):
         return full
     if isinstance(logs, NodeUnavailable):
-        return _as_refused(logs)
+        return _as_rejected(logs)
     try:
         block = None if full is None else from_logs(full, logs)
     except ValueError as error:  # invalid hex
@@ -441,7 +441,7 @@ def _response_from_logs(number: int, full_outcome: Outcome, logs: LogsOutcome) -
     return BlockResponse(block, full.logs_bloom, hashes, frozenset({"logs"}))
 
 
-def _as_refused(error: NodeUnavailable) -> NodeUnavailable:
+def _as_rejected(error: NodeUnavailable) -> NodeUnavailable:
     """Convert an error about the logs of an existing block to RequestRejected, so that the other method is used."""
     if isinstance(error, RequestRejected | NodeRateLimited | NodeBehind):
         return error

@@ -42,7 +42,7 @@ _ERRORS: Final = {ErrorKind.RATE_LIMITED: NodeRateLimited, ErrorKind.BEHIND: Nod
 _BATCH_KINDS: Final = frozenset({ErrorKind.BATCH_TOO_LARGE, ErrorKind.BATCH_UNSUPPORTED})
 
 
-class _BatchRefused(Exception):
+class _BatchRejected(Exception):
     """A node refuses a whole batch.
 
     Attributes:
@@ -179,7 +179,7 @@ class RpcClient:
                     self._batch_size.on_success(len(indexes))
                 else:
                     self._suspect_size(indexes, call_failures[0])
-            except _BatchRefused as error:
+            except _BatchRejected as error:
                 if error.is_size_related:
                     self._batch_size.on_refusal(len(indexes), error.limit)
                 else:
@@ -200,7 +200,7 @@ class RpcClient:
     def _send(self, pending: _PendingCalls, indexes: Sequence[int]) -> list[RetriableError]:
         """Send these calls in one request, and return the failures of single calls that stay pending.
 
-        Raises _BatchRefused, and RetriableError when the whole request failed.
+        Raises _BatchRejected, and RetriableError when the whole request failed.
         """
         http_response = self._endpoint.post(pending.body(indexes), len(indexes))
         by_index = self._responses(http_response, indexes)
@@ -218,7 +218,7 @@ class RpcClient:
     def _responses(self, http_response: HttpResponse, indexes: Sequence[int]) -> dict[Any, Response]:
         """Return the responses by the index of their call.
 
-        Raises RetriableError, NodeUnavailable, _BatchRefused.
+        Raises RetriableError, NodeUnavailable, _BatchRejected.
         """
         body = http_response.body
         if isinstance(body, list):
@@ -246,7 +246,7 @@ class RpcClient:
     def _for_all(self, http_response: HttpResponse, indexes: Sequence[int], response: Response) -> dict[Any, Response]:
         """Return the single response to a request as the response to each of the calls.
 
-        Raises _BatchRefused, RetriableError.
+        Raises _BatchRejected, RetriableError.
         """
         if len(indexes) == 1:
             return {indexes[0]: response}
@@ -255,11 +255,11 @@ class RpcClient:
         if kind is ErrorKind.UNAUTHORIZED:
             return dict.fromkeys(indexes, response)
         if kind is ErrorKind.BATCH_UNSUPPORTED:
-            raise _BatchRefused(limit=1)
+            raise _BatchRejected(limit=1)
         if kind in (ErrorKind.BATCH_TOO_LARGE, ErrorKind.RANGE_TOO_LARGE):
-            raise _BatchRefused
+            raise _BatchRejected
         if kind is ErrorKind.METHOD_MISSING:
-            raise _BatchRefused(is_size_related=False)
+            raise _BatchRejected(is_size_related=False)
         raise self._transient(http_response, error, kind)
 
     def _handle_error(
@@ -267,7 +267,7 @@ class RpcClient:
     ) -> RetriableError | None:
         """Store the final error of a call, or return the error of a call that stays pending.
 
-        Raises _BatchRefused.
+        Raises _BatchRejected.
         """
         method = pending.calls[index][0]
         kind = self._kind_of_call_error(http_response, error, method, alone=alone)
@@ -285,7 +285,7 @@ class RpcClient:
     ) -> ErrorKind:
         """Return the kind of the error of one call, which was `alone` in its request or in a batch.
 
-        Raises _BatchRefused when the error is about the batch. If the call was alone, such an error means that the
+        Raises _BatchRejected when the error is about the batch. If the call was alone, such an error means that the
         result of the call is too large.
         """
         kind = self._kind_of(http_response, error)
@@ -294,7 +294,7 @@ class RpcClient:
         if not is_about_batch:
             return kind
         if not alone:
-            raise _BatchRefused(limit=1 if kind is ErrorKind.BATCH_UNSUPPORTED else None)
+            raise _BatchRejected(limit=1 if kind is ErrorKind.BATCH_UNSUPPORTED else None)
         return ErrorKind.RANGE_TOO_LARGE
 
     def _kind_of(self, http_response: HttpResponse, error: ErrorObject) -> ErrorKind:

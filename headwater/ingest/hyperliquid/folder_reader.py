@@ -1,11 +1,12 @@
 """Follows the files of one folder of a node, like `tail -F`.
 
 Only complete lines of a file are read. The position is the inode and the offset, with a checksum of the first bytes, so
-that a replaced or truncated file is noticed even if its inode number is the same.
+that a replaced or truncated file is detected even if its inode number is the same.
 
 A compressed file (`9.lz4`) is complete, and has the content of the file without the suffix (`9`).
 """
 
+import enum
 import os
 import re
 import time
@@ -23,7 +24,7 @@ from headwater.record_files.formats.compression import DAMAGE_ERRORS, decompress
 
 READ_BYTES: Final = 512 * 1024
 MAX_LINE_BYTES: Final = 256 * 1024 * 1024
-"""A longer line is split into pieces, which can't be decoded. The line after it is read as usual."""
+"""A longer line is split into pieces, which can't be decoded. The next line is read as usual."""
 HEAD_BYTES: Final = 128
 PARTIAL_LINE_TIMEOUT_S: Final = 5.0
 """The time for which later files wait for the end of a partial line."""
@@ -62,7 +63,7 @@ class _Content(Protocol):
         """Return at most this many bytes from an offset."""
 
     def unread(self, offset: int) -> int:
-        """Return the number of bytes after an offset; negative if the file was truncated."""
+        """Return the number of bytes after an offset; negative if the file was truncated, and 0 if unknown."""
 
     def changed_at(self) -> float:
         """Return the time of the last write, in seconds since 1970."""
@@ -103,9 +104,9 @@ class _CompressedFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._changed_at = path.stat().st_mtime
-        self._begin()
+        self._open_stream()
 
-    def _begin(self) -> None:
+    def _open_stream(self) -> None:
         self._file, self._at = self._path.open("rb"), 0
         try:
             self._stream = decompressed(self._file)
@@ -114,16 +115,13 @@ class _CompressedFile:
             raise SetupError(f"The file {self._path} can't be read. {error.detail}") from error
 
     def read(self, size: int, offset: int) -> bytes:
-        """Read bytes.
-
-        Raises NodeUnavailable when the file is damaged, or not completely written yet.
-        """
+        """Return bytes. Raises NodeUnavailable when the file is damaged, or not completely written yet."""
         try:
             if offset < self._at:
                 self.close()
-                self._begin()
-            while self._at < offset and (passed := self._stream.read(min(READ_BYTES, offset - self._at))):
-                self._at += len(passed)
+                self._open_stream()
+            while self._at < offset and (skipped := self._stream.read(min(READ_BYTES, offset - self._at))):
+                self._at += len(skipped)
             data = self._stream.read(size) if self._at == offset else b""
         except DAMAGE_ERRORS as error:
             raise NodeUnavailable(
@@ -133,6 +131,7 @@ class _CompressedFile:
         return data
 
     def unread(self, _offset: int) -> int:
+        """Return 0, because the size of the decompressed content is not known."""
         return 0
 
     def changed_at(self) -> float:
@@ -142,12 +141,19 @@ class _CompressedFile:
         self._file.close()
 
 
+class _Change(enum.Enum):
+    """A change of a file other than the growth at its end. The value completes a message about lost lines."""
+
+    TRUNCATED = "was truncated"
+    REWRITTEN = "was rewritten"
+
+
 class _File:
     """An open file with its position.
 
     Args:
         path: The path in the folder, without the suffix of a compressed file.
-        actual: The path of the file itself.
+        actual: The path of the existing file, with the suffix.
         position: The position; None for a file that was not read.
     """
 
@@ -168,10 +174,7 @@ class _File:
         return self.content.read(min(HEAD_BYTES, self.position.offset), 0)
 
     def peek(self, size: int = READ_BYTES) -> Lines | None:
-        """Return the complete lines after the position, about this many bytes.
-
-        Returns None if there are none.
-        """
+        """Return the complete lines after the position, about this many bytes; None if there are none."""
         while True:
             data = self.content.read(size, self.position.offset)
             end = data.rfind(b"\n") + 1
@@ -197,9 +200,9 @@ class _File:
     def advance(self, offset: int, lines: int) -> None:
         """Set the position to an offset, before which there are this many lines."""
         position = self.position
-        changes = position.offset < HEAD_BYTES
+        has_whole_head = position.offset >= HEAD_BYTES
         position.offset, position.lines = offset, lines
-        if changes:
+        if not has_whole_head:
             position.head = zlib.crc32(self._head())
 
     def skip_to_end(self) -> None:
@@ -208,23 +211,23 @@ class _File:
         The lines are counted, because the height of a block is derived from its line number.
         """
         self.position = FilePosition(self.position.inode)
-        while found := self.peek():
-            self.advance(found.ends[-1], found.first_line + len(found.lines))
+        while lines := self.peek():
+            self.advance(lines.ends[-1], lines.first_line + len(lines.lines))
 
-    def restart(self) -> str:
-        """Continue at the end of a truncated file, or at the beginning of a rewritten one.
+    def resume_after_change(self) -> _Change:
+        """Set the position to the end of a truncated file, or to the beginning of a rewritten file.
 
-        Returns "was truncated" or "was rewritten".
+        Returns what happened to the file.
         """
         head = self._head()
         if head and zlib.crc32(head) == self.position.head:
             self.skip_to_end()
-            return "was truncated"
+            return _Change.TRUNCATED
         self.position = FilePosition(self.position.inode)
-        return "was rewritten"
+        return _Change.REWRITTEN
 
     def has_partial_line(self, now: float) -> bool:
-        """Return whether the node may still be writing the last line. Later files wait for its end."""
+        """Return whether the node may still be writing the last line, so that later files wait."""
         return self.unread() > 0 and now - self.content.changed_at() < PARTIAL_LINE_TIMEOUT_S
 
 
@@ -233,12 +236,14 @@ class FolderReader:
     """Reads the files of one folder in order. Used by one thread.
 
     Attributes:
+        directory: The path of the folder.
+        position: The position in the files of the folder.
         now: The clock, in seconds since 1970.
         losses: A message for each file that was replaced, truncated or removed, and for each partial line that was
             dropped.
     """
 
-    folder: Path
+    directory: Path
     position: FolderPosition
     now: Callable[[], float] = time.time
     _: KW_ONLY
@@ -249,14 +254,14 @@ class FolderReader:
     def scan(self) -> None:
         """Look for new files."""
         floor = file_order(self.position.floor)
-        found = {path for path in _numbered(self.folder) if file_order(path) > floor}
-        self._paths = sorted(found | set(self.position.files), key=file_order)
+        new = {path for path in _numbered(self.directory) if file_order(path) > floor}
+        self._paths = sorted(new | set(self.position.files), key=file_order)
 
     def skip_to_end(self) -> None:
         """Mark all existing lines as read."""
         self.scan()
-        *old, last = self._paths or [""]
-        self.position.floor = old[-1] if old else ""
+        *older, last = self._paths or [""]
+        self.position.floor = older[-1] if older else ""
         if not last or (file := self._current(last)) is None:
             return
         if file.content.is_complete:
@@ -274,9 +279,9 @@ class FolderReader:
             return 0.0
 
     def peek(self, size: int = READ_BYTES) -> Lines | None:
-        """Return the next complete lines, about this many bytes, or None.
+        """Return the next complete lines, about this many bytes; None if there are none.
 
-        `advance` then marks them as read.
+        `advance` marks the lines as read.
         """
         for path in list(self._paths):
             file = self._current(path)
@@ -286,7 +291,7 @@ class FolderReader:
                 return lines
             if file.has_partial_line(self.now()):
                 return None
-            if self._is_done(file):
+            if self._is_finished(file):
                 self._finish(file)
         return None
 
@@ -302,8 +307,8 @@ class FolderReader:
         for path in list(self._files):
             self._files.pop(path).content.close()
 
-    def _is_done(self, file: _File) -> bool:
-        """Return whether a file is finished: compressed, or unchanged with content after it."""
+    def _is_finished(self, file: _File) -> bool:
+        """Return whether the oldest file is finished: it is compressed, or unchanged while a later file has content."""
         if file.path != self._paths[0]:
             return False
         return file.content.is_complete or (
@@ -318,14 +323,14 @@ class FolderReader:
             return False
 
     def _finish(self, file: _File) -> None:
-        """Mark a file as finished: this file and all before it are not read again."""
+        """Mark a file as finished, so that this file and all files before it are not read again."""
         self._close(file)
         self.position.files.pop(file.path, None)
         self.position.floor = file.path
         self._paths.remove(file.path)
 
     def _current(self, path: str) -> _File | None:
-        """Return the open file for a path.
+        """Return the open file of a path; None when the file does not exist.
 
         A file that was replaced is returned until it is read to its end.
         """
@@ -334,10 +339,7 @@ class FolderReader:
             return None
         actual = self._actual(path)
         if actual is not None and _inode(actual) == file.position.inode:
-            if not file.content.is_complete and not file.is_same():
-                what = file.restart()
-                self.position.files[path] = file.position
-                self.losses.append(f"{path} {what}; lines that were not read by then are lost")
+            self._handle_change(file)
             return file
         if file.peek() or file.has_partial_line(self.now()):
             return file
@@ -346,23 +348,42 @@ class FolderReader:
             self.position.files.pop(path, None)
         return self._open(path)
 
+    def _handle_change(self, file: _File) -> None:
+        """Correct the position in a file that was truncated or rewritten, and record the loss."""
+        if not file.content.is_complete and not file.is_same():
+            change = file.resume_after_change()
+            self.position.files[file.path] = file.position
+            self.losses.append(f"{file.path} {change.value}; lines that were not read by then are lost")
+
     def _open(self, path: str) -> _File | None:
-        position, actual = self.position.files.get(path), self._actual(path)
+        """Open the file of a path, also when it was rotated or compressed; None when it does not exist."""
         try:
-            if position is not None and (actual is None or _inode(actual) != position.inode):
-                file = self._find(path, position)
-                if file is None:
-                    self.losses.append(f"{path} was removed; lines that were not read by then are lost")
-                    del self.position.files[path]
-            else:
-                file = None
-            if file is None and actual is not None:
-                file = _File(path, actual, self.position.files.get(path))
+            file = self._open_moved(path) or self._open_actual(path)
         except FileNotFoundError:
             return None
         if file is not None:
             self._files[path] = file
         return file
+
+    def _open_moved(self, path: str) -> _File | None:
+        """Open the file of the stored position under its new name; None when it has no new name.
+
+        Drops the position, and records the loss, when the file was removed.
+        """
+        position, actual = self.position.files.get(path), self._actual(path)
+        if position is None or (actual is not None and _inode(actual) == position.inode):
+            return None
+        file = self._find_moved(path, position)
+        if file is None:
+            self.losses.append(f"{path} was removed; lines that were not read by then are lost")
+            del self.position.files[path]
+        else:
+            self.position.files[path] = file.position
+        return file
+
+    def _open_actual(self, path: str) -> _File | None:
+        actual = self._actual(path)
+        return None if actual is None else _File(path, actual, self.position.files.get(path))
 
     def _close(self, file: _File) -> None:
         """Close a file, and record the bytes of an incomplete last line as lost."""
@@ -372,19 +393,18 @@ class FolderReader:
 
     def _actual(self, path: str) -> Path | None:
         """Return the existing file of a path: the plain file, or a compressed one."""
-        plain = self.folder / path
-        packed = (plain.with_name(plain.name + suffix) for suffix in COMPRESSED_SUFFIXES)
-        return next((found for found in (plain, *packed) if found.exists()), None)
+        plain = self.directory / path
+        compressed = (plain.with_name(plain.name + suffix) for suffix in COMPRESSED_SUFFIXES)
+        return next((candidate for candidate in (plain, *compressed) if candidate.exists()), None)
 
-    def _find(self, path: str, position: FilePosition) -> _File | None:
-        """Find a file that was rotated or compressed, and so has another name."""
-        plain = self.folder / path
+    def _find_moved(self, path: str, position: FilePosition) -> _File | None:
+        """Open the file of a position that was rotated or compressed, and so has another name."""
+        plain = self.directory / path
         for entry in _entries(plain.parent):
-            is_packed = entry.name.removeprefix(plain.name) in COMPRESSED_SUFFIXES
-            if (is_packed or entry.inode() == position.inode) and entry.is_file():
+            is_compressed = entry.name.removeprefix(plain.name) in COMPRESSED_SUFFIXES
+            if (is_compressed or entry.inode() == position.inode) and entry.is_file():
                 file = _File(path, Path(entry.path), msgspec.structs.replace(position))
                 if file.is_same():
-                    self.position.files[path] = file.position
                     return file
                 file.content.close()
         return None
@@ -404,10 +424,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _numbered(folder: Path, below: str = "") -> Iterator[str]:
-    """Yield the paths of the node's files, whose names are numbers.
-
-    A suffix for compression is removed.
-    """
+    """Yield the paths of the node's files, whose names are numbers, without the suffix of a compressed file."""
     for entry in _entries(folder / below):
         path = f"{below}{entry.name}"
         if entry.is_dir():

@@ -31,7 +31,7 @@ IDLE_YIELD_S: Final = 1.0
 
 
 class NodeFilesReader:
-    """Follows the folder to which a node writes.
+    """Implements ingest.base.ChainReader for the folder to which a node writes.
 
     Args:
         options: The options of the ingest.
@@ -55,7 +55,7 @@ class NodeFilesReader:
         return self._entities
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """See ChainReader. Raises NodeUnavailable while the folder does not exist or can't be read."""
+        """Implement ChainReader.steps. Raises NodeUnavailable while the folder does not exist or can't be read."""
         if not self._folder.is_dir():
             raise NodeUnavailable(f"The folder {self._folder}, to which the node writes its data, does not exist.")
         stored = read_node_position(position, self._name)
@@ -98,22 +98,22 @@ class _FoldersReader:
             "the ingest waits for the node to create a data folder; start the node with its --write-* options"
         )
         self._idle_yield_s = idle_yield_s
-        self._scanned = 0.0
+        self._scanned_at = 0.0
         groups = groups_for(entities)
         kinds = [kind for group in groups for kind in group]
         self._coverage = {kind: stored.coverage(kind) for kind in kinds}
         self._seen = {kind: SeenBlocks(stored.seen.get(kind) or ()) for kind in kinds}
-        self._converter = Converter(entities, stored.halves)
+        self._converter = Converter(entities, stored.unmatched_fills)
         self._folders = {
             kind: [
                 FolderBlocks(
-                    folder=folder,
-                    reader=FolderReader(root / folder.name, stored.folders.get(folder.name) or FolderPosition(), now),
-                    cursor=stored.cursors.get(folder.name) or BlockCursor(),
-                    newest_ms=self._coverage[kind].newest_of(folder.rank),
+                    spec=spec,
+                    reader=FolderReader(root / spec.name, stored.folders.get(spec.name) or FolderPosition(), now),
+                    cursor=stored.cursors.get(spec.name) or BlockCursor(),
+                    newest_ms=self._coverage[kind].newest_of(spec.rank),
                     quiet_s=idle_yield_s,
                 )
-                for folder in FOLDERS[kind]
+                for spec in FOLDERS[kind]
             ]
             for kind in kinds
         }
@@ -134,20 +134,20 @@ class _FoldersReader:
 
     def position(self) -> bytes:
         """Return the current position, encoded for storage."""
-        readers = {folder.folder.name: folder.reader.position for folder in self._all_folders}
-        cursors = {folder.folder.name: folder.cursor for folder in self._all_folders}
+        readers = {folder.spec.name: folder.reader.position for folder in self._all_folders}
+        cursors = {folder.spec.name: folder.cursor for folder in self._all_folders}
         return msgspec.json.encode(
             NodePosition(
                 {name: position for name, position in readers.items() if position.floor or position.files},
                 {name: cursor for name, cursor in cursors.items() if cursor.block},
                 {kind: coverage.spans for kind, coverage in self._coverage.items() if coverage.spans},
                 seen={kind: seen.ranges for kind, seen in self._seen.items() if seen.ranges},
-                halves=self._converter.unmatched_fills,
+                unmatched_fills=self._converter.unmatched_fills,
             )
         )
 
     def steps(self) -> Iterator[Step | None]:
-        """Yield steps with new records, group by group; None when nothing was written for a while."""
+        """Yield steps with new records of each group, and None when the node wrote nothing for a while."""
         quiet_since = time.monotonic()
         while True:
             self._scan()
@@ -165,27 +165,27 @@ class _FoldersReader:
             time.sleep(POLL_INTERVAL_S)
 
     def _scan(self) -> None:
-        if time.monotonic() - self._scanned >= SCAN_INTERVAL_S:
-            self._scanned = time.monotonic()
+        if time.monotonic() - self._scanned_at >= SCAN_INTERVAL_S:
+            self._scanned_at = time.monotonic()
             for folder in self._all_folders:
                 folder.reader.scan()
-            if not any(folder.reader.folder.is_dir() for folder in self._all_folders):
-                names = [folder.folder.name for folder in self._all_folders]
+            if not any(folder.reader.directory.is_dir() for folder in self._all_folders):
+                names = [folder.spec.name for folder in self._all_folders]
                 self._wait_log.log_if_due(node_data=str(self._root), one_of=names)
 
     def _step(self, merger: BlockMerger) -> Step | None:
         batch = merger.read()
-        losses = self._log_losses()
+        loss_count = self._log_losses()
         if batch is None:
-            return Step([], self.position(), 0, gaps=losses) if losses else None
-        return Step(batch.records, self.position(), batch.newest_ms, batch.skipped, losses + batch.gaps)
+            return Step([], self.position(), 0, gaps=loss_count) if loss_count else None
+        return Step(batch.records, self.position(), batch.newest_ms, batch.skipped, loss_count + batch.gaps)
 
     def _log_losses(self) -> int:
-        """Log the losses since the last call. Returns their number."""
+        """Log and clear the losses since the last call. Returns the number of losses."""
         count = 0
         for folder in self._all_folders:
             for loss in folder.reader.losses:
-                log.warning("lines are lost", file=f"{folder.folder.name}/{loss}")
+                log.warning("lines are lost", file=f"{folder.spec.name}/{loss}")
                 count += 1
             folder.reader.losses.clear()
         return count

@@ -26,7 +26,7 @@ PING_S: Final = 30.0
 """The interval of pings. The server closes a connection after 60 s of silence ("Timeouts and heartbeats")."""
 SILENCE_TIMEOUT_S: Final = 60.0
 """A connection without a message for this long counts as broken."""
-ANSWER_TIMEOUT_S: Final = 10.0
+RESPONSE_TIMEOUT_S: Final = 10.0
 IDLE_YIELD_S: Final = 1.0
 """The time without a message after which `steps` yields."""
 BATCH_WINDOW_S: Final = 0.1
@@ -37,7 +37,10 @@ BAD_MESSAGE: Final = "unreadable message"
 
 
 class WebSocketReader:
-    """Reads the trades of the coins in the options (all coins if there are none), or blocks."""
+    """Implements ingest.base.ChainReader for the WebSocket API.
+
+    Reads blocks, or the trades of the coins in the options; without coins in the options, the trades of all coins.
+    """
 
     def __init__(self, options: HyperliquidOptions, stop: Event) -> None:
         """Create the reader. The event `stop` cancels its waits."""
@@ -53,30 +56,30 @@ class WebSocketReader:
         return (self._entity,)
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """See ChainReader.
+        """Implement ChainReader.steps.
 
-        Raises NodeUnavailable when the connection can't be opened, is closed, or falls silent.
+        Raises NodeUnavailable when the connection can't be opened, is closed, or is silent for too long.
         """
         stored = read_websocket_position(position, self._name)
         try:
-            with self._cancel_token.run_abandonable(self._connected) as connection:
+            with self._cancel_token.run_abandonable(self._connect) as connection:
                 yield from _Session(connection, EventDeduplicator(stored), self._entity, self._coins).steps()
         except (OSError, WebSocketException) as error:
-            # Without the cause, whose text may contain the URL.
+            # The cause is omitted, because its text may contain the URL.
             raise NodeUnavailable(f"The WebSocket API is unavailable: {_why(error)}.") from None
 
-    def _connected(self) -> ClientConnection:
+    def _connect(self) -> ClientConnection:
         return connect(
             self._url.get_secret_value(),
             max_size=MAX_MESSAGE_BYTES,
-            open_timeout=ANSWER_TIMEOUT_S,
+            open_timeout=RESPONSE_TIMEOUT_S,
             close_timeout=CLOSE_TIMEOUT_S,
         )
 
 
 def _why(error: Exception) -> str:
     if isinstance(error, InvalidStatus):
-        return f"it answers with HTTP status {error.response.status_code}"
+        return f"it responds with HTTP status {error.response.status_code}"
     if isinstance(error, ConnectionClosed):
         return f"the connection ended ({error.rcvd.code if error.rcvd else 'cut'})"
     return getattr(error, "strerror", None) or type(error).__name__
@@ -97,7 +100,7 @@ class EventDeduplicator:
         self.skipped: Counter[str] = Counter()
         self._seen_coins: set[str] = set()
 
-    def trades(self, trades: Sequence[WsTrade]) -> list[tuple[WsTrade, int]]:
+    def deduplicate_trades(self, trades: Sequence[WsTrade]) -> list[tuple[WsTrade, int]]:
         """Return the new trades in order, each with its index within its coin and time.
 
         A snapshot may begin with the newest trade.
@@ -106,12 +109,12 @@ class EventDeduplicator:
         ordered = sorted(trades[::-1] if backwards else trades, key=lambda trade: trade.time)
         for trade in ordered:
             self._check_continuity(trade)
-        found = [(trade, index) for trade in ordered if (index := self._index_if_new(trade)) is not None]
-        self.skipped[REPEATED_TRADE] += len(ordered) - len(found)
-        return found
+        new = [(trade, index) for trade in ordered if (index := self._add_trade(trade)) is not None]
+        self.skipped[REPEATED_TRADE] += len(ordered) - len(new)
+        return new
 
     def _check_continuity(self, trade: WsTrade) -> None:
-        """Count a gap unless the first message of a subscription overlaps with the stored position.
+        """Count a gap when the first message of a subscription does not overlap with the stored position.
 
         The first message is a snapshot of the latest trades.
         """
@@ -123,8 +126,8 @@ class EventDeduplicator:
             self.gaps += 1
             log.warning("trades may be missing", coin=trade.coin, after_ms=stored.time, before_ms=trade.time)
 
-    def _index_if_new(self, trade: WsTrade) -> int | None:
-        """Add a trade, and return its index; None for a repeated one.
+    def _add_trade(self, trade: WsTrade) -> int | None:
+        """Add a trade to the position, and return the index of the trade; None for a repeated trade.
 
         Trades of a coin arrive in the order of time.
         """
@@ -136,9 +139,9 @@ class EventDeduplicator:
         newest.tids.append(trade.tid)
         return len(newest.tids) - 1
 
-    def blocks(self, blocks: Iterable[ExplorerBlock]) -> list[ExplorerBlock]:
+    def deduplicate_blocks(self, blocks: Iterable[ExplorerBlock]) -> list[ExplorerBlock]:
         """Return the new blocks, in order."""
-        found: list[ExplorerBlock] = []
+        new: list[ExplorerBlock] = []
         for block in sorted(blocks, key=lambda block: block.height):
             last = self.position.height
             if block.height <= last:
@@ -148,8 +151,8 @@ class EventDeduplicator:
                 self.gaps += 1
                 log.warning(f"blocks {last + 1} to {block.height - 1} are missing")
             self.position.height = block.height
-            found.append(block)
-        return found
+            new.append(block)
+        return new
 
     def take_counts(self) -> tuple[dict[str, int], int]:
         """Return the counts `skipped` and `gaps`, and reset them."""
@@ -168,52 +171,51 @@ class _Session:
         self._deduplicator = deduplicator
         self._entity = entity
         self._coins = coins
-        self._unanswered: set[str] = set()
+        self._unconfirmed: set[str] = set()
         self._records: list[StreamRecord] = []
         self._time_ms = 0
         self._unreadable_messages = 0
-        self._answer_by = self._heard_at = self._pinged_at = time.monotonic()
+        self._response_deadline = self._received_at = self._pinged_at = time.monotonic()
 
     def steps(self) -> Iterator[Step | None]:
         """Yield steps with new records.
 
         When the connection ends, the last records are yielded before the error.
         """
-        self._begin()
+        self._send_subscriptions()
         while True:
-            ended = self._gather()
+            connection_error = self._gather()
             yield self._step()
-            if ended is not None:
-                raise ended
-            self._check()
+            if connection_error is not None:
+                raise connection_error
+            self._check_and_ping()
 
-    def _begin(self) -> None:
-        self._answer_by = time.monotonic() + ANSWER_TIMEOUT_S
+    def _send_subscriptions(self) -> None:
+        self._response_deadline = time.monotonic() + RESPONSE_TIMEOUT_S
         if self._entity == "block":
             self._subscribe("explorerBlock", [""])
         elif self._coins:
             self._subscribe("trades", self._coins)
         else:
-            self._unanswered.add("meta")
+            self._unconfirmed.add("meta")
             self._connection.send(messages.META_REQUEST, text=True)
 
     def _subscribe(self, kind: str, coins: Sequence[str]) -> None:
-        self._unanswered |= set(coins) if kind == "trades" else set()  # blocks come without a confirmation
+        self._unconfirmed |= (
+            set(coins) if kind == "trades" else set()
+        )  # the API does not confirm the subscription to blocks
         for coin in coins:
             self._connection.send(messages.subscribe(kind, coin), text=True)
 
     def _gather(self) -> ConnectionClosed | None:
-        """Read messages for a moment.
-
-        Returns the error when the connection ended; None while it is open.
-        """
+        """Read messages for a moment. Returns the error of an ended connection; None while the connection is open."""
         until, timeout_s = time.monotonic() + IDLE_YIELD_S, IDLE_YIELD_S
         try:
             while timeout_s >= 0:
                 text = self._connection.recv(timeout_s)
-                self._heard_at = time.monotonic()
+                self._received_at = time.monotonic()
                 self._read(text)
-                until = min(until, self._heard_at + BATCH_WINDOW_S)
+                until = min(until, self._received_at + BATCH_WINDOW_S)
                 timeout_s = until - time.monotonic()
         except TimeoutError:
             return None
@@ -225,7 +227,7 @@ class _Session:
         try:
             message = messages.read(text)
             if isinstance(message, list):
-                blocks = self._deduplicator.blocks(message)
+                blocks = self._deduplicator.deduplicate_blocks(message)
                 self._add([messages.block_record(block) for block in blocks], [block.blockTime for block in blocks])
             else:
                 self._handle_message(message)
@@ -236,14 +238,14 @@ class _Session:
     def _handle_message(self, message: messages.Message) -> None:
         match message.channel:
             case "trades":
-                trades = self._deduplicator.trades(messages.trades(message.data))
+                trades = self._deduplicator.deduplicate_trades(messages.trades(message.data))
                 self._add([messages.trade_record(*trade) for trade in trades], [trade.time for trade, _ in trades])
             case "subscriptionResponse":
-                self._unanswered.discard(messages.confirmed(message.data)[1])
+                self._unconfirmed.discard(messages.confirmed(message.data)[1])
             case "post":
                 coins = messages.markets(message.data)
-                self._unanswered.discard("meta")
-                self._answer_by = time.monotonic() + ANSWER_TIMEOUT_S
+                self._unconfirmed.discard("meta")
+                self._response_deadline = time.monotonic() + RESPONSE_TIMEOUT_S
                 self._subscribe("trades", coins)
             case "error":
                 raise NodeUnavailable(f"The WebSocket API refuses a request: {bytes(message.data).decode()}.")
@@ -261,13 +263,16 @@ class _Session:
             return None
         return Step(records, msgspec.json.encode(self._deduplicator.position), self._time_ms, skipped, gaps)
 
-    def _check(self) -> None:
-        """Raise NodeUnavailable when a response is overdue, or when the connection is silent."""
+    def _check_and_ping(self) -> None:
+        """Send a ping when it is due.
+
+        Raises NodeUnavailable when a response is overdue, or when the connection is silent.
+        """
         now = time.monotonic()
-        if self._unanswered and now > self._answer_by:
-            some = ", ".join(sorted(self._unanswered)[:5])
-            raise NodeUnavailable(f"The WebSocket API did not confirm {len(self._unanswered)} requests: {some}.")
-        if now - self._heard_at > SILENCE_TIMEOUT_S:
+        if self._unconfirmed and now > self._response_deadline:
+            names = ", ".join(sorted(self._unconfirmed)[:5])
+            raise NodeUnavailable(f"The WebSocket API did not confirm {len(self._unconfirmed)} requests: {names}.")
+        if now - self._received_at > SILENCE_TIMEOUT_S:
             raise NodeUnavailable(f"The WebSocket API was silent for {SILENCE_TIMEOUT_S:.0f} s.")
         if now - self._pinged_at > PING_S:
             self._pinged_at = now

@@ -168,7 +168,7 @@ def test_a_coin_that_does_not_exist(server: HyperliquidServer, capsys: pytest.Ca
 
 def test_a_server_that_confirms_nothing(server: HyperliquidServer, capsys: pytest.CaptureFixture[str],
                                         monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    monkeypatch.setattr(websocket_reader, "ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(websocket_reader, "RESPONSE_TIMEOUT_S", 0.2)
     server.silent = True
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):

@@ -79,7 +79,7 @@ class TestEntities:
         append(reader.root / "node_fills" / HOUR, lines([*pair(1)[1:], fill(2), fill(3, time=TIME_MS + 1)]))
         (trade,) = reader.values("trade")
         assert (trade["users"], trade["px"], trade["block_number"]) == ([USER, OTHER], "91234.50", None)
-        assert reader.skipped == {"fill without its other half": 1}
+        assert reader.skipped == {"fill without the fill of the other side": 1}
 
     def test_a_node_that_streams_the_events_of_a_block(self, reader: Reader) -> None:
         misc = {"time": TIME, "hash": HASH, "inner": {"X": {}}}
@@ -136,7 +136,7 @@ class TestNothingTwice:
         assert reader.values("fill") == [], "the preferred folder may still have block 6"
         reader.now = 61
         assert [fill["tid"] for fill in reader.values("fill")] == [2, 2]
-        assert reader.skipped == {"told by another folder": 2}
+        assert reader.skipped == {"taken from another folder": 2}
 
 
 def own_trade(number: int, time: str, side: str = "B", buyer: int = 2, seller: int = 1) -> dict[str, Any]:
