@@ -94,7 +94,7 @@ def create_api(services: Services) -> FastAPI:
     app.state.upload_limiter = OwnerLimiter(MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_OWNER)
     app.state.check_limiter = OwnerLimiter(MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHECKS_PER_OWNER)
     problems.install(app)
-    openapi.serve(app, ROUTES)
+    openapi.add_description(app, ROUTES)
     return app
 
 
@@ -132,7 +132,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         background.cancel_scope.cancel()
     await to_thread.run_sync(_write_last_use_once, keys)
-    app.state.services.metrics.close()
+    app.state.services.deployment_metrics.close()
     app.state.probes.close()
 
 

@@ -1,4 +1,4 @@
-"""Datasets: named sets that scripts look values up in with `flow.contains(name, values)`."""
+"""Routes of datasets: named sets in which scripts look values up with `flow.contains(name, values)`."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -11,7 +11,7 @@ from headwater.api import examples
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
-from headwater.api.pagination import LINK, Cursor, Limit, stream_array
+from headwater.api.pagination import LINK_RESPONSES, Cursor, Limit, stream_array
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
 from headwater.api.schemas import DatasetBody, DatasetMembership, EntriesPage, EntriesWritten
 from headwater.api.uploads import run_upload
@@ -54,7 +54,7 @@ def create(
     api_key: ApiKeyDep,
     services: ServicesDep,
 ) -> DatasetBody:
-    """The new dataset is empty. Scripts can use it at once."""
+    """Creates an empty dataset, which scripts can use at once."""
     dataset = services.datasets.create(api_key.owner, body.name)
     response.headers["Location"] = f"{PATH}/{dataset.id}"
     return DatasetBody.of(dataset)
@@ -65,7 +65,7 @@ def create(
     operation_id="listDatasets",
     summary="List your datasets",
     response_model=list[DatasetBody],
-    responses=LINK | problem_responses(422),
+    responses=LINK_RESPONSES | problem_responses(422),
     openapi_extra=required_scopes("flow:read"),
 )
 def list_all(
@@ -77,8 +77,9 @@ def list_all(
     cursor: Cursor = None,
 ) -> Response:
     """Lists the datasets, newest first."""
-    found, next_position = services.datasets.list(api_key.owner, names, parse_cursor(cursor) if cursor else None, limit)
-    return stream_array(request, [map(DatasetBody.of, found)], next_position)
+    position = parse_cursor(cursor) if cursor else None
+    datasets, next_position = services.datasets.list(api_key.owner, names, position, limit)
+    return stream_array(request, [map(DatasetBody.of, datasets)], next_position)
 
 
 @router.post(
@@ -87,7 +88,7 @@ def list_all(
     summary="Add entries by name",
     responses=body_problem_responses(404),
     openapi_extra=streamed_values_route(
-        "sets:write", {"name": examples.DATASET["name"], **examples.ENTRIES}, named=True
+        "sets:write", {"name": examples.DATASET["name"], **examples.ENTRIES}, has_name=True
     ),
 )
 async def add_by_name(request: Request, api_key: ApiKeyDep, services: ServicesDep) -> EntriesWritten:
@@ -95,12 +96,12 @@ async def add_by_name(request: Request, api_key: ApiKeyDep, services: ServicesDe
     `count` is the number of entries that were new.
     """
 
-    def work(body: Iterator[bytes]) -> SetWriteResult:
-        sent = read_values(body, named=True)
-        dataset = services.datasets.by_name(api_key.owner, sent.name)
-        return services.datasets.add(api_key.owner, dataset.id, sent.values)
+    def add_entries(body: Iterator[bytes]) -> SetWriteResult:
+        named_values = read_values(body, has_name=True)
+        dataset = services.datasets.by_name(api_key.owner, named_values.name)
+        return services.datasets.add(api_key.owner, dataset.id, named_values.values)
 
-    written = await run_upload(request, work)
+    written = await run_upload(request, add_entries)
     return EntriesWritten(count=written.changed)
 
 
@@ -140,15 +141,15 @@ def delete(dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> None:
     openapi_extra=streamed_values_route("sets:write", examples.ENTRIES),
 )
 async def add(request: Request, dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> EntriesWritten:
-    """Values are stored trimmed and in lower case; duplicates are ignored.
-    `count` is the number of entries that were new.
+    """Adds entries to the dataset.
+    Values are stored trimmed and in lower case; duplicates are ignored. `count` is the number of entries that were new.
     """
 
-    def work(body: Iterator[bytes]) -> SetWriteResult:
-        services.datasets.get(api_key.owner, dataset_id)
+    def add_entries(body: Iterator[bytes]) -> SetWriteResult:
+        services.datasets.get(api_key.owner, dataset_id)  # 404 before the body is parsed
         return services.datasets.add(api_key.owner, dataset_id, read_values(body).values)
 
-    written = await run_upload(request, work)
+    written = await run_upload(request, add_entries)
     return EntriesWritten(count=written.changed)
 
 
@@ -160,15 +161,15 @@ async def add(request: Request, dataset_id: str, api_key: ApiKeyDep, services: S
     openapi_extra=streamed_values_route("sets:write", examples.ENTRIES),
 )
 async def remove(request: Request, dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> EntriesWritten:
-    """Values that are not in the dataset are ignored.
-    `count` is the number of entries that were removed.
+    """Removes entries from the dataset.
+    Values that are not in the dataset are ignored. `count` is the number of entries that were removed.
     """
 
-    def work(body: Iterator[bytes]) -> SetWriteResult:
-        services.datasets.get(api_key.owner, dataset_id)
+    def remove_entries(body: Iterator[bytes]) -> SetWriteResult:
+        services.datasets.get(api_key.owner, dataset_id)  # 404 before the body is parsed
         return services.datasets.remove(api_key.owner, dataset_id, read_values(body).values)
 
-    written = await run_upload(request, work)
+    written = await run_upload(request, remove_entries)
     return EntriesWritten(count=written.changed)
 
 
@@ -194,11 +195,11 @@ def page(
         int, Query(ge=1, le=MAX_DATASET_PAGE, description="The number of values on the page."), STRICT_INTEGER
     ] = DEFAULT_DATASET_PAGE,
 ) -> Response:
-    """Each page except the last has exactly `limit` values.
+    """Lists the entries of the dataset in pages; each page except the last has exactly `limit` values.
     A value that is in the dataset during the whole listing is listed exactly once.
     """
-    found = services.datasets.page(api_key.owner, dataset_id, cursor, limit)
-    return Response(msgspec.json.encode(EntriesPage.of(found)), media_type="application/json")
+    entries = services.datasets.page(api_key.owner, dataset_id, cursor, limit)
+    return Response(msgspec.json.encode(EntriesPage.of(entries)), media_type="application/json")
 
 
 @router.get(
@@ -214,5 +215,5 @@ def check(
     services: ServicesDep,
     value: Annotated[str, value_query(examples.WALLET)],
 ) -> DatasetMembership:
-    """Checks the current entries of the dataset."""
+    """Returns whether the value is in the dataset now."""
     return DatasetMembership(exists=services.datasets.check(api_key.owner, dataset_id, value))

@@ -33,7 +33,7 @@ A call may block for some seconds.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Everything that the routes call.
+    """The services that the routes call, and the settings of the API.
 
     Attributes:
         has_leader: Whether a controller holds the lease, and so acts on deployments.
@@ -50,7 +50,7 @@ class Services:
     flows: Flows
     trials: Trials
     deployments: Deployments
-    metrics: DeploymentMetrics
+    deployment_metrics: DeploymentMetrics
     filters: Filters
     datasets: Datasets
     prices: Prices

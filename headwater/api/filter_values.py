@@ -1,7 +1,4 @@
-"""Routes of the values of redis_set_filter transforms.
-
-Changes take effect at once, without a deploy.
-"""
+"""Routes of the values of redis_set_filter transforms, whose changes take effect at once, without a deploy."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -33,16 +30,15 @@ router = guarded_router("/api/v1/flow/{config_id}/transforms/{transform_uid}/fil
 async def add(
     request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep
 ) -> ValuesAdded:
-    """Values are stored trimmed and in lower case; duplicates are ignored.
-    `added` is the number of values that were new.
+    """Adds values to the filter.
+    Values are stored trimmed and in lower case; duplicates are ignored. `added` is the number of values that were new.
     """
-    target = (api_key.owner, config_id, transform_uid)
 
-    def work(body: Iterator[bytes]) -> SetWriteResult:
-        services.filters.target(*target)
-        return services.filters.add(*target, read_values(body).values)
+    def add_values(body: Iterator[bytes]) -> SetWriteResult:
+        services.filters.require(api_key.owner, config_id, transform_uid)  # 404 or 409 before the body is parsed
+        return services.filters.add(api_key.owner, config_id, transform_uid, read_values(body).values)
 
-    return ValuesAdded.of(await run_upload(request, work))
+    return ValuesAdded.of(await run_upload(request, add_values))
 
 
 @router.put(
@@ -55,14 +51,17 @@ async def add(
 async def replace(
     request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep
 ) -> FilterCount:
-    """The body may have any number of values; an empty array clears the filter.
-    No worker ever sees a mixture of old and new values.
+    """Replaces all values of the filter; an empty array clears the filter.
+    The body may have any number of values. No worker ever sees a mixture of old and new values. `count` is the number
+    of distinct values.
 
-    When two requests replace the values at the same time, the one that ends last determines all values. `count` is the
-    number of distinct values.
+    When two requests replace the values at the same time, the request that ends last determines all values.
     """
-    target = (api_key.owner, config_id, transform_uid)
-    written = await run_upload(request, lambda body: services.filters.replace(*target, stream_values(body)))
+
+    def replace_values(body: Iterator[bytes]) -> SetWriteResult:
+        return services.filters.replace(api_key.owner, config_id, transform_uid, stream_values(body))
+
+    written = await run_upload(request, replace_values)
     return FilterCount(count=written.count, version=written.version)
 
 
@@ -76,16 +75,15 @@ async def replace(
 async def remove(
     request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep
 ) -> ValuesRemoved:
-    """Values that are not in the filter are ignored.
-    `removed` is the number of values that were removed.
+    """Removes values from the filter.
+    Values that are not in the filter are ignored. `removed` is the number of values that were removed.
     """
-    target = (api_key.owner, config_id, transform_uid)
 
-    def work(body: Iterator[bytes]) -> SetWriteResult:
-        services.filters.target(*target)
-        return services.filters.remove(*target, read_values(body).values)
+    def remove_values(body: Iterator[bytes]) -> SetWriteResult:
+        services.filters.require(api_key.owner, config_id, transform_uid)  # 404 or 409 before the body is parsed
+        return services.filters.remove(api_key.owner, config_id, transform_uid, read_values(body).values)
 
-    return ValuesRemoved.of(await run_upload(request, work))
+    return ValuesRemoved.of(await run_upload(request, remove_values))
 
 
 @router.get(
@@ -111,11 +109,11 @@ def page(
         int, Query(ge=1, le=MAX_PAGE, description="The number of values on the page."), STRICT_INTEGER
     ] = DEFAULT_PAGE,
 ) -> Response:
-    """Each page except the last has exactly `count` values.
+    """Lists the values of the filter in pages; each page except the last has exactly `count` values.
     A value that is in the filter during the whole listing is listed exactly once.
     """
-    found = services.filters.page(api_key.owner, config_id, transform_uid, cursor, count)
-    return Response(msgspec.json.encode(FilterPage.of(found)), media_type="application/json")
+    values = services.filters.page(api_key.owner, config_id, transform_uid, cursor, count)
+    return Response(msgspec.json.encode(FilterPage.of(values)), media_type="application/json")
 
 
 @router.get(
@@ -132,7 +130,7 @@ def check(
     services: ServicesDep,
     value: Annotated[str, value_query(examples.CONTRACT)],
 ) -> FilterMembership:
-    """Checks the current values of the filter."""
+    """Returns whether the value is in the filter now."""
     is_member = services.filters.check(api_key.owner, config_id, transform_uid, value)
     return FilterMembership(value=value, is_member=is_member)
 
@@ -146,5 +144,5 @@ def check(
 )
 def count(config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep) -> FilterCount:
     """Returns the current number of values in the filter."""
-    found = services.filters.count(api_key.owner, config_id, transform_uid)
-    return FilterCount(count=found.values, version=found.version)
+    counted = services.filters.count(api_key.owner, config_id, transform_uid)
+    return FilterCount(count=counted.values, version=counted.version)

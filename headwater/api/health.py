@@ -1,7 +1,4 @@
-"""Routes for liveness, readiness and metrics.
-
-They need no key and never wait for other requests.
-"""
+"""Routes of liveness, readiness and metrics, which need no key and never wait for other requests."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -28,11 +25,13 @@ router = APIRouter(tags=["Health"])
 
 
 class ReadinessProbes:
-    """Probes all dependencies at once, each on a thread of its own.
+    """Probes all dependencies at the same time, each on a thread of its own.
 
-    A probe that hangs is not started again.
+    While a probe hangs, it is not started again.
 
-    loops: The background loops of this process; a failing loop is listed by its name among the dependencies.
+    Args:
+        probes: The probe of each dependency, by the name of the dependency.
+        loops: The background loops of this process. A failing loop is listed among the dependencies.
     """
 
     def __init__(self, probes: Mapping[str, ReadinessProbe], loops: Sequence[LoopHealth] = ()) -> None:
@@ -43,14 +42,11 @@ class ReadinessProbes:
         self._available: set[str] = set()
 
     async def states(self) -> dict[str, bool]:
-        """Return for each dependency whether it answers, and False for each failing loop.
-
-        A dependency must answer within PROBE_TIMEOUT_S.
-        """
-        waiting = {name: asyncio.wrap_future(self._start(name)) for name in self._probes}
-        if waiting:
-            await asyncio.wait(waiting.values(), timeout=PROBE_TIMEOUT_S)
-        is_ready = {name: future.done() and future.result() for name, future in waiting.items()}
+        """Return for each dependency whether it answers within PROBE_TIMEOUT_S, and False for each failing loop."""
+        results = {name: asyncio.wrap_future(self._start(name)) for name in self._probes}
+        if results:
+            await asyncio.wait(results.values(), timeout=PROBE_TIMEOUT_S)
+        is_ready = {name: result.done() and result.result() for name, result in results.items()}
         return is_ready | {loop.name: False for loop in self._loops if loop.error}
 
     def _start(self, name: str) -> Future[bool]:
@@ -80,7 +76,7 @@ class ReadinessProbes:
 
 @router.get("/healthz", operation_id="getLiveness", summary="Does this process answer?")
 async def healthz() -> Liveness:
-    """Always ok: no dependency is probed."""
+    """Returns `ok` without a probe of any dependency."""
     return Liveness()
 
 

@@ -1,8 +1,8 @@
 """Prometheus metrics of the API: requests, and the CPU time and memory of its processes.
 
-Several processes share one port, so a scrape reaches any of them; they share their values in a directory.
-prometheus-client chooses between one process and several when it is imported, by the environment variable
-PROMETHEUS_MULTIPROC_DIR.
+Several API processes share one port, so a scrape reaches any of them. The processes share their values in a directory.
+When prometheus-client is imported, it chooses by the environment variable PROMETHEUS_MULTIPROC_DIR whether values are
+in memory or in files of this directory.
 """
 
 import time
@@ -26,10 +26,11 @@ DURATION_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 3
 class PrometheusMetrics:
     """Metrics of one API process.
 
-    directory: The directory in which all API processes of one port share their values, the same as
-    PROMETHEUS_MULTIPROC_DIR; None for a single process.
+    Args:
+        directory: The directory in which all API processes of one port share their values, as in
+            PROMETHEUS_MULTIPROC_DIR; None when there is a single process.
 
-    Raises SetupError when the variable was not set before the process started.
+    Raises SetupError when `directory` is given but PROMETHEUS_MULTIPROC_DIR was not set before the process started.
     """
 
     def __init__(self, directory: Path | None) -> None:
@@ -68,10 +69,10 @@ class PrometheusMetrics:
             ProcessCollector(registry=self._registry)
 
     def record_uncounted(self, *, passed: bool) -> None:
-        """Record a request that the rate limit did not count.
+        """Record a request that the rate limit could not count.
 
         Args:
-            passed: Whether the request was executed.
+            passed: Whether the request was executed all the same.
         """
         self._uncounted.labels("passed" if passed else "refused").inc()
 
@@ -91,9 +92,11 @@ class PrometheusMetrics:
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
         """Return all metrics and their content type.
 
-        The format is OpenMetrics when the client accepts it, else Prometheus' text format. The metrics are cached for
-        CACHE_S seconds, because the endpoint is open to callers without a key. For the same reason the library does not
-        see the whole Accept header, in which it would obey any version.
+        The format is OpenMetrics when the client accepts it, else Prometheus' text format.
+
+        Callers without a key can request the metrics as often as they like, so they are cached for CACHE_S seconds.
+        prometheus-client gets a fixed value instead of the client's Accept header, in which a client could ask for any
+        version of the format and so bypass the cache.
         """
         encode, content_type = choose_encoder(OPENMETRICS if OPENMETRICS in accept else "")
         now = time.monotonic()
@@ -104,9 +107,9 @@ class PrometheusMetrics:
         return self._cached[content_type], content_type
 
     def _collector(self) -> Collector:
-        """Return the metrics of this process, or those of several processes.
+        """Return the collector of this process, or of all processes that share the directory.
 
-        The files of several processes are read on each scrape.
+        The collector of several processes reads their files on each scrape.
         """
         if self._directory is None:
             return self._registry
@@ -125,14 +128,12 @@ class _ProcessesCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         families: dict[str, Metric] = {}
         for pid in self._pids():
+            # ProcessCollector takes a function that returns the pid.
             for metric in ProcessCollector(pid=partial(int, pid), registry=None).collect():
                 family = families.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
-                family.samples.extend(s._replace(labels={"pid": str(pid)}) for s in metric.samples)
+                family.samples.extend(sample._replace(labels={"pid": str(pid)}) for sample in metric.samples)
         yield from families.values()
 
     def _pids(self) -> list[int]:
-        """Return the pids of the processes.
-
-        They are in the names of the files of prometheus-client: `<kind>_<pid>.db`.
-        """
+        """Return the pids in the names of prometheus-client's files, which are `<kind>_<pid>.db`."""
         return sorted({int(file.stem.rpartition("_")[2]) for file in self._directory.glob("*_*.db")})

@@ -1,4 +1,7 @@
-"""Response bodies. Request bodies are in model/."""
+"""The response bodies of most routes.
+
+Those of prices, quotas, metrics of deployments and trials are in the modules of these routes.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -68,7 +71,7 @@ class FlowConfig(BaseModel):
     owner_org_team_user_id: str
     created_at: Timestamp
     updated_at: Timestamp
-    revision: int = Field(description="Raised by each change, from 1; also the ETag.")
+    revision: int = Field(description="1 at first, raised by each change; also the ETag.")
     pipeline_config: PipelineConfig | Any = Field(
         description="The pipeline. For a configuration that this version can't read, the stored JSON value as it is."
     )
@@ -106,7 +109,7 @@ class FlowConfig(BaseModel):
 
 
 def _saved_model(model: type[Transform]) -> type[BaseModel]:
-    """Return the model of a transform that was just saved: the stored one with `warnings`."""
+    """Return the model of a transform that was just saved: the model of the stored transform with `warnings`."""
     return create_model(
         f"Saved{model.__name__}",
         __base__=model,
@@ -117,11 +120,11 @@ def _saved_model(model: type[Transform]) -> type[BaseModel]:
 
 SAVED_MODELS: dict[str, Any] = {name: _saved_model(model) for name, model in TRANSFORM_MODELS.items()}
 SAVED_TRANSFORM: Any = Annotated[Union[tuple(SAVED_MODELS.values())], Field(discriminator="type")]  # noqa: UP007
-"""The response model of a transform that was just saved. It is made from the stored models of all types."""
+"""The response model of a transform that was just saved: the union of SAVED_MODELS."""
 
 
 def saved_transform(transform: Transform, warnings: Sequence[errors.Fault]) -> Transform:
-    """Return the body for a transform that was just saved."""
+    """Return the response body for a transform that was just saved."""
     members = transform.without_internal_fields().model_dump()
     saved: Transform = SAVED_MODELS[transform.type](**members, warnings=_faults(warnings))
     return saved
@@ -132,7 +135,7 @@ def _faults(faults: Sequence[errors.Fault]) -> list[Fault] | None:
 
 
 class Message(BaseModel):
-    """A sentence that says what was done."""
+    """A sentence that says what the request did."""
 
     message: str
 
@@ -244,15 +247,15 @@ class WorkersHealth(BaseModel):
 
     @classmethod
     def of(cls, workers: tuple[WorkerStatus, ...]) -> Self:
-        """Count the workers."""
-        healthy = sum(w.is_ready for w in workers)
+        """Return the body for the workers of a deployment."""
+        healthy = sum(worker.is_ready for worker in workers)
         return cls(
             total_workers=len(workers),
             healthy_workers=healthy,
             unhealthy_workers=len(workers) - healthy,
-            crashing_workers=sum(w.is_crash_looping for w in workers),
-            oom_killed_workers=sum(w.is_oom_killed for w in workers),
-            workers=[WorkerEntry(**w.model_dump(exclude={"spec_hash", "deaths", "waits"})) for w in workers],
+            crashing_workers=sum(worker.is_crash_looping for worker in workers),
+            oom_killed_workers=sum(worker.is_oom_killed for worker in workers),
+            workers=[WorkerEntry(**worker.model_dump(exclude={"spec_hash", "deaths", "waits"})) for worker in workers],
         )
 
 
@@ -318,8 +321,8 @@ class FilterPage(BaseModel):
 
     @classmethod
     def of(cls, page: ValuePage) -> dict[str, Any]:
-        """Return the body for a page.
-        It is not validated again, because a page may hold many values.
+        """Return the members of the body.
+        No model is created, because a page may have many values.
         """
         return {"values": page.values, "cursor": page.cursor, "total_count": page.total}
 
@@ -361,8 +364,8 @@ class EntriesPage(BaseModel):
 
     @classmethod
     def of(cls, page: ValuePage) -> dict[str, Any]:
-        """Return the body for a page.
-        It is not validated again, because a page may hold many values.
+        """Return the members of the body.
+        No model is created, because a page may have many values.
         """
         cursor = None if page.cursor is None else str(page.cursor)
         return {"values": page.values, "cursor": cursor, "total_count": page.total}
@@ -375,13 +378,13 @@ class DatasetMembership(BaseModel):
 
 
 class Stream(BaseModel):
-    """One stream of records that a pipeline can read."""
+    """A stream of records that a pipeline can read."""
 
     chain: str
     entity: str
     type: Literal["pubsub", "kafka"]
     has_zerolag: bool = Field(description="True when this installation has the stream with `is_zerolag: true`.")
-    event_time: str | None = Field(description="The field with the record's own time; null when it has none.")
+    event_time: str | None = Field(description="The field with the record's own time; null when records have none.")
     description: str
     key: list[str] = Field(
         description="Fields that identify a record within its stream. A dot separates the members of a nested object."

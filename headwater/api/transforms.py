@@ -1,7 +1,4 @@
-"""Routes of the transforms of a stored configuration.
-
-A change redeploys the pipeline when it is deployed.
-"""
+"""Routes of the transforms of a stored configuration, which redeploy a configuration that is deployed."""
 
 from functools import partial
 from typing import Annotated
@@ -14,7 +11,7 @@ from headwater.api.configurations import PATH, set_etag
 from headwater.api.dependencies import ApiKeyDep, IfMatchDep, LimiterDep, Services, ServicesDep, WatcherDep
 from headwater.api.deployment_watcher import DeploymentWatcher, wait_until_running
 from headwater.api.guarded_routes import guarded_router, required_scopes
-from headwater.api.openapi import body_problem_responses, etag
+from headwater.api.openapi import body_problem_responses, etag_responses
 from headwater.api.schemas import SAVED_TRANSFORM, saved_transform
 from headwater.errors import Conflict, DeployFailed, DeployPending, NotFound, Unavailable
 from headwater.model.flow import Flow
@@ -30,7 +27,7 @@ router = guarded_router(PATH + "/{config_id}/transforms", "Transforms")
     operation_id="changeTransform",
     summary="Change one transform",
     response_model=SAVED_TRANSFORM,
-    responses=etag() | body_problem_responses(404, 409, 412),
+    responses=etag_responses() | body_problem_responses(404, 409, 412),
     openapi_extra=SCOPES,
 )
 async def change(
@@ -44,7 +41,7 @@ async def change(
     watcher: WatcherDep,
     if_match: IfMatchDep,
 ) -> Transform:
-    """The body is the whole transform.
+    """Replaces one transform with the transform in the body.
     The transform keeps its `uid` and its type, a filter keeps its values, and an omitted `name` keeps the stored name.
 
     When the configuration is deployed, the saved revision is deployed too, and the response is sent when it runs.
@@ -53,7 +50,7 @@ async def change(
     saved = await limiter.run(api_key.owner, save)
     await _redeploy(services, watcher, saved.flow)
     set_etag(response, saved.flow)
-    changed = next(t for t in saved.flow.pipeline_config.transforms if t.uid == transform_uid)
+    changed = next(each for each in saved.flow.pipeline_config.transforms if each.uid == transform_uid)
     return saved_transform(changed, saved.warnings)
 
 
@@ -62,7 +59,7 @@ async def change(
     operation_id="replaceTransforms",
     summary="Replace the list of transforms",
     response_model=list[SAVED_TRANSFORM],
-    responses=etag() | body_problem_responses(404, 409, 412),
+    responses=etag_responses() | body_problem_responses(404, 409, 412),
     openapi_extra=SCOPES,
 )
 async def replace(

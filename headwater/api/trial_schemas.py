@@ -1,4 +1,4 @@
-"""Response bodies of a trial."""
+"""The response body of a trial."""
 
 from typing import Any, Literal, Self
 
@@ -11,7 +11,7 @@ from headwater.model.trial import Trial, TrialRecord, TrialStep
 
 
 class RecordError(BaseModel):
-    """Why a record could not be processed: the same members as the headers of a dead letter."""
+    """Why a record could not be processed, as in the headers of a dead letter."""
 
     error: str = Field(description="The name of the error's class.")
     message: str
@@ -54,15 +54,15 @@ class TrialRecordBody(BaseModel):
 
 
 class TrialBody(BaseModel):
-    """Result of a validation: warnings, and the result of each sample record."""
+    """The result of a trial: warnings about the configuration, and the result of each sample record."""
 
-    warnings: list[Fault] = Field(description="Exceptions that the scripts threw on the stream's example record.")
+    warnings: list[Fault] = Field(description="Exceptions that the scripts threw for the stream's example record.")
     records: list[TrialRecordBody] = Field(description="In the order of the request.")
 
     @classmethod
     def of(cls, trial: Trial) -> dict[str, Any]:
-        """Return the body for msgspec.
-        Records are inserted as raw JSON, so that their numbers keep all digits.
+        """Return the members of the body.
+        The records in it are raw JSON, so that their numbers keep all digits.
         """
         return {
             "warnings": [{"pointer": fault.pointer, "detail": fault.detail} for fault in trial.warnings],

@@ -135,7 +135,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
             redact=redactor(names_to_redact(endpoints, bindings)),
             manages_users=endpoints.manages_kafka_users,
         ),
-        metrics=DeploymentMetrics(
+        deployment_metrics=DeploymentMetrics(
             RedisMetrics(connect(endpoints.redis_url(), reply_timeout_s=METRICS_READ_TIMEOUT_S)),
             _lag(bindings, broker),
             utc_now,

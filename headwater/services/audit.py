@@ -61,9 +61,10 @@ class AuditedSets:
         return written
 
     def _complete(self, entry_id: int, state: Literal["done", "failed"], after: str = "") -> None:
-        """Complete the entry.
+        """Complete the entry. When the database is unavailable, the entry stays pending, and no error is raised.
 
-        When the database is unavailable, the entry stays pending, and the result of the write is still returned.
+        Args:
+            after: The set after the write.
         """
         try:
             self._audit.close(entry_id, state, after)

@@ -15,7 +15,7 @@ from headwater.stores.protocols.deployments import DeploymentStore
 class Login:
     """The Kafka login of a reader of outputs.
 
-    Both members are None when the operator has configured no login.
+    The user name and the password are None when the operator has configured no login.
     """
 
     username: str | None
@@ -24,10 +24,10 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class KafkaEndpoint:
-    """How users connect to Kafka: part of each deployment's response body.
+    """How users connect to Kafka, which is a part of each deployment's response body.
 
     Attributes:
-        shared_login: The login of all readers, where the operator of Kafka manages its users; None where each
+        shared_login: The login of all readers, where the operator manages the users of Kafka; None where each
             deployment has a login of its own.
     """
 
@@ -47,9 +47,10 @@ class Deployments:
     No method waits for the controller: callers poll `progress` and test it with `is_running`, `is_rotated` or
     `is_gone`. All methods may raise DatabaseUnavailable.
 
-    new_password: Returns a new random password.
-    redact: Removes names of the operator's systems from reasons and log lines.
-    manages_users: Whether Headwater creates the users of Kafka.
+    Args:
+        new_password: Returns a new random password.
+        redact: Removes names of the operator's systems from reasons and log lines.
+        manages_users: Whether Headwater creates the users of Kafka.
     """
 
     def __init__(
@@ -119,9 +120,10 @@ class Deployments:
 
         Configurations that are not deployed are left out.
         """
-        found = self._store.progress(config_ids)
+        progress_by_id = self._store.progress(config_ids)
         return {
-            config_id: replace(progress, reason=self._redact(progress.reason)) for config_id, progress in found.items()
+            config_id: replace(progress, reason=self._redact(progress.reason))
+            for config_id, progress in progress_by_id.items()
         }
 
     def find(self, owner: str, config_id: str) -> Deployment | None:
@@ -130,8 +132,8 @@ class Deployments:
         Raises NotFound when the configuration does not exist.
         """
         self._flows.get(owner, config_id)
-        found = self._store.active(config_id)
-        return None if found is None else self._redacted(found)
+        deployment = self._store.active(config_id)
+        return None if deployment is None else self._redacted(deployment)
 
     def get(self, owner: str, config_id: str) -> Deployment:
         """Return the deployment of a configuration. Raises NotFound, also when it is not deployed."""

@@ -1,6 +1,6 @@
 """Reads the quoted ticks of tokens: the settled state, and unsettled ticks in USD.
 
-Unsettled ticks have their current prices.
+The price of an unsettled tick is computed at each read, from the current history of its quote token.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,7 +23,7 @@ class QuotedToken:
     """The quoted ticks of one token.
 
     Attributes:
-        settled: The encoded state of the settled ticks; b"" when there is none.
+        settled: The encoded state of the settled ticks; b"" when there are no settled ticks.
         priced: The unsettled ticks that have a price in USD.
         archived: The ticks of the hour one day ago that were moved from the settled state to the archive.
         stale: The ticks whose quote price was stale.
@@ -40,7 +40,7 @@ class QuotedToken:
 
     @property
     def has_explicit_address(self) -> bool:
-        """Whether a tick carries the token's address, because the address is not in lower case."""
+        """Whether a tick has the token's address as on chain, because this address is not in lower case."""
         return any(group.address for group in self.priced)
 
     @property
@@ -53,28 +53,29 @@ class QuotedToken:
 
 
 def read_quoted(
-    store: PriceStore, found: Mapping[bytes, StoredToken], hour: TimeBucket, now: int
+    store: PriceStore, stored: Mapping[bytes, StoredToken], day_ago: TimeBucket, now: int
 ) -> dict[bytes, QuotedToken]:
     """Return the quoted ticks of the tokens that have any, by token key.
 
-    hour: The hour one day before `now`, whose archived ticks are read too.
+    Args:
+        day_ago: The hour one day before `now`, whose archived ticks are read too.
 
     Raises RedisUnavailable, PriceStateUnreadable.
     """
     states = {
         key: QuotedState.decode(token.quoted_state, token.quoted_tail)
-        for key, token in found.items()
+        for key, token in stored.items()
         if token.quoted_state or token.quoted_tail
     }
     if not states:
         return {}
     unsettled = {key: read_unsettled(state.unsettled) for key, state in states.items()}
     reader = QuoteHistoryReader(store, unsettled, now)
-    archive_keys = [*reader.archive_keys, *((quoted_key(key), hour) for key in states)]
+    archive_keys = [*reader.archive_keys, *((quoted_key(key), day_ago) for key in states)]
     archived = dict(zip(archive_keys, store.read_archived(archive_keys), strict=True))
     histories = reader.histories(archived)
     return {
-        key: _quoted_token(key, state, unsettled[key], histories, archived[quoted_key(key), hour], now)
+        key: _quoted_token(key, state, unsettled[key], histories, archived[quoted_key(key), day_ago], now)
         for key, state in states.items()
     }
 

@@ -303,7 +303,9 @@ class Installation:
                 new_id=new_id,
                 new_password=lambda: f"secret{next(numbers)}",
             ),
-            metrics=DeploymentMetrics(self.metrics, lambda _, group: self.broker.lag([group]).get(group), self.clock),
+            deployment_metrics=DeploymentMetrics(
+                self.metrics, lambda _, group: self.broker.lag([group]).get(group), self.clock
+            ),
             filters=Filters(flows, self.controller, audited),
             datasets=Datasets(
                 store=self.database.datasets, names=self.names, sets=audited, now=self.clock, new_id=new_id

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from anyio.from_thread import BlockingPortal
 
+from headwater.api import deployments
 from headwater.brokers.base import DeploymentResources, TopicSpec
 from headwater.errors import RedisUnavailable
 from headwater.model.deployment import Condition, LogLine, Observation, Phase, Status, WorkerStatus
@@ -367,6 +368,22 @@ class TestStats:
             answers = [response.result(10) for response in asked]
             assert {answer.status_code for answer in answers} == {200}
             assert {answer.json()["lag"] for answer in answers} == {None}
+        finally:
+            answered.set()
+
+    def test_lag_and_last_progress_are_waited_for_at_the_same_time(
+        self, headwater: Installation, alice: User, config_id: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        answered = threading.Event()
+        alice.post(f"{FLOW}/{config_id}/deploy")
+        monkeypatch.setattr(deployments, "OPTIONAL_READ_TIMEOUT_S", 2.0)
+        monkeypatch.setattr(headwater.broker, "lag", lambda _: answered.wait(20) or {})
+        monkeypatch.setattr(headwater.metrics, "last_progress", lambda _: answered.wait(20) or None)
+        started_at = time.monotonic()
+        try:
+            stats = alice.get(f"{FLOW}/{config_id}/deploy/stats").json()
+            assert time.monotonic() - started_at < 3.9
+            assert (stats["lag"], stats["last_progress_at"]) == (None, None)
         finally:
             answered.set()
 

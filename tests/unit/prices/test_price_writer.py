@@ -117,7 +117,7 @@ def trades(draw: random.Random, tokens: int, count: int) -> Topic:
 def check(store: MemoryPrices, topic: Topic, now: int = NOW) -> None:
     prices = Prices(store, lambda: datetime.fromtimestamp(now / 1000, UTC), filter_outliers=True)
     for address, ticks in topic.ticks.items():
-        [stats] = prices.answer([Token("base", address)]).stats
+        [stats] = prices.read([Token("base", address)]).stats
         assert figures(stats) == brute_force(ticks, now), address
 
 

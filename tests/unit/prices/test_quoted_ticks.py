@@ -90,7 +90,7 @@ class Worker:
         prices = Prices(
             self.store, lambda: datetime.fromtimestamp(self.now / 1000, UTC), filter_outliers=filter_outliers
         )
-        return prices.answer([Token("base", token) for token in tokens])
+        return prices.read([Token("base", token) for token in tokens])
 
     def ticks_of(self, token: str) -> dict[Tick, int]:
         """Return all ticks of a token in USD, with the ages of their quotes."""
@@ -104,14 +104,14 @@ class Worker:
     def check(self, *, filter_outliers: bool = True) -> None:
         """Compare the statistics with the definitions."""
         tokens = (*TOKENS, *QUOTES)
-        answer = self.ask(*tokens, filter_outliers=filter_outliers)
+        result = self.ask(*tokens, filter_outliers=filter_outliers)
         for row, token in enumerate(tokens):
             ticks = self.ticks_of(token)
-            assert figures(answer.stats[row]) == brute_force(ticks, self.now, filter_outliers=filter_outliers), token
-            stats = answer.stats[row]
+            assert figures(result.stats[row]) == brute_force(ticks, self.now, filter_outliers=filter_outliers), token
+            stats = result.stats[row]
             if stats is not None:
                 ages = {age for tick, age in ticks.items() if tick == (stats.time_ms, stats.order, stats.latest)}
-                assert answer.quote_stale[row] == (max(ages) > QUOTE_STALE_MS)
+                assert result.quote_stale[row] == (max(ages) > QUOTE_STALE_MS)
 
 
 ages = st.one_of(
@@ -307,9 +307,9 @@ def test_outliers_are_detected_over_quoted_and_dollar_prices(*, is_settled: bool
     worker.store_all()
     if is_settled:
         worker.settle()
-    answer = worker.ask("0xaa")
-    [stats] = answer.stats
+    result = worker.ask("0xaa")
+    [stats] = result.stats
     assert stats is not None
     assert (stats.latest, stats.high_24h, stats.held_since) == (100.0, 100.0, START)
-    assert answer.statuses == ["held"]
+    assert result.statuses == ["held"]
     worker.check()

@@ -42,7 +42,7 @@ def state_of(ticks: Iterable[Tick]) -> TokenState:
 
 def ask(store: MemoryPrices, *tokens: Token, filter_outliers: bool = True) -> PriceResult:
     prices = Prices(store, lambda: datetime.fromtimestamp(NOW / 1000, UTC), filter_outliers=filter_outliers)
-    return prices.answer(tokens)
+    return prices.read(tokens)
 
 
 def crash(minutes: int) -> list[Tick]:
