@@ -33,7 +33,7 @@ class DeliveryFailure(NamedTuple):
     Attributes:
         record_id: The id that `new_batch` gave the record.
         code: librdkafka's error code.
-        text: What is wrong with a record that librdkafka rejected immediately; else empty.
+        text: What is wrong with a record that librdkafka rejected at once; else empty.
     """
 
     record_id: int

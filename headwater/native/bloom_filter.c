@@ -1,5 +1,5 @@
-// Adds hashes to a blocked Bloom filter and looks them up: all bits of a hash lie in one 64-bit word of the filter, so a
-// lookup costs at most one cache miss.
+// Adds hashes to a blocked Bloom filter and looks them up: all bits of a hash lie in one 64-bit word of the filter, so
+// a lookup costs at most one cache miss.
 
 #include "common.h"
 
@@ -20,7 +20,7 @@ void bloom_add(uint64_t *words, int64_t word_count, const uint64_t *hashes, int6
     for (int64_t i = 0; i < count; i++) words[word_index(hashes[i], word_count)] |= bit_mask(hashes[i]);
 }
 
-// Sets may_contain[i] when the filter may contain hash i, and never resets it.
+// Sets may_contain[i] to 1 when the filter may contain hash i; leaves it unchanged otherwise.
 void bloom_contains(const uint64_t *words, int64_t word_count, const uint64_t *hashes, int64_t count,
                     uint8_t *may_contain) {
     for (int64_t i = 0; i < count; i++) {

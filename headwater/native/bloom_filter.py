@@ -17,10 +17,10 @@ def bloom_add(words: Uint64Array, hashes: Uint64Array) -> None:
 def bloom_contains(words: Uint64Array, hashes: Uint64Array, may_contain: npt.NDArray[np.bool_]) -> None:
     """Set `may_contain[i]` for each hash i that the Bloom filter in `words` may contain.
 
-    The other entries keep their values, so that several filters can be asked one after the other.
+    Other entries keep their values, so that a caller can look the hashes up in several filters, one after the other.
     """
-    found = pointer_to_array(may_contain)
-    native_library().bloom_contains(pointer_to_array(words), len(words), _contiguous(hashes), len(hashes), found)
+    result = pointer_to_array(may_contain)
+    native_library().bloom_contains(pointer_to_array(words), len(words), _contiguous(hashes), len(hashes), result)
 
 
 def _contiguous(hashes: Uint64Array) -> Any:

@@ -1,5 +1,5 @@
-// The functions of the library. The C compiler and cffi read this file, so it has neither preprocessor lines nor
-// bodies.
+// Declares the functions of the library, except the bridge to librdkafka. The C compiler and cffi read this file, so it
+// has neither preprocessor lines nor function bodies.
 
 int64_t decode_hex(const uint8_t *lines, int64_t count, const uint8_t *prefix, int64_t prefix_size, int64_t width,
                    uint8_t tag, uint8_t *rows);

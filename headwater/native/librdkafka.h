@@ -1,6 +1,6 @@
-// Declares the functions of librdkafka that Headwater uses, and those of librdkafka_bridge.c. The C compiler and cffi
-// read this file, so it has neither preprocessor lines nor function bodies. Source of the declarations: rdkafka.h of
-// librdkafka 2.16.
+// Declares the functions of librdkafka that Headwater uses, and the functions of librdkafka_bridge.c. The C compiler
+// and cffi read this file, so it has neither preprocessor lines nor function bodies. Source of the declarations:
+// rdkafka.h of librdkafka 2.16.
 
 typedef struct rd_kafka_s rd_kafka_t;
 typedef struct rd_kafka_conf_s rd_kafka_conf_t;
@@ -202,23 +202,26 @@ typedef struct {
     void (*error_destroy)(rd_kafka_error_t *);
 } KafkaFunctions;
 
+// The kinds of events; EventKind in librdkafka.py repeats them.
+enum { KAFKA_REBALANCE = 1, KAFKA_COMMIT = 2, KAFKA_ERROR = 3, KAFKA_LOG = 4, KAFKA_TOKEN = 5, KAFKA_DELIVERY = 6 };
+
 // An event that a callback queued for Python.
 typedef struct {
     int32_t kind;
     int32_t code;  // an error code; of a LOG event, the level
-    int32_t lost;  // 1 when the revoked partitions already belong to another member
+    int32_t lost;  // 1 when another member may already own the revoked partitions
     int64_t record_id;  // of a DELIVERY event, the id of the record whose delivery failed; else -1
     rd_kafka_topic_partition_list_t *partitions;
     char text[360];
 } KafkaEvent;
 
-enum { KAFKA_REBALANCE = 1, KAFKA_COMMIT = 2, KAFKA_ERROR = 3, KAFKA_LOG = 4, KAFKA_TOKEN = 5, KAFKA_DELIVERY = 6 };
-
 // The events of one client.
 typedef struct {
-    rd_kafka_queue_t *queue;  // the queue of a consumer, whose wait some events end; else NULL
-    int32_t closing;  // 1 while the consumer closes: the callback then answers revocations and ignores assignments
-    int32_t count;  // of `events`
+    rd_kafka_queue_t *queue;  // the queue of a consumer, whose wait some events end; NULL for a producer
+    // 1 while the consumer closes. Then kafka_on_rebalance answers revocations by itself. It answers no assignment,
+    // because the client needs no partitions; if librdkafka waits for that answer, the close ends at its timeout.
+    int32_t closing;
+    int32_t count;  // the number of events in `events`
     int64_t dropped;  // how many events were discarded because the array was full
     int64_t acknowledged;  // how many records of a producer the brokers have acknowledged
     KafkaEvent events[256];
@@ -232,7 +235,7 @@ typedef struct {
     int64_t capacity;  // length of `messages`
     int64_t count;
     int64_t values_size;  // bytes that the column of the values takes, with a newline after each value
-    int64_t keys_size;
+    int64_t keys_size;  // the same for the keys
     int64_t ends_count;
     struct {
         int32_t partition;
@@ -247,7 +250,7 @@ typedef struct {
     } errors[64];  // partitions that could not be read
 } KafkaFetchedMessages;
 
-// A column of byte strings, as in bytes_column.c.
+// A bytes column, as in bytes_column.c.
 typedef struct {
     const uint8_t *buffer;
     const int32_t *starts;

@@ -15,9 +15,9 @@ enum {
     PREFETCH_DISTANCE = 8,  // how many messages before its use a message is loaded into the CPU's caches
     MAX_HEADERS = 16,
     MAX_OUTPUT_ID_BYTES = 320,  // of "<prefix><partition>/<offset>/<index>"
-    MAX_NUMBERS_BYTES = 64,  // of its part "<partition>/<offset>/<index>"
+    MAX_NUMBERS_BYTES = 64,  // of the part "<partition>/<offset>/<index>"
     EVENT_CAPACITY = sizeof ((KafkaEvents *)0)->events / sizeof(KafkaEvent),
-    // Log lines and errors leave this many places for events that must not be dropped.
+    // Log lines and errors leave this many places for the other events, which must not be dropped.
     RESERVED_EVENTS = 128,
 };
 
@@ -53,8 +53,8 @@ static KafkaEvent *queue_event(KafkaEvents *events, int kind, int code, const ch
     return event;
 }
 
-// Ends a wait of `kafka_fetch_messages`. `rd_kafka_queue_yield` is used because `rd_kafka_yield` loses the next message
-// of the queue (rd_kafka_q_serve_rkmessages of librdkafka 2.15).
+// Ends a wait of `kafka_fetch_messages`. `rd_kafka_yield` would not do: after it, `rd_kafka_consume_batch_queue` loses
+// the next message of the queue, at least in librdkafka 2.15.
 static void wake_reader(const KafkaEvents *events) {
     if (events->queue) kafka.queue_yield(events->queue);
 }
@@ -110,7 +110,7 @@ void kafka_on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, vo
         events->acknowledged++;
         return;
     }
-    // Only the error code is recorded: rd_kafka_message_produce_errstr may point to text that librdkafka has already
+    // The event has no text, because rd_kafka_message_produce_errstr may point to text that librdkafka has already
     // freed.
     KafkaEvent *event = queue_event(events, KAFKA_DELIVERY, message->err, "");
     if (event) event->record_id = (int64_t)(intptr_t)message->_private;
@@ -126,7 +126,7 @@ static void add_error(KafkaFetchedMessages *fetched, const rd_kafka_message_t *m
     copy_text(fetched->errors[i].text, sizeof fetched->errors[i].text, message->payload);
 }
 
-// Records the end offset of a partition, in the place of an earlier end offset of this partition.
+// Stores the end offset of a partition. It replaces an earlier end offset of this partition.
 static void add_end_offset(KafkaFetchedMessages *fetched, const rd_kafka_message_t *message) {
     int64_t i = 0;
     while (i < fetched->ends_count && fetched->ends[i].partition != message->partition) i++;
@@ -135,8 +135,8 @@ static void add_end_offset(KafkaFetchedMessages *fetched, const rd_kafka_message
     if (i == fetched->ends_count) fetched->ends_count++;
 }
 
-// Keeps the records among the `count` newest messages, and records errors and ends of partitions.
-static void separate_errors(KafkaFetchedMessages *fetched, int64_t count) {
+// Sorts the `count` newest messages: keeps the messages that are records, and notes errors and ends of partitions.
+static void sort_messages(KafkaFetchedMessages *fetched, int64_t count) {
     rd_kafka_message_t **const messages = fetched->messages + fetched->count;
     int64_t record_count = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -155,8 +155,8 @@ static void separate_errors(KafkaFetchedMessages *fetched, int64_t count) {
 
 static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// Returns how many messages to dequeue next, estimated from the bytes that are left and the average size of the
-// messages so far. Each message may be an error or an end, so there must be free places for them.
+// Returns how many messages to dequeue next, estimated from the rest of the byte limit and the average size of the
+// messages so far. Each message may be an error or an end, so each needs a free place for either.
 static int64_t next_chunk(const KafkaFetchedMessages *fetched, int64_t max_records, int64_t max_bytes) {
     const int64_t free_errors = (int64_t)(sizeof fetched->errors / sizeof *fetched->errors) - fetched->errors_count;
     const int64_t free_ends = (int64_t)(sizeof fetched->ends / sizeof *fetched->ends) - fetched->ends_count;
@@ -172,7 +172,7 @@ static int64_t next_chunk(const KafkaFetchedMessages *fetched, int64_t max_recor
 static int64_t dequeue(KafkaFetchedMessages *fetched, int64_t max_messages, int timeout_ms) {
     rd_kafka_message_t **free_slots = fetched->messages + fetched->count;
     const int64_t count = kafka.consume_batch_queue(fetched->queue, timeout_ms, free_slots, (size_t)max_messages);
-    if (count > 0) separate_errors(fetched, count);
+    if (count > 0) sort_messages(fetched, count);
     return count;
 }
 
@@ -182,9 +182,10 @@ static void dequeue_available(KafkaFetchedMessages *fetched, int64_t max_records
     while (chunk > 0 && dequeue(fetched, chunk, 0) == chunk);
 }
 
-// Waits for a first message and dequeues the available ones: at most `max_records` records, at least one, of about
-// `max_bytes`. Returns the number of records. Only the first call of `dequeue` waits, so that a callback's queue_yield
-// ends exactly that wait; the later calls have a timeout of 0 and consume no yield.
+// Waits for a first message, and dequeues the messages that are available then. Stops at `max_records` records, or at
+// about `max_bytes`, but not before the first record. Returns the number of records. Only the first call of `dequeue`
+// waits, so that a callback's queue_yield ends exactly this wait; the later calls have a timeout of 0 and consume no
+// yield.
 int64_t kafka_fetch_messages(KafkaFetchedMessages *fetched, int64_t max_records, int64_t max_bytes, int timeout_ms) {
     fetched->count = fetched->values_size = fetched->keys_size = fetched->errors_count = fetched->ends_count = 0;
     if (dequeue(fetched, 1, timeout_ms) > 0) dequeue_available(fetched, max_records, max_bytes);
@@ -292,8 +293,8 @@ static int64_t write_output_id(uint8_t *out, const KafkaHeaderColumn *header, in
     return append_decimal(end, header->indexes[row]) - out;
 }
 
-// Appends the record's headers to the arguments of produceva. Returns the new number of arguments. `output_ids` has a
-// place for each header whose value is formatted here.
+// Appends the record's headers to the arguments of produceva. Returns the new number of arguments. `output_ids` has
+// room for the value of each header, because some values are formatted here.
 static int64_t add_headers(const KafkaRecords *records, int64_t row, rd_kafka_vu_t *arguments, int64_t count,
                            uint8_t output_ids[][MAX_OUTPUT_ID_BYTES]) {
     for (int64_t i = 0; i < records->headers_count; i++) {
