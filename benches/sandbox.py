@@ -19,7 +19,7 @@ from headwater.model.record import RecordBatch
 from headwater.model.transforms.v8 import V8Transform
 from headwater.sandbox import Sandbox
 from headwater.sandbox.child import SandboxedChild
-from headwater.sandbox.sandbox import MembershipQuery, MembershipResult
+from headwater.sandbox.membership import MembershipQuery, MembershipResult
 from headwater.sandbox.script_batch import ScriptBatch
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Transform, TransformContext

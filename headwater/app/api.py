@@ -31,7 +31,7 @@ from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.flow import Source
 from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.sink import SinkLimits
-from headwater.sandbox import validate, validation_sandbox
+from headwater.sandbox import validate_script, validation_sandbox
 from headwater.services.audit import AuditedSets
 from headwater.services.datasets import Datasets
 from headwater.services.deployment_metrics import DeploymentMetrics
@@ -106,7 +106,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     )
     checker = PipelineChecker(
         bindings=bindings,
-        validate_script=partial(validate, jit=settings.v8_jit),
+        validate_script=partial(validate_script, jit=settings.v8_jit),
         transform_types=TRANSFORMS,
         new_id=new_id,
         sink_limits=sink_limits,

@@ -28,7 +28,7 @@ from headwater.controller.reconciler import Reconciler
 from headwater.controller.sweeper import Sweeper
 from headwater.orchestrators.cgroups import find_groups
 from headwater.orchestrators.process import ProcessOrchestrator
-from headwater.sandbox import check as check_sandbox
+from headwater.sandbox import check_machine
 from headwater.services.ids import utc_now
 from headwater.settings import Settings
 from headwater.stores.cleanup import remove_expired_filters
@@ -51,7 +51,7 @@ def run(settings: Settings) -> None:
     """
     limit_malloc_arenas()
     require_platform()
-    check_sandbox(jit=settings.v8_jit)
+    check_machine(jit=settings.v8_jit)
     data_directory = DataDirectory(settings.data_dir)
     endpoints = Endpoints(settings, data_directory)
     endpoints.create_data_directory()

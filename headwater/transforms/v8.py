@@ -16,8 +16,9 @@ from headwater.model.record import Failure, Int64Column, RecordBatch, RowIndexes
 from headwater.model.transforms.v8 import V8Transform
 from headwater.model.value_sets import MAX_VALUE_CHARS, dataset_set
 from headwater.native import BytesColumn
+from headwater.sandbox.membership import MembershipQuery, MembershipResult
 from headwater.sandbox.results import OUTPUT_SEPARATOR
-from headwater.sandbox.sandbox import MembershipQuery, MembershipResult, Sandbox
+from headwater.sandbox.sandbox import Sandbox
 from headwater.sandbox.script_batch import ScriptBatch
 from headwater.stores.protocols.datasets import DatasetNames
 from headwater.stores.protocols.sets import SetLookup

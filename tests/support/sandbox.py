@@ -7,7 +7,7 @@ import msgspec
 
 from headwater.model.record import RecordBatch
 from headwater.sandbox import Sandbox
-from headwater.sandbox.sandbox import MembershipQuery, MembershipResult
+from headwater.sandbox.membership import MembershipQuery, MembershipResult
 from headwater.sandbox.script_batch import ScriptBatch
 
 TIME_MS = 1_700_000_000_123

@@ -23,15 +23,15 @@ from headwater.sandbox.analysis.tree import Script
 _MAX_ROUNDS, _MAX_VISITS = 20, 200_000
 _MAX_DEPTH: Final = 500
 """A script with more deeply nested nodes counts as stateful."""
-_MAY_CALL_FLOW: Final = re.compile(r"flow|\\u|globalThis|\bthis\b(?!\s*\.)")
+_FLOW_OBJECT: Final = re.compile(r"flow|\\u|globalThis|\bthis\b(?!\s*\.)")
 """The ways to reach `flow`: its name, possibly with an escape sequence, and the global object."""
 _LOGICAL_ASSIGNMENT: Final = frozenset({"||=", "&&=", "??="})
 _ACCESSORS: Final = frozenset({"get", "set"})
 
 
-def may_call_flow(text: str) -> bool:
+def may_use_flow_object(text: str) -> bool:
     """Return whether a script can obtain `flow` at all. If it can't, it needs no analysis."""
-    return _MAY_CALL_FLOW.search(text) is not None
+    return _FLOW_OBJECT.search(text) is not None
 
 
 def keeps_state(script: Script) -> bool:
@@ -39,7 +39,7 @@ def keeps_state(script: Script) -> bool:
 
     Returns False for a script that can't call `flow`.
     """
-    if not may_call_flow(script.text):
+    if not may_use_flow_object(script.text):
         return False
     if script.has_errors:
         return True

@@ -4,12 +4,12 @@
 // `stripTypeScriptTypes` is null, except in a child that validates scripts before they are saved.
 import vm from 'node:vm';
 
-const HELLO = 0, BATCH = 1, KEYS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7, REFUSED = 8, BROKEN = 9;
-const ASK = 10, REPLY = 11, SUMMARY = 12, STRIP = 20, STRIPPED = 21;
-const TRACED = 1, ALONE = 2, INPUT_FROM_SCRIPT = 4, OUTPUT_TO_SCRIPT = 8, REHEARSE_FLAG = 16;
-// A script's number with this bit set is the number of its rehearsal realm.
-const REHEARSAL_REALM_BIT = 0x8000;
-const TOP_LEVEL_MS = 1000, REHEARSAL_MS = 80;
+const HELLO = 0, BATCH = 1, QUESTIONS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7;
+const LOAD_FAILED = 8, HARNESS_ERROR = 9, SYNC_QUESTION = 10, SYNC_ANSWER = 11, SUMMARY = 12, STRIP = 20, STRIPPED = 21;
+const TRACED = 1, ALONE = 2, INPUT_FROM_SCRIPT = 4, FEEDS_SCRIPT = 8, DRY_RUN = 16;
+// A script's number with this bit set is the number of its realm for dry runs.
+const DRY_RUN_REALM_BIT = 0x8000;
+const TOP_LEVEL_MS = 1000, DRY_RUN_MS = 80;
 const NEWLINE = 10, PART_BYTES = 1 << 16;
 
 const { stdin, stdout, exit } = Deno;
@@ -190,9 +190,9 @@ function runTopLevel(realm, program) {
 
 function load(length) {
   const number = word(0), keepsState = incoming[2] !== 0, { program, refusal } = compileScript(text(3, length));
-  if (refusal) return send(REFUSED, refusal);
+  if (refusal) return send(LOAD_FAILED, refusal);
   const realm = newRealm(), fault = runTopLevel(realm, program);
-  if (fault) return send(REFUSED, fault);
+  if (fault) return send(LOAD_FAILED, fault);
   realm.keepsState = keepsState;
   realms.set(number, realm);
   send(LOADED, '');
@@ -203,7 +203,7 @@ function strip(length) {
   const source = text(0, length);
   if (!compileScript(source).refusal) return send(STRIPPED, '');
   let stripped = '';
-  try { stripped = stripTypeScriptTypes(source); } catch (error) { return send(REFUSED, errorLine('SyntaxError', requireString(error.message))); }
+  try { stripped = stripTypeScriptTypes(source); } catch (error) { return send(LOAD_FAILED, errorLine('SyntaxError', requireString(error.message))); }
   send(STRIPPED, stripped);
 }
 
@@ -245,34 +245,34 @@ function runPass(callback) {
 function setAside(question, state) {
   awaitingAnswers.push({ realm, limitMs, body, ...state });
   incoming = freeBuffers.pop() ?? new Bytes(INITIAL_BUFFER_BYTES);
-  send(KEYS, question);
+  send(QUESTIONS, question);
 }
 
 // Asks a question for which the script blocks. The parent sends nothing else meanwhile, and one read returns the whole
-// reply, so V8 may interrupt the script at any moment. A REPLY that arrives after an interruption is read as the next
+// reply, so V8 may interrupt the script at any moment. A SYNC_ANSWER that arrives after an interruption is read as the next
 // frame and ignored.
 const reply = new Bytes(1 << 12);
 function ask(question) {
-  send(ASK, question);
+  send(SYNC_QUESTION, question);
   const count = readSync(reply);
   if (!count) exit(0);
   return decoder.decode(reply.subarray(HEADER, count));
 }
 
-// Returns the questions that a batch's records ask in the rehearsal realm. State that depends on assumed answers stays
+// Returns the questions that a batch's records ask in the realm for dry runs. State that depends on assumed answers stays
 // in that realm.
-function rehearse(rehearsal, { head, columns, flags }) {
-  rehearsal.core.begin(head, columns, false, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & OUTPUT_TO_SCRIPT) !== 0, false);
-  try { return requireString(runWithTimeout(rehearsal, rehearsal.core.rehearse, REHEARSAL_MS)); } catch (error) {
+function dryRun(dryRunRealm, { head, columns, flags }) {
+  dryRunRealm.core.begin(head, columns, false, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, false);
+  try { return requireString(runWithTimeout(dryRunRealm, dryRunRealm.core.dryRun, DRY_RUN_MS)); } catch (error) {
     if (!isTimeout(error)) throw error;
-    return requireString(rehearsal.core.asked());
+    return requireString(dryRunRealm.core.asked());
   }
 }
 
 function start({ head, columns, flags }) {
   const alone = (flags & ALONE) !== 0;
   realm.core.trace(flags & TRACED ? (row) => send(TRACE, '' + row) : null);
-  realm.core.begin(head, columns, alone, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & OUTPUT_TO_SCRIPT) !== 0, alone || realm.keepsState);
+  realm.core.begin(head, columns, alone, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, alone || realm.keepsState);
 }
 
 function batch(length) {
@@ -281,8 +281,8 @@ function batch(length) {
   limitMs = word(3);
   body = { bytes: incoming, length, starts: [headEnd + 1] };
   const run = { flags, columns: text(5, columnsEnd), head: text(columnsEnd + 1, headEnd) };
-  if (flags & REHEARSE_FLAG) {
-    const question = rehearse(realms.get(word(0) + REHEARSAL_REALM_BIT), run);
+  if (flags & DRY_RUN) {
+    const question = dryRun(realms.get(word(0) + DRY_RUN_REALM_BIT), run);
     if (question) return setAside(question, { kept: null, run: { ...run, question } });
   }
   start(run);
@@ -310,7 +310,7 @@ function reason(error) {
   try { return call(sliceText, error.stack, 0, 1000); } catch { return 'unknown'; }
 }
 
-const ACTIONS = { __proto__: null, [BATCH]: batch, [ANSWERS]: answers, [LOAD]: load, [REPLY]: () => {} };
+const ACTIONS = { __proto__: null, [BATCH]: batch, [ANSWERS]: answers, [LOAD]: load, [SYNC_ANSWER]: () => {} };
 if (VALIDATES) {
   // At its first nested statement the stripper reads a file to find the end of its stack. After HELLO no file can be
   // opened.
@@ -320,5 +320,5 @@ if (VALIDATES) {
 send(HELLO, '');
 while (true) {
   const length = receive();
-  try { ACTIONS[header[0]](length); } catch (error) { send(BROKEN, reason(error)); }
+  try { ACTIONS[header[0]](length); } catch (error) { send(HARNESS_ERROR, reason(error)); }
 }

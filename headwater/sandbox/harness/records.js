@@ -45,10 +45,10 @@
   let firsts = null, part = 0, lines = null, first = 0, nextRow = 0;
   let columns = null, longIntegerOffsets = null, slow = null, logs = null, datasets = null;
   // waits: `flow.contains` blocks until it has the true answer. unfinished: rows that did not settle within MAX_PASSES.
-  let end = 0, waits = false, rehearses = false, interrupted = false, passes = 0, units = 0, unfinished = null, passBegan = 0;
+  let end = 0, waits = false, isDryRun = false, interrupted = false, passes = 0, units = 0, unfinished = null, passBegan = 0;
   // Whether another script wrote the records of the batch, and whether the outputs go to another script.
-  let inputFromScript = false, outputToScript = false, alone = false, write = stringify;
-  const chooseWriter = () => { write = outputToScript ? stringifyMarked : currentCall.useSlowPath ? stringifySlowPath : stringify; };
+  let inputFromScript = false, feedsScript = false, alone = false, write = stringify;
+  const chooseWriter = () => { write = feedsScript ? stringifyMarked : currentCall.useSlowPath ? stringifySlowPath : stringify; };
   // Its results. movedCount: the number of outputs in the frame RESULTS, which ends at `written`; outputs: the others.
   let outputs = null, movedCount = 0, written = FRAME_HEADER_BYTES, logged = 0;
   // The current pass. todo: its rows, or null for all; stopped: the rows that run again whatever the answers are.
@@ -225,7 +225,7 @@
   };
   // Fails if a text is too large without its marks, each of which takes two units.
   const requireRoom = (text) => {
-    if (text.length - (outputToScript ? 2 * currentCall.marks : 0) > MAX_OUTPUT_UNITS) fail('OutputTooLarge', 'the returned record is larger than 1,000,000 bytes');
+    if (text.length - (feedsScript ? 2 * currentCall.marks : 0) > MAX_OUTPUT_UNITS) fail('OutputTooLarge', 'the returned record is larger than 1,000,000 bytes');
   };
   const writeOne = (output) => {
     if (typeof output !== 'object' || output === null) refuse(withArticle(typeof output));
@@ -235,7 +235,7 @@
     const third = text[2];
     if (third === undefined || third === '0') requirePlain(output, third);
     if (text.length > MAX_OUTPUT_UNITS) requireRoom(text);
-    return outputToScript && currentCall.marks !== 0 ? slice(SPACES, 0, currentCall.marks) + text : text;
+    return feedsScript && currentCall.marks !== 0 ? slice(SPACES, 0, currentCall.marks) + text : text;
   };
   const writeAll = (result) => {
     let text = '', count = 0, size = 0;
@@ -245,7 +245,7 @@
       count += 1;
       if (count > MAX_OUTPUTS) fail('InvalidOutput', 'process returned more than 1,000 records for one');
       const one = writeOne(output);
-      size += one.length - (outputToScript ? 2 * currentCall.marks : 0);
+      size += one.length - (feedsScript ? 2 * currentCall.marks : 0);
       if (size > MAX_OUTPUTS_UNITS + SPACES.length * count) fail('OutputTooLarge', 'the returned records are larger than 8,000,000 bytes together');
       text += (count > 1 ? '\t' : '') + one;
     }
@@ -305,11 +305,11 @@
       if (j === look) look = checkClock(j);
       const row = todo === null ? j : todo[j];
       if (row >= end) break;
-      if ((waits || rehearses) && row > 0 && (groupBegan - passBegan > SOFT_LIMIT_MS || units > MAX_UNITS_BEFORE)) { end = row; break; }
+      if ((waits || isDryRun) && row > 0 && (groupBegan - passBegan > SOFT_LIMIT_MS || units > MAX_UNITS_BEFORE)) { end = row; break; }
       if (row >= nextRow) loadPartOf(row);
       if (trace !== null) trace(row);
       const output = run(row);
-      if (rehearses) { if (askedUnits > MAX_ASKED_UNITS) break; continue; }
+      if (isDryRun) { if (askedUnits > MAX_ASKED_UNITS) break; continue; }
       if (!waits && row > 0 && (units + output.length > MAX_BATCH_UNITS || askedUnits > MAX_ASKED_UNITS)) { end = row; break; }
       keep(row, output);
       if (todo === null && outputs.length === FLUSHED_RECORDS && asking.length === 0) flushOutputs();
@@ -394,7 +394,7 @@
       longIntegerOffsets = fill(new NativeArray(end), 0);
       for (let i = 1; i < long.length; i += 2) longIntegerOffsets[long[i]] = long[i + 1];
       outputs = []; movedCount = 0; written = FRAME_HEADER_BYTES; slow = []; logs = todo = null; datasets = dictionary();
-      alone = isAlone; waits = mustWait; rehearses = false; inputFromScript = isFromScript; outputToScript = toScript;
+      alone = isAlone; waits = mustWait; isDryRun = false; inputFromScript = isFromScript; feedsScript = toScript;
       interrupted = false; passes = 0; units = 0; unfinished = [];
       beginCalls(alone);
       chooseWriter();
@@ -403,7 +403,7 @@
     // Runs all records. Returns the question to the parent, or '' when there is none.
     pass,
     // Runs the records only to collect their questions. Returns the same as `pass`.
-    rehearse() { rehearses = true; return pass(); },
+    dryRun() { isDryRun = true; return pass(); },
     // Returns the question of an interrupted rehearsal.
     asked() { currentCall.row = -1; return question(); },
     // Stores the answers to the question of a rehearsal.
@@ -420,7 +420,7 @@
     suspend() {
       const batch = {
         __proto__: null, firsts, columns, longIntegerOffsets, slow, logs, outputs, movedCount, written, datasets, end, interrupted, passes, units,
-        alone, inputFromScript, outputToScript, todo, stopped, asking, next: null,
+        alone, inputFromScript, feedsScript, todo, stopped, asking, next: null,
       };
       if (oldest === null) oldest = batch; else newest.next = batch;
       newest = batch;
@@ -431,8 +431,8 @@
       oldest = batch.next;
       if (oldest === null) newest = null;
       ({ firsts, columns, longIntegerOffsets, slow, logs, outputs, movedCount, written, datasets, end, interrupted, passes, units } = batch);
-      ({ alone, inputFromScript, outputToScript, todo, stopped, asking } = batch);
-      waits = rehearses = false; unfinished = [];
+      ({ alone, inputFromScript, feedsScript, todo, stopped, asking } = batch);
+      waits = isDryRun = false; unfinished = [];
       beginCalls(alone);
       chooseWriter();
       currentCall.columns = columns;

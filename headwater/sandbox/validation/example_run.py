@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from headwater.errors import InvalidScript
-from headwater.sandbox.results import OUTPUT_SEPARATOR, ScriptError
+from headwater.sandbox.results import OUTPUT_SEPARATOR, ScriptFailure
 from headwater.sandbox.script_batch import ScriptBatch
 
 _MAX_MEMBERS = 40
@@ -31,7 +31,7 @@ def warnings(script_batch: ScriptBatch, example: str) -> list[str]:
     return []
 
 
-def _failure(error: ScriptError, example: str) -> str:
+def _failure(error: ScriptFailure, example: str) -> str:
     if error.error == "InvalidOutput" and "Promise" in error.message:
         raise InvalidScript(
             "The script returns a Promise, which is an error of every record: nothing waits for a Promise. Take out "

@@ -9,9 +9,9 @@ from itertools import chain, islice
 
 from tree_sitter import Node
 
-from headwater.sandbox.analysis import writes
 from headwater.sandbox.analysis.nodes import every_node, text_of
 from headwater.sandbox.analysis.tree import Script
+from headwater.sandbox.validation import writes
 from headwater.sandbox.validation.script_globals import GLOBALS, MEMBERS_OF_PROCESS, advice_for
 
 MAX_WARNINGS = 20

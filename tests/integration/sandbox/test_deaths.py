@@ -20,8 +20,8 @@ from headwater.sandbox import Sandbox
 from headwater.sandbox import sandbox as sandbox_module
 from headwater.sandbox.child import SandboxedChild
 from headwater.sandbox.deno_command import DenoCommand
-from headwater.sandbox.results import ScriptError
-from headwater.sandbox.sandbox import MembershipQuery, MembershipResult
+from headwater.sandbox.membership import MembershipQuery, MembershipResult
+from headwater.sandbox.results import ScriptFailure
 from headwater.sandbox.script_batch import ScriptBatch
 from tests.support.processes import alive
 from tests.support.sandbox import batch, lines, lookup
@@ -208,7 +208,7 @@ def test_no_record_is_rejected_if_reloading_a_script_is_too_slow(monkeypatch: py
     with Sandbox() as sandbox:
         number = sandbox.add(script, lookup({}))
         before, load = sandbox.pid, SandboxedChild.load
-        late = iter([ScriptError("Timeout", "the top level of the script ran for more than 1 s")])
+        late = iter([ScriptFailure("Timeout", "the top level of the script ran for more than 1 s")])
         monkeypatch.setattr(SandboxedChild, "load", lambda *args: next(late, None) or load(*args))
         job = sandbox.submit(number, batch(lines({"n": 1}, {"bad": 1}, {"n": 2})))
         finish(job, sandbox)
@@ -346,5 +346,5 @@ def test_sandboxes_side_by_side() -> None:
 
 
 def test_an_engine_that_does_not_start() -> None:
-    with Sandbox(engine=DenoCommand(("/bin/true",), 320 << 20, jit=False)) as sandbox, pytest.raises(SandboxFailed):
+    with Sandbox(command=DenoCommand(("/bin/true",), 320 << 20, jit=False)) as sandbox, pytest.raises(SandboxFailed):
         sandbox.add(SCRIPT, lookup(MEMBERS))

@@ -6,7 +6,7 @@ CI runs the fast scripts together in one worker. `make test-all` runs each scrip
 import pytest
 
 from headwater.errors import InvalidScript
-from headwater.sandbox import Sandbox, validate
+from headwater.sandbox import Sandbox, validate_script
 from tests.integration.sandbox.corpus import CASES, Case
 from tests.support.sandbox import batch, lookup, run
 
@@ -60,4 +60,4 @@ def test_several_bad_records_of_one_batch_are_one_crash_event() -> None:
 )
 def test_a_hostile_top_level_is_refused(script: str) -> None:
     with pytest.raises(InvalidScript):
-        validate(script, "{}")
+        validate_script(script, "{}")

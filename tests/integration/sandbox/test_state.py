@@ -11,7 +11,7 @@ import pytest
 
 from headwater.errors import RedisUnavailable
 from headwater.sandbox import Sandbox
-from headwater.sandbox.sandbox import MembershipQuery, MembershipResult
+from headwater.sandbox.membership import MembershipQuery, MembershipResult
 from headwater.sandbox.script_batch import ScriptBatch
 from tests.integration.sandbox.test_deaths import Killer, finish
 from tests.support.sandbox import batch, lines, lookup

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from headwater.errors import InvalidScript
 from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
-from headwater.sandbox import Sandbox, validate
+from headwater.sandbox import Sandbox, validate_script
 from headwater.sandbox.deno_command import deno_command
-from headwater.sandbox.results import ScriptError
+from headwater.sandbox.results import ScriptFailure
 from headwater.sandbox.validation.lint import MAX_WARNINGS
 from tests.integration.sandbox.corpus import ANY_BLAME, CASES, Case
 from tests.support.sandbox import lines, result, run
@@ -94,7 +94,7 @@ TYPESCRIPT = [
 
 @pytest.mark.parametrize("text", [*MODULES, *COMMON_JS, *TYPESCRIPT])
 def test_the_generated_script_runs(shared_sandbox: Sandbox, text: str) -> None:
-    checked = validate(text, EXAMPLE)
+    checked = validate_script(text, EXAMPLE)
     assert checked.warnings == []
     assert checked.javascript is not None
     assert run(shared_sandbox, checked.javascript, lines(RECORD)).outputs[0] == b'{"b":2}'
@@ -112,12 +112,12 @@ def test_the_generated_script_runs(shared_sandbox: Sandbox, text: str) -> None:
     ],
 )
 def test_scripts_run_as_they_are(text: str) -> None:
-    assert validate(text, EXAMPLE).javascript is None
+    assert validate_script(text, EXAMPLE).javascript is None
 
 
 def test_a_javascript_module_keeps_code_that_looks_like_types(shared_sandbox: Sandbox) -> None:
     text = "const f = (x, y) => [x, y]; export function process(r) { return { t: f(r.a < 5, r.a > (1)) } }"
-    javascript = validate(text, EXAMPLE).javascript
+    javascript = validate_script(text, EXAMPLE).javascript
     assert javascript is not None
     assert run(shared_sandbox, javascript, lines(RECORD)).outputs[0] == b'{"t":[true,false]}'
 
@@ -135,7 +135,7 @@ class TestStrictness:
         ],
     )
     def test_only_modules_are_strict(self, shared_sandbox: Sandbox, text: str, strict: bool) -> None:
-        javascript = validate(text, EXAMPLE).javascript or text
+        javascript = validate_script(text, EXAMPLE).javascript or text
         output = run(shared_sandbox, javascript, lines(RECORD)).outputs[0]
         assert json.loads(output or b"") == {"strict": strict}
 
@@ -184,7 +184,7 @@ class TestRefused:
     )
     def test_the_error_names_the_fix(self, text: str, line: int, column: int, advice: str) -> None:
         with pytest.raises(InvalidScript, match=re.escape(advice)) as refused:
-            validate(text, EXAMPLE)
+            validate_script(text, EXAMPLE)
         assert (refused.value.line, refused.value.column) == (line, column)
 
     @pytest.mark.parametrize(
@@ -199,16 +199,16 @@ class TestRefused:
     )
     def test_two_candidate_functions(self, text: str) -> None:
         with pytest.raises(InvalidScript, match="keep one of them"):
-            validate(text, EXAMPLE)
+            validate_script(text, EXAMPLE)
 
     @pytest.mark.parametrize("text", ["export const a = 1", "module.exports = { a: 1 }", "const a: number = 1"])
     def test_without_a_function(self, text: str) -> None:
         with pytest.raises(InvalidScript, match=r"no function `process\(record\)`"):
-            validate(text, EXAMPLE)
+            validate_script(text, EXAMPLE)
 
     def test_a_script_that_throws_a_syntax_error_is_not_typescript(self) -> None:
         with pytest.raises(InvalidScript, match="SyntaxError: own in line 2, column 7"):
-            validate("const t = (f) => f(1 < 2, 3 > (1));\nthrow new SyntaxError('own')", EXAMPLE)
+            validate_script("const t = (f) => f(1 < 2, 3 > (1));\nthrow new SyntaxError('own')", EXAMPLE)
 
 
 TYPES = st.sampled_from(
@@ -232,7 +232,7 @@ FORMS = st.sampled_from([
 @settings(max_examples=30)
 def test_error_positions_refer_to_the_source(form: str, type_: str, before: str, inside: str) -> None:
     text = before + form.format(type=type_, space=inside)
-    (warning,) = validate(text, EXAMPLE).warnings
+    (warning,) = validate_script(text, EXAMPLE).warnings
     head = text[: text.index("x.y") + 2]
     line, column = head.count("\n") + 1, len(head.rpartition("\n")[2].encode("utf-16-le")) // 2 + 1
     assert f"(reading 'y') in line {line}, column {column}." in warning
@@ -259,7 +259,7 @@ DEEP = {
 def test_hostile_sources_are_rejected_in_time(text: str) -> None:
     began_s = time.monotonic()
     with pytest.raises(InvalidScript):
-        validate(text, EXAMPLE)
+        validate_script(text, EXAMPLE)
     assert time.monotonic() - began_s < 10
 
 
@@ -276,20 +276,20 @@ LONG = {
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG.keys())
 def test_long_scripts_are_analysed_in_time(text: str) -> None:
     began_s = time.monotonic()
-    assert len(validate(text, EXAMPLE).warnings) <= MAX_WARNINGS
+    assert len(validate_script(text, EXAMPLE).warnings) <= MAX_WARNINGS
     assert time.monotonic() - began_s < 10
 
 
 def test_a_stack_overflow_during_compilation_has_no_position() -> None:
     with pytest.raises(InvalidScript, match=r"Maximum call stack size exceeded|nested too deeply") as refused:
-        validate(PROCESS + "const a = " + "(()=>" * 1_000 + "1" + ")" * 1_000, EXAMPLE)
+        validate_script(PROCESS + "const a = " + "(()=>" * 1_000 + "1" + ")" * 1_000, EXAMPLE)
     assert refused.value.line is None
 
 
 def test_concurrent_hostile_sources_do_not_affect_other_saves() -> None:
     def outcome(text: str) -> object:
         try:
-            return validate(text, EXAMPLE).warnings
+            return validate_script(text, EXAMPLE).warnings
         except InvalidScript:
             return "refused"
 
@@ -301,7 +301,7 @@ def test_concurrent_hostile_sources_do_not_affect_other_saves() -> None:
 
 def test_ordinary_nesting_is_accepted() -> None:
     deep = "if (x) { " * 500 + "}" * 500 + " const a: any = " + "[" * 500 + "]" * 500
-    assert validate(f"let x: any; {deep}\nfunction process(r: any) {{ return r }}", EXAMPLE).warnings == []
+    assert validate_script(f"let x: any; {deep}\nfunction process(r: any) {{ return r }}", EXAMPLE).warnings == []
 
 
 class TestCheckingChild:
@@ -319,24 +319,24 @@ class TestCheckingChild:
         ],
     )
     def test_scripts_do_not_see_it(self, body: str) -> None:
-        with Sandbox(spare=False, engine=deno_command(jit=False, validates=True)) as sandbox:
+        with Sandbox(spare=False, command=deno_command(jit=False, validates=True)) as sandbox:
             assert result(sandbox, body) == {"t": "undefined"}
 
     def test_the_checking_child_strips_types_after_its_hello(self) -> None:
-        with Sandbox(spare=False, engine=deno_command(jit=False, validates=True)) as sandbox:
+        with Sandbox(spare=False, command=deno_command(jit=False, validates=True)) as sandbox:
             assert sandbox.strip_types("if (a) { let b: string }") == "if (a) { let b         }"
             assert sandbox.strip_types("let a = 1") == ""
 
     def test_saves_continue_after_a_source_that_kills_the_child(self) -> None:
-        with Sandbox(spare=False, engine=deno_command(jit=False, validates=True)) as sandbox:
-            assert isinstance(sandbox.strip_types("let a: any = " + "[" * 100_000), ScriptError)
+        with Sandbox(spare=False, command=deno_command(jit=False, validates=True)) as sandbox:
+            assert isinstance(sandbox.strip_types("let a: any = " + "[" * 100_000), ScriptFailure)
             assert sandbox.strip_types("let a: any") == "let a     "
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.slow], ids=lambda case: case.name)
 def test_hostile_typescript_is_saved_with_a_warning_or_rejected(case: Case) -> None:
     with contextlib.suppress(InvalidScript):
-        checked = validate(f"export default function (d: any): any {{\n{case.body}\n}}", EXAMPLE)
+        checked = validate_script(f"export default function (d: any): any {{\n{case.body}\n}}", EXAMPLE)
         assert checked.javascript is not None
         assert checked.warnings or case.outcomes - ANY_BLAME
 
@@ -373,7 +373,7 @@ def test_sources_with_errors_are_rejected_or_keep_their_lines(text: str, data: s
     end = data.draw(st.integers(start, min(len(text), start + 10)))
     changed = text[:start] + data.draw(PIECES) + text[end:]
     with contextlib.suppress(InvalidScript):
-        javascript = validate(changed, EXAMPLE).javascript
+        javascript = validate_script(changed, EXAMPLE).javascript
         if javascript is not None:
             generated = javascript.removeprefix(
                 javascript[: javascript.index("\n") + 1] if javascript[:2] == "/*" else ""

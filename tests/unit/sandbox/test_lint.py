@@ -2,9 +2,9 @@
 
 import pytest
 
-from headwater.sandbox.analysis.names import free_names
 from headwater.sandbox.analysis.tree import parse
 from headwater.sandbox.validation import lint
+from headwater.sandbox.validation.free_names import free_names
 from headwater.sandbox.validation.script_globals import GLOBALS
 
 

@@ -18,12 +18,12 @@ class Child:
     pid = 0
 
     def __init__(self, reply: Reply) -> None:
-        self.scripts: set[int] = set()
+        self.loaded_realms: set[int] = set()
         self._reply = reply
         self._frames: deque[Frame] = deque()
 
     def load(self, number: int, _script: str) -> None:
-        self.scripts.add(number)
+        self.loaded_realms.add(number)
 
     def send(self, kind: Kind, *payload: bytes) -> None:
         self._frames += self._reply(kind, b"".join(payload))
@@ -33,6 +33,9 @@ class Child:
 
     def wait(self, timeout_s: float) -> None:
         pass
+
+    def is_alive(self) -> bool:
+        return True
 
     def cpu_s(self) -> float:
         return 0.0
@@ -53,7 +56,7 @@ class Pool:
     def take(self, _scripts: object) -> Child:
         return next(self._children)
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         return False
 
     def wait(self, timeout_s: float) -> None:
@@ -98,12 +101,12 @@ def breach(*frames: Frame) -> Callable[[], Iterator[Reply]]:
         results(b"!bad\n{}\n{}\n", b"3 0 0  "),
         results(b"{}\n", b"3 0 0  "),
         [Frame(Kind.SUMMARY, b"3 0 0  ")],
-        [Frame(Kind.KEYS, b"[1]")],
+        [Frame(Kind.QUESTIONS, b"[1]")],
         [Frame(Kind.TRACE, b"9" * 5000)],
         [Frame(Kind.TRACE, b"1"), Frame(Kind.TRACE, b"1")],
         [Frame(Kind.TRACE, b"3")],
         [Frame(Kind.HELLO, b"")],
-        [Frame(Kind.BROKEN, b"why")],
+        [Frame(Kind.HARNESS_ERROR, b"why")],
     ],
 )
 def test_an_invalid_reply_loses_no_record(monkeypatch: pytest.MonkeyPatch, frames: list[Frame]) -> None:

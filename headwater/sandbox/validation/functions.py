@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from headwater.sandbox.analysis.modules import ENTRY_NAMES, exported_entries
 from headwater.sandbox.analysis.nodes import text_of
 from headwater.sandbox.analysis.tree import Script
+from headwater.sandbox.validation.modules import ENTRY_NAMES, exported_entries
 
 _DECLARATIONS = ("function_declaration", "generator_function_declaration")
 _VALUES = ("function_expression", "generator_function", "arrow_function")

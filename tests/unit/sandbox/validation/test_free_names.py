@@ -2,8 +2,8 @@
 
 import pytest
 
-from headwater.sandbox.analysis.names import free_names
 from headwater.sandbox.analysis.tree import parse
+from headwater.sandbox.validation.free_names import free_names
 
 
 def free(text: str) -> list[str]:
