@@ -19,7 +19,7 @@ Action = Literal[
     "flow.deploy",
     "flow.teardown",
     "flow.rotate_credentials",
-    "remains.give_up",
+    "deployment.record_ended",
     "key.create",
     "key.revoke",
     "dataset.create",

@@ -21,7 +21,7 @@ WRITES: dict[str, Write] = {
     "remove": lambda stores: stores.revisions.remove("f1", [7], at(0)),
     "set_state": lambda stores: stores.datasets.set_state("s1", "deleting"),
     "remove_dataset": lambda stores: stores.datasets.remove("s1"),
-    "give_up": lambda stores: stores.deployments.record_as_ended(["d2"], at(0)),
+    "record_as_ended": lambda stores: stores.deployments.record_as_ended(["d2"], at(0)),
 }
 
 

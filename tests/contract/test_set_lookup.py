@@ -8,8 +8,8 @@ import pytest
 import redis
 
 from headwater.errors import RedisUnavailable
-from headwater.stores.redis.client import Client, Script, Word, connect
-from headwater.stores.redis.connection import Command
+from headwater.stores.redis.client import Client, Script, connect
+from headwater.stores.redis.connection import Argument, Command
 from headwater.stores.redis.sets.layout import Keys
 from headwater.stores.redis.sets.lookup import (
     LOG_ENTRIES_PER_LOOKUP,
@@ -32,7 +32,7 @@ class Counting(Client):
         super().__init__(server)
         self.keys: list[int] = []
 
-    def run(self, script: Script, keys: Sequence[Word], args: Sequence[Word]) -> Any:
+    def run(self, script: Script, keys: Sequence[Argument], args: Sequence[Argument]) -> Any:
         self.keys.append(len(keys))
         return super().run(script, keys, args)
 

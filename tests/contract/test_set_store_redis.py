@@ -13,8 +13,8 @@ import redis
 
 from headwater.errors import RedisUnavailable, UploadAborted
 from headwater.stores.protocols.sets import SetWriteResult
-from headwater.stores.redis.client import Client, Script, Word, connect
-from headwater.stores.redis.connection import EncodedCommands
+from headwater.stores.redis.client import Client, Script, connect
+from headwater.stores.redis.connection import Argument, EncodedCommands
 from headwater.stores.redis.sets import layout, set_store
 from headwater.stores.redis.sets.layout import Keys
 from headwater.stores.redis.sets.replacement import ABANDONED_AFTER_S, VALUES_PER_FILL
@@ -97,7 +97,7 @@ class LosesAnswers(Client):
 
     lose = 0
 
-    def run(self, script: Script, keys: Sequence[Word], args: Sequence[Word]) -> Any:
+    def run(self, script: Script, keys: Sequence[Argument], args: Sequence[Argument]) -> Any:
         answer = super().run(script, keys, args)
         self.lose -= 1
         if self.lose == 0:
@@ -207,7 +207,7 @@ class Between(Client):
         super().__init__(server)
         self._happens = [happens]
 
-    def stream(self, key: Word, parts: Iterable[EncodedCommands]) -> Iterator[list[Any]]:
+    def stream(self, key: Argument, parts: Iterable[EncodedCommands]) -> Iterator[list[Any]]:
         while self._happens:
             self._happens.pop()()
         return super().stream(key, parts)
@@ -234,7 +234,7 @@ class AtUnlink(Client):
         super().__init__(server)
         self._happens = [happens]
 
-    def call(self, *command: Word) -> Any:
+    def call(self, *command: Argument) -> Any:
         while command[0] == "UNLINK" and self._happens:
             self._happens.pop()()
         return super().call(*command)

@@ -26,7 +26,8 @@ from headwater.model.metric import (
     Times,
     TimeType,
 )
-from headwater.stores.redis.client import Client, Script, Word
+from headwater.stores.redis.client import Client, Script
+from headwater.stores.redis.connection import Argument
 
 SLACK_S = 600
 """How much longer than needed keys are kept, because clocks differ."""
@@ -49,14 +50,14 @@ class RedisMetrics:
         self, deployment_id: str, group: str, owner: str, partitions: Collection[int]
     ) -> Mapping[int, int]:
         """See MetricStore."""
-        args: list[Word] = [owner, _OWNERSHIP_TTL_MS, *(f"{group}/{partition}" for partition in partitions)]
+        args: list[Argument] = [owner, _OWNERSHIP_TTL_MS, *(f"{group}/{partition}" for partition in partitions)]
         marks: list[bytes | None] = self._client.run(_ACQUIRE, [_ownership_key(deployment_id)], args)
         return {p: int(mark) for p, mark in zip(partitions, marks, strict=True) if mark is not None}
 
     def write(self, deployment_id: str, group: str, owner: str, delta: MetricsDelta) -> frozenset[int]:
         """See MetricStore."""
         keys = [_ownership_key(deployment_id), *(_key(deployment_id, one, delta.minute) for one in TIME_RANGES)]
-        args: list[Word] = [owner, _OWNERSHIP_TTL_MS, *_TTL_MS, len(delta.partitions)]
+        args: list[Argument] = [owner, _OWNERSHIP_TTL_MS, *_TTL_MS, len(delta.partitions)]
         for partition, span in delta.partitions.items():
             args += _span_words(f"{group}/{partition}", span)
         refused: list[bytes] = self._client.run(_WRITE, keys, [*args, *_time_words(delta.times)])
@@ -100,12 +101,12 @@ def _kept(time_range: TimeRange, now_s: float) -> Iterable[int]:
     return range(starts[0] - slack_s // starts.step * starts.step, starts[-1] + slack_s, starts.step)
 
 
-def _span_words(field: str, span: PartitionCounts) -> list[Word]:
-    counts: list[Word] = [word for name, count in span.counts.items() if count for word in (name, count)]
+def _span_words(field: str, span: PartitionCounts) -> list[Argument]:
+    counts: list[Argument] = [word for name, count in span.counts.items() if count for word in (name, count)]
     return [field, span.end, len(counts), *counts]
 
 
-def _time_words(times: Times) -> list[Word]:
+def _time_words(times: Times) -> list[Argument]:
     return [
         word
         for name, histogram in times.items()

@@ -22,8 +22,8 @@ from headwater.model.price.archive import WHOLE_HOUR, ArchiveKey, TimeBucket
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.tick import partition_of, quoted_key
 from headwater.stores.protocols.prices import PriceWrite, StoredToken
-from headwater.stores.redis.client import Client, Script, Word
-from headwater.stores.redis.connection import Command
+from headwater.stores.redis.client import Client, Script
+from headwater.stores.redis.connection import Argument, Command
 
 TTL_S = 30 * 86_400
 ARCHIVE_TTL_S = 27 * 3600
@@ -75,7 +75,7 @@ class RedisPrices:
         topic_id, before = self._last_positions[partition]
         after = f"{topic_id}:{written.end}"
         tails = [*_chunks(written.tails.items())]
-        scripts: list[tuple[list[Word], list[Word]]] = [
+        scripts: list[tuple[list[Argument], list[Argument]]] = [
             *(self._archive_arguments(partition, some) for some in _chunks(written.archived.items())),
             *_unsettled_arguments(written.unsettled, settled=False),
             *(self._state_arguments(partition, some, []) for some in _chunks(written.states.items())),
@@ -100,7 +100,7 @@ class RedisPrices:
     @staticmethod
     def _state_arguments(
         partition: int, states: Sequence[tuple[bytes, bytes]], tails: Sequence[tuple[bytes, bytes]]
-    ) -> tuple[list[Word], list[Word]]:
+    ) -> tuple[list[Argument], list[Argument]]:
         some = [*states, *tails]
         return _keys(partition, [token for token, _ in some]), [
             len(states),
@@ -111,8 +111,10 @@ class RedisPrices:
         ]
 
     @staticmethod
-    def _archive_arguments(partition: int, some: Sequence[tuple[ArchiveKey, bytes]]) -> tuple[list[Word], list[Word]]:
-        args: list[Word] = [0, 0, 0, 0]
+    def _archive_arguments(
+        partition: int, some: Sequence[tuple[ArchiveKey, bytes]]
+    ) -> tuple[list[Argument], list[Argument]]:
+        args: list[Argument] = [0, 0, 0, 0]
         for (token, bucket), ticks in some:
             args += (_archive_field(token, bucket), ticks, bucket.hour // 1000 + ARCHIVE_TTL_S)
         return [_archive_key(partition, bucket.hour) for (_, bucket), _ in some], args
@@ -167,7 +169,7 @@ def _chunks(entries: Iterable[tuple[_K, bytes]]) -> Iterator[list[tuple[_K, byte
         yield part
 
 
-def _unsettled_arguments(keys: Collection[bytes], *, settled: bool) -> Iterator[tuple[list[Word], list[Word]]]:
+def _unsettled_arguments(keys: Collection[bytes], *, settled: bool) -> Iterator[tuple[list[Argument], list[Argument]]]:
     """Yield keys and arguments of scripts that update the unsettled keys.
 
     The scripts add keys, or remove them when they are settled.
@@ -186,7 +188,7 @@ def _ownership_key(partition: int) -> str:
     return f"{{px:{partition}}}:who"
 
 
-def _keys(partition: int, tokens: Iterable[bytes]) -> list[Word]:
+def _keys(partition: int, tokens: Iterable[bytes]) -> list[Argument]:
     """Return the keys of the state and the tail of each token."""
     state, tail = b"{px:%d}:t:" % partition, b"{px:%d}:n:" % partition
     return [key for token in tokens for key in (state + token, tail + token)]

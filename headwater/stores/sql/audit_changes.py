@@ -81,7 +81,7 @@ def _deployment(deployment: Deployment) -> str:
 
 def recorded_as_ended(recorded_id: str) -> Change:
     """Return the change for a deployment or configuration that an administrator recorded as ended."""
-    return Change("remains.give_up", "", recorded_id)
+    return Change("deployment.record_ended", "", recorded_id)
 
 
 def key_created(key: ApiKey) -> Change:

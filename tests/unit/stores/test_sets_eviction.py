@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from headwater.errors import RedisEvicts
-from headwater.stores.redis.eviction import CHECK_INTERVAL_S, EvictionGuard, EvictionRisk, eviction_risk
+from headwater.stores.redis.eviction import CHECK_INTERVAL_S, EvictableKeys, EvictionGuard, evictable_keys
 
 
 class Server:
@@ -34,17 +34,17 @@ class Clock:
 @pytest.mark.parametrize(
     ("policy", "risk"),
     [
-        ("noeviction", "keeps"),
-        ("allkeys-lru", "may evict anything"),
-        ("allkeys-random", "may evict anything"),
-        ("allkeys-lrm", "may evict anything"),
-        ("volatile-ttl", "may evict what expires"),
-        ("something-new", "does not say"),
-        (None, "does not say"),
+        ("noeviction", "none"),
+        ("allkeys-lru", "all"),
+        ("allkeys-random", "all"),
+        ("allkeys-lrm", "all"),
+        ("volatile-ttl", "volatile"),
+        ("something-new", "unknown"),
+        (None, "unknown"),
     ],
 )
-def test_risks(policy: str | None, risk: EvictionRisk) -> None:
-    assert eviction_risk({} if policy is None else {"maxmemory_policy": policy}) == risk
+def test_risks(policy: str | None, risk: EvictableKeys) -> None:
+    assert evictable_keys({} if policy is None else {"maxmemory_policy": policy}) == risk
 
 
 @pytest.mark.parametrize(

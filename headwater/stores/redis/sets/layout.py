@@ -40,7 +40,8 @@ import numpy.typing as npt
 
 from headwater.model.value_sets import SetId
 from headwater.native import Uint64Array
-from headwater.stores.redis.client import Client, Script, Word
+from headwater.stores.redis.client import Client, Script
+from headwater.stores.redis.connection import Argument
 from headwater.stores.redis.sets import encoded_values, value_encoding
 
 BITS = 18
@@ -196,7 +197,7 @@ class Keys:
 
     def create(self, client: Client, kind: Kind) -> SetGeneration:
         """Create the set unless it exists, and return its current generation."""
-        args: list[Word] = [1 + secrets.randbits(32), BITS, secrets.randbits(64), ENCODING, kind]
+        args: list[Argument] = [1 + secrets.randbits(32), BITS, secrets.randbits(64), ENCODING, kind]
         generation = self._generation(client.run(_CREATE, [self.metadata], args))
         assert generation is not None
         return generation

@@ -25,7 +25,8 @@ import structlog
 from headwater.errors import RedisUnavailable
 from headwater.model.value_sets import SetId
 from headwater.native import Uint64Array
-from headwater.stores.redis.client import Client, Script, Word
+from headwater.stores.redis.client import Client, Script
+from headwater.stores.redis.connection import Argument
 from headwater.stores.redis.sets import encoded_values
 from headwater.stores.redis.sets.bloom import Bloom, size_bytes
 from headwater.stores.redis.sets.encoded_values import EncodedValues
@@ -247,7 +248,7 @@ class RedisSetLookup:
             answers = self._look_up_unchanged(keys, generation, position, buckets, encoded)
             if answers is not None:
                 return _Reply(position[0], answers, True, *position, [])
-        args: list[Word] = [generation.number, generation.kind, *position, LOG_ENTRIES_PER_LOOKUP, *encoded]
+        args: list[Argument] = [generation.number, generation.kind, *position, LOG_ENTRIES_PER_LOOKUP, *encoded]
         answered = self._client.run(_LOOKUP, [keys.metadata, keys.log, *buckets], args)
         reply = _Reply.of(answered) if answered is not None else None
         current.at_rest = reply is not None and (reply.version, reply.log_stamp) == position

@@ -18,8 +18,8 @@ import structlog
 from headwater.errors import RedisUnavailable, UploadAborted
 from headwater.native import Uint8Array
 from headwater.stores.protocols.sets import SetWriteResult
-from headwater.stores.redis.client import Client, Script, Word
-from headwater.stores.redis.connection import EncodedCommands, encode_commands
+from headwater.stores.redis.client import Client, Script
+from headwater.stores.redis.connection import Argument, EncodedCommands, encode_commands
 from headwater.stores.redis.sets import bucket_filling
 from headwater.stores.redis.sets.encoded_values import EncodedValues, encode
 from headwater.stores.redis.sets.layout import REPLACED, Keys, SetGeneration, chunks, new_stamp
@@ -150,7 +150,7 @@ def sweep_all(client: Client, seen_before: float) -> None:
         _delete_replaced(client, keys, began)
 
 
-def _delete_replaced(client: Client, keys: Keys, began: Word) -> None:
+def _delete_replaced(client: Client, keys: Keys, began: Argument) -> None:
     """Remove a set without leftovers from the list of replaced sets.
 
     It stays when another replacement has begun.

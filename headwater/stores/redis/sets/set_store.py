@@ -16,7 +16,8 @@ import numpy as np
 from headwater.model.value_sets import SetId
 from headwater.native import Uint64Array
 from headwater.stores.protocols.sets import SetCount, SetWriteResult, ValuePage
-from headwater.stores.redis.client import Client, Script, Word
+from headwater.stores.redis.client import Client, Script
+from headwater.stores.redis.connection import Argument
 from headwater.stores.redis.sets import encoded_values
 from headwater.stores.redis.sets.layout import (
     LISTPACK_SETS_SINCE,
@@ -183,7 +184,7 @@ class RedisSetStore:
             changed += newly
         return SetWriteResult(changed, version, count)
 
-    def _write_with_backpressure(self, keys_and_args: tuple[list[Word], list[Word]]) -> Any:
+    def _write_with_backpressure(self, keys_and_args: tuple[list[Argument], list[Argument]]) -> Any:
         began = time.monotonic()
         reply = self._client.run(_WRITE, *keys_and_args)
         took_s = time.monotonic() - began
@@ -248,12 +249,12 @@ class RedisSetStore:
 
 def _write_arguments(
     generation: SetGeneration, keys: Keys, operation: str, ordered: SortedValues
-) -> tuple[list[Word], list[Word]]:
+) -> tuple[list[Argument], list[Argument]]:
     """Return the keys and arguments of one run of the script write_values."""
     numbers = generation.bucket_numbers(ordered.hashes)
     edges = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
     found: list[int] = numbers[edges[:-1]].tolist()
-    args: list[Word] = [
+    args: list[Argument] = [
         generation.number,
         operation,
         generation.kind,
