@@ -87,7 +87,7 @@ def _headers(failures: Sequence[Failure]) -> list[HeaderColumn]:
     columns: dict[str, Sequence[str | int | None]] = {
         "headwater-error": [failure.error for failure in failures],
         "headwater-message": [failure.message for failure in failures],
-        "headwater-transform": [failure.transform for failure in failures],
+        "headwater-transform": [failure.component for failure in failures],
         "headwater-line": [failure.line for failure in failures],
         "headwater-column": [failure.column for failure in failures],
         "headwater-attempts": [failure.attempts for failure in failures],

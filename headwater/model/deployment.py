@@ -1,4 +1,4 @@
-"""Deployments: running configurations, their resource names, and the states of workers."""
+"""Deployments: running configurations, the names of their resources, and the statuses of their workers."""
 
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -12,7 +12,7 @@ from headwater.model.sink import DEAD_LETTER_NAME, TopicSink
 
 
 class DesiredPhase(StrEnum):
-    """The phase that the API has requested."""
+    """The phase that API requests want a deployment to have."""
 
     RUNNING = "running"
     ABSENT = "absent"
@@ -21,7 +21,7 @@ class DesiredPhase(StrEnum):
 class Phase(StrEnum):
     """The observed phase of a deployment.
 
-    RUNNING means that every worker of `observed_revision` was ready.
+    RUNNING means that every worker of `observed_revision` has been ready.
     """
 
     PENDING = "pending"
@@ -31,7 +31,7 @@ class Phase(StrEnum):
 
 
 class Condition(StrEnum):
-    """The rollout's condition, as GET …/deploy shows it."""
+    """The condition of a rollout, as GET …/deploy shows it."""
 
     STABLE = "Stable"
     ROLLING_OUT = "RollingOut"
@@ -40,7 +40,7 @@ class Condition(StrEnum):
 
 
 class Status(StrEnum):
-    """The status of a worker, in the words of Kubernetes."""
+    """The status of a worker, in the words that Kubernetes uses for pods."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -50,11 +50,11 @@ class Status(StrEnum):
 
 
 class WorkerStatus(BaseModel):
-    """One worker as `deploy/stats` shows it. The last three attributes are internal.
+    """A worker as `deploy/stats` shows it. `spec_hash`, `deaths` and `waits` are not part of the response.
 
     Attributes:
-        spec_hash: The spec that the worker runs.
-        deaths: The number of deaths with this spec.
+        spec_hash: The hash of the spec that the worker runs.
+        deaths: How often the worker has ended unexpectedly with this spec.
         waits: Whether the worker waits for an unavailable store or broker.
     """
 
@@ -74,7 +74,7 @@ class WorkerStatus(BaseModel):
 
 
 class LogLine(BaseModel):
-    """A line of a worker (source "worker"), or of a script's `console` (source "script")."""
+    """A log line of a worker (source "worker"), or a line that a script wrote with `console.log` (source "script")."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -87,7 +87,7 @@ class LogLine(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A requested revision of the configuration, and the epoch of its consumer group."""
+    """A revision that a deployment runs or has run, and the epoch of the consumer group that reads its source."""
 
     number: int
     config: PipelineConfig
@@ -96,25 +96,27 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One deployment: its desired and its observed state.
+    """The desired and the observed state of a deployment.
 
-    A teardown ends the deployment. A later deploy creates another one, with another id.
+    A teardown ends the deployment. A later deploy creates a new deployment with a new id.
 
     Attributes:
         config: The configuration of the desired revision.
-        generation: Raised by each change of the desired state.
-        reader_password, worker_password: The passwords of the deployment's Kafka users. They are encrypted at rest.
+        generation: A number that each change of the desired state raises.
+        reader_password: The password of the deployment's Kafka user for readers. The database encrypts both passwords.
+        worker_password: The password of the deployment's Kafka user for workers.
         delete_configuration: Whether the configuration is deleted when the teardown has ended.
-        source_epoch: The number in the name of the consumer group; a change of the source raises it.
+        source_epoch: The number at the end of the name of the workers' consumer group. A change of the source raises
+            the number.
         observed_revision: The revision whose workers became ready last.
         observed_generation: The last generation that the controller has finished, successfully or not.
-        stable_revision: The revision to roll back to: the last one that was Stable or, if there is none, the one that
-            ran before.
-        credentials_version: The version of the readers' password. A rotation raises it.
+        stable_revision: The revision to roll back to. It is the last revision that was Stable, or the revision that ran
+            before when none has been Stable.
+        credentials_version: The version of the readers' password. Each rotation of the password raises the version.
         observed_credentials_version: The last version of the readers' password that the broker knows.
-        previous_revisions: Other revisions that may still own resources on the broker.
-        unreadable: Why this version can't read the deployment, and what to do; empty when it can. Such a deployment is
-            not changed, and its workers keep running. It can only be torn down.
+        previous_revisions: The other revisions that may still own resources on the broker.
+        unreadable: Why this version of Headwater can't read the deployment, and what to do; empty when it can. An
+            unreadable deployment is not changed, and its workers keep running. It can only be torn down.
     """
 
     id: str
@@ -150,27 +152,27 @@ class Deployment:
     def has_secrets(self) -> bool:
         """Whether the passwords are available.
 
-        They are not when they can't be decrypted, or after the teardown.
+        After the teardown, or when the passwords can't be decrypted, they are not available.
         """
         return bool(self.reader_password and self.worker_password)
 
     @property
     def desired_revision_record(self) -> Revision:
-        """The desired revision."""
+        """The desired revision, with its configuration and its source epoch."""
         return Revision(self.desired_revision, self.config, self.source_epoch)
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
-        """All revisions that may own resources on the broker, the desired one first."""
+        """All revisions that may own resources on the broker, the desired revision first."""
         return (self.desired_revision_record, *self.previous_revisions)
 
     def revision(self, number: int | None) -> Revision | None:
-        """Return the revision of this number; None when it is not in `revisions`."""
+        """Return the revision with this number; None when it is not in `revisions`."""
         return next((revision for revision in self.revisions if revision.number == number), None)
 
     @property
     def effective_revision(self) -> Revision:
-        """The revision that responses describe: the running one, or else the desired one."""
+        """The revision that responses describe: the observed revision, or the desired one when there is none."""
         return self.revision(self.observed_revision) or self.desired_revision_record
 
 
@@ -178,7 +180,7 @@ class Deployment:
 class DeploymentProgress:
     """The progress of a deployment, without its configuration and secrets.
 
-    API calls that wait for it poll this.
+    An API call that waits for a deployment polls its progress.
     """
 
     id: str
@@ -196,14 +198,14 @@ class DeploymentProgress:
     @classmethod
     def of(cls, deployment: Deployment) -> Self:
         """Return the progress of a deployment."""
-        return cls(**{f.name: getattr(deployment, f.name) for f in fields(cls)})
+        return cls(**{attribute.name: getattr(deployment, attribute.name) for attribute in fields(cls)})
 
 
 class DeploymentVersion(NamedTuple):
     """Identifies the state of a deployment, without its configuration.
 
-    While it is equal, the deployment is unchanged. It does not cover the states of the workers and the retirement of
-    previous revisions, because only the controller writes these.
+    The controller reads a deployment again when its version has changed. The version does not contain the statuses of
+    the workers and the previous revisions, because only the controller itself changes them.
     """
 
     id: str
@@ -228,10 +230,10 @@ class DeploymentVersion(NamedTuple):
 class Observation:
     """The observed state that the controller stores after it has reconciled a deployment.
 
-    With the condition STABLE, observed_revision becomes the stable revision.
+    With the condition STABLE, `observed_revision` becomes the stable revision.
 
     Attributes:
-        retired: Whether the resources of all other revisions have been removed.
+        retired: Whether the resources of all revisions but `observed_revision` have been removed.
     """
 
     deployment_id: str
@@ -247,7 +249,7 @@ class Observation:
 def sink_topic(config_id: str, sink_name: str) -> str:
     """Return the topic of a Kafka sink.
 
-    It contains the configuration's id, so topics of different owners differ.
+    The name contains the id of the configuration, so the topics of different configurations differ.
     """
     return f"flow.{config_id}.{sink_name}"
 
@@ -258,10 +260,7 @@ def dead_letter_topic(config_id: str) -> str:
 
 
 def output_topics(config_id: str, config: PipelineConfig) -> list[str]:
-    """Return the topics that a configuration owns.
-
-    These are one topic per TopicSink, and the dead-letter topic.
-    """
+    """Return the topics that a configuration owns: one for each TopicSink, and the dead-letter topic."""
     sinks = [sink_topic(config_id, sink.name) for sink in config.sinks if isinstance(sink, TopicSink)]
     return [*sinks, dead_letter_topic(config_id)]
 
@@ -277,9 +276,9 @@ def worker_user(deployment_id: str) -> str:
 
 
 def consumer_group(deployment_id: str) -> str:
-    """Return the consumer group that the deploy response suggests.
+    """Return the consumer group that the deploy response suggests to readers.
 
-    Readers may use any group with the prefix `dep-<id>.`.
+    Readers may use any group whose name begins with `dep-<deployment_id>.`.
     """
     return f"{reader_user(deployment_id)}.main"
 
@@ -287,15 +286,12 @@ def consumer_group(deployment_id: str) -> str:
 def transactional_id_prefix(config_id: str) -> str:
     """Return the prefix of the transactional ids of a configuration's workers.
 
-    The slot number follows it. It is the same in all deployments and revisions, so that a new worker of a slot fences
-    the previous one.
+    The number of the worker's slot follows the prefix. The transactional id of a slot is the same in all deployments
+    and revisions, so that a new worker of the slot fences the previous worker.
     """
     return f"headwater-{config_id}-"
 
 
 def source_group(deployment_id: str, epoch: int) -> str:
-    """Return the workers' consumer group on the source topic.
-
-    A change of the source raises the epoch.
-    """
+    """Return the workers' consumer group on the source topic. See Deployment.source_epoch."""
     return f"{worker_user(deployment_id)}.{epoch}"

@@ -38,7 +38,9 @@ COUNT_TYPES: tuple[CountType, ...] = get_args(CountType)
 TIME_TYPES: tuple[TimeType, ...] = get_args(TimeType)
 
 RELATIVE_ERROR = 0.02
+"""How much the value that represents a bin may differ from a value in the bin, relative to it."""
 FLOOR_MS = 0.001
+"""The upper bound of bin 0, in ms."""
 _GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 _LOG_GAMMA = math.log(_GAMMA)
 
@@ -61,7 +63,7 @@ class Histogram(Counter[int]):
     def add(self, value_ms: float, weight: int = 1) -> None:
         """Add a value `weight` times.
 
-        A negative time, which clocks that differ can cause, counts as 0.
+        A negative value counts as 0. Differences are negative when the clocks of two machines differ.
         """
         self[max(0, math.ceil(math.log(max(value_ms, FLOOR_MS) / FLOOR_MS) / _LOG_GAMMA))] += weight
 
@@ -73,10 +75,7 @@ class Histogram(Counter[int]):
         self.update(dict(zip(bins.tolist(), sums[bins].tolist(), strict=True)))
 
     def percentile(self, percent: float) -> float | None:
-        """Return the smallest value that `percent` % of the values don't exceed, in ms.
-
-        Returns None without values.
-        """
+        """Return the smallest value, in ms, that `percent` % of the values don't exceed; None without values."""
         rank = math.ceil(self.total() * percent / 100)
         for bin_ in sorted(self):
             rank -= self[bin_]
@@ -96,11 +95,11 @@ Times = Mapping[TimeType, Histogram]
 
 @dataclass(frozen=True, slots=True)
 class PartitionCounts:
-    """The counts of records of one partition.
+    """New counts of records of one partition.
 
     Attributes:
-        end: The position up to which the partition is counted: the offset after the last counted record.
-        counts: The counts that were added since the last write.
+        end: The offset after the last counted record of the partition.
+        counts: How many records were counted since the last write.
     """
 
     end: int
@@ -109,10 +108,10 @@ class PartitionCounts:
 
 @dataclass(frozen=True, slots=True)
 class MetricsDelta:
-    """One write to the metric store: the counts of each partition, and the records' times.
+    """One write to the metric store: the counts and the times since the last write.
 
     Attributes:
-        minute: The start of the minute, in seconds since the epoch; a multiple of 60.
+        minute: The start of the minute in which the records were counted, in seconds since the epoch.
         partitions: The counts by partition.
         times: The histograms of times.
     """
@@ -142,7 +141,7 @@ class TimeRange:
 
     Attributes:
         name: The name in the request.
-        resolution_s: The length of an interval.
+        resolution_s: The length of an interval, in seconds.
         points: The number of intervals.
     """
 
@@ -152,7 +151,7 @@ class TimeRange:
 
     @property
     def seconds(self) -> int:
-        """The length of the range."""
+        """The length of the range, in seconds."""
         return self.resolution_s * self.points
 
     def starts(self, now_s: float) -> range:

@@ -30,7 +30,8 @@ def output_index(record_index: int, position: int) -> int:
     """Return the index of an output in the header `headwater-src`, a number below _MODULUS.
 
     Args:
-        record_index: The index of the input record: 0 for a source record, or the index that a previous script gave it.
+        record_index: The index of the input record: 0 for a source record, else the index that the previous script gave
+            the record.
         position: The position of the output among the outputs of the input record, from 0.
     """
     if position < _SEQUENTIAL_OUTPUTS:

@@ -239,7 +239,7 @@ class TestKafkaSink:
         producer = bench.producer()
         sink = KafkaSink("mine", bench.topic, is_compacted=True)
         failures = sink.send(batch([b"a", b"b", None, b"x" * 1_000_001], [b"k", None, b"", None]), producer)
-        assert [(f.row, f.error, f.transform) for f in failures] == [(1, "NoKey", "mine"), (3, "TooLarge", "mine")]
+        assert [(f.row, f.error, f.component) for f in failures] == [(1, "NoKey", "mine"), (3, "TooLarge", "mine")]
         assert "cleanup_policy" in failures[0].message
         assert flush(producer) == []
         assert [record[1] for record in bench.records(2)] == [b"a", None]
@@ -256,7 +256,7 @@ class TestKafkaSink:
         producer = bench.producer()
         records = batch([b"x" * 1_000_001, b"ok", b"x" * 1_000_000], [None, None, b"k" * 40_001])
         failures = KafkaSink("mine", bench.topic).send(records, producer)
-        assert [(f.row, f.error, f.transform) for f in failures] == [(0, "TooLarge", "mine"), (2, "TooLarge", "mine")]
+        assert [(f.row, f.error, f.component) for f in failures] == [(0, "TooLarge", "mine"), (2, "TooLarge", "mine")]
         assert "1000001 bytes" in failures[0].message
         assert flush(producer) == []
         assert [record[1] for record in bench.records(1)] == [b"ok"]

@@ -190,7 +190,7 @@ class TestInputs:
     def test_scripts_see_only_objects(self, bench: Bench, value: bytes | None, error: str) -> None:
         kept, failures = bench.run("function process(d) { return d }", [b'{"a":1}', value, b'{"a":2}'])
         assert kept == [b'{"a":1}', b'{"a":2}']
-        assert [(failure.row, failure.error, failure.transform) for failure in failures] == [(1, error, "u1")]
+        assert [(failure.row, failure.error, failure.component) for failure in failures] == [(1, error, "u1")]
 
     def test_raw_newlines_between_tokens(self, bench: Bench) -> None:
         kept, _ = bench.run("function process(d) { return d }", [b'{\n "a":\r\n [1,\n2]\n}\n', b'{"b":"\\n"}'])

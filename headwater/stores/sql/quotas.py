@@ -46,7 +46,7 @@ class QuotaChecker:
         before, total_before = usage_of(connection, limited, owner), usage_of(connection, limited_in_total)
         yield
         exceeded = excess(before, usage_of(connection, limited, owner), limits) or excess(
-            total_before, usage_of(connection, limited_in_total), total_limits, of_all=True
+            total_before, usage_of(connection, limited_in_total), total_limits, is_total=True
         )
         if exceeded is not None:
             raise store_errors.quota_exceeded(exceeded)

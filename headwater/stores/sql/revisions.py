@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, delete, exists, false, func, insert, select
 
-from headwater.model import rollout
 from headwater.model.stored_config import read_config
 from headwater.stores.protocols.configurations import RemovedFilter
 from headwater.stores.sql.connections import Connections
@@ -43,7 +42,7 @@ class SqlRevisions:
         is_revision = (flow_revisions.c.config_id == config_id) & (flow_revisions.c.revision == bindparam("number"))
         with self._connections.writing() as connection:
             if revisions:
-                uids = rollout.filters_only_in(revisions, _filters(connection, config_id))
+                uids = _filters_only_in(revisions, _filters(connection, config_id))
                 numbers = [{"number": number} for number in revisions]
                 connection.execute(delete(flow_revisions).where(is_revision), numbers)
                 _record_removed(connection, config_id, uids, now)
@@ -70,6 +69,12 @@ class SqlRevisions:
         is_filter = (removed_filters.c.config_id == config_id) & removed_filters.c.uid.in_(uids)
         with self._connections.writing() as connection:
             connection.execute(delete(removed_filters).where(is_filter))
+
+
+def _filters_only_in(revisions: Collection[int], filters: Mapping[int, frozenset[str]]) -> frozenset[str]:
+    """Return the filters that only these revisions contain, given the filters of each stored revision."""
+    contained = frozenset[str]().union(*(uids for number, uids in filters.items() if number in revisions))
+    return contained.difference(*(uids for number, uids in filters.items() if number not in revisions))
 
 
 def _filters(connection: Connection, config_id: str) -> dict[int, frozenset[str]]:

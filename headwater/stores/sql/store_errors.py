@@ -47,7 +47,7 @@ def quota_exceeded(over: Excess) -> QuotaExceeded:
     The message for a quota of all owners does not contain the usage, because that would reveal the usage of others.
     """
     counted = MEANINGS[over.name]
-    if over.of_all:
+    if over.is_total:
         text = f"All owners together may have {over.limit:,} {counted}, and that limit is reached."
     else:
         text = f"You have {over.used:,} of {over.limit:,} {counted}, and would have {over.wanted:,}."

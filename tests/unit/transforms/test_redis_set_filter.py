@@ -81,7 +81,7 @@ def test_failures_name_row_and_transform(sets: CountingStore) -> None:
     pending = build_filter(sets, "root = this.a.lowercase()").start(batch(b'{"a": "0xa"}', None, b"[]", b'{"a": 1}'))
     outcome = pending.result()
     assert len(outcome.output) == 1
-    assert [(f.row, f.error, f.transform) for f in outcome.failures] == [
+    assert [(f.row, f.error, f.component) for f in outcome.failures] == [
         (1, "InvalidJSON", "t1"),
         (2, "NotAnObject", "t1"),
     ]
