@@ -1,4 +1,1 @@
-"""Reads files of records in several formats, and changes the records for a replay.
-
-The files may be compressed.
-"""
+"""Reads files of records in several formats, also compressed files, and changes the records for a replay."""

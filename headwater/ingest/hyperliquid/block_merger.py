@@ -276,12 +276,10 @@ class BlockMerger:
     def read(self) -> ConvertedBatch | None:
         """Return the records of the next blocks, about READ_BYTES of lines; None when no block can be taken now."""
         batch = ConvertedBatch()
-        while (
-            batch.size < READ_BYTES
-            and (folder := self._folder_with_oldest_block(batch))
-            and self._take_run(folder, batch)
-        ):
-            pass
+        while batch.size < READ_BYTES:
+            next_folder = self._folder_with_oldest_block(batch)
+            if next_folder is None or not self._take_run(next_folder, batch):
+                break
         for folder in self._folders:
             folder.commit()
         return batch if batch.lines else None

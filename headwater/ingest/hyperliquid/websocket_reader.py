@@ -201,9 +201,8 @@ class _Session:
             self._connection.send(messages.META_REQUEST, text=True)
 
     def _subscribe(self, kind: str, coins: Sequence[str]) -> None:
-        self._unconfirmed |= (
-            set(coins) if kind == "trades" else set()
-        )  # the API does not confirm the subscription to blocks
+        if kind == "trades":  # the API does not confirm a subscription to blocks
+            self._unconfirmed |= set(coins)
         for coin in coins:
             self._connection.send(messages.subscribe(kind, coin), text=True)
 

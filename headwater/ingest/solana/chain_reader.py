@@ -1,8 +1,8 @@
-"""Reads the blocks of a Solana node in the order of their slots, and yields them as steps.
+"""Reads the blocks of a Solana node in the order of their slots, and yields the blocks as steps.
 
 Nodes behind a load balancer may be at different heights, and a node that lags omits the newest blocks from getBlocks
-without an error. So a slot counts as skipped only when the next block's parent proves it. A block whose parent is not
-the last stored block is not accepted, and the slots in between are requested again.
+without an error. So a slot counts as skipped only when the parent of the next block proves that the slot has no block.
+A block whose parent is not the last stored block is not accepted, and the slots in between are requested again.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ from headwater.ingest.solana.records import ENTITY, records
 from headwater.ingest.solana.rpc import MAX_SLOTS_PER_CALL, Rpc
 
 SLOTS_PER_REQUEST: Final = 1_000
-"""The number of slots in one request; it is doubled while all slots are skipped."""
+"""The number of slots in one request. The number is doubled while all slots are skipped."""
 STEP_BYTES: Final = 8 << 20
 """Fetched blocks go into one step until its records have this size."""
 
@@ -34,7 +34,7 @@ class Position(msgspec.Struct):
 
     Attributes:
         next_slot: The first slot that is not stored.
-        block: The slot of the last stored block; None before the first.
+        block: The slot of the last stored block; None before the first block.
     """
 
     next_slot: int
@@ -47,7 +47,7 @@ class _Fetched(NamedTuple):
     Attributes:
         slot: The slot of the block.
         block: The block.
-        is_next_fetched: Whether the next block is fetched already, so that both can go into one step.
+        is_next_fetched: Whether the next block is fetched already, so that both blocks can go into one step.
     """
 
     slot: int
@@ -66,19 +66,19 @@ class SolanaReader:
         self._stop = stop
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """Yield the steps; return after `to_slot`.
+        """Implement ChainReader.steps, up to `to_slot`.
 
-        A first start begins at `from_slot`, or at the newest slot, and stores that position first.
+        A first start begins at `from_slot`, or at the newest slot, and stores this start position first.
         """
         with self._opened() as (rpc, pool, cancel_token):
-            walk = _BlockWalk(self._options, rpc, pool)
-            walk.begin(position)
+            blocks = _BlockReader(self._options, rpc, pool)
+            blocks.set_start(position)
             if position is None:
-                yield walk.step([], 0)
-            while not walk.ended():
-                before = walk.position.next_slot
-                yield from walk.steps()
-                if walk.position.next_slot == before:
+                yield blocks.step([], 0)
+            while not blocks.is_at_end():
+                before = blocks.position.next_slot
+                yield from blocks.steps()
+                if blocks.position.next_slot == before:
                     cancel_token.wait(self._options.poll_s)
                     yield None
 
@@ -102,49 +102,49 @@ class SolanaReader:
             rpc.close()
 
 
-class _BlockWalk:
-    """Fetches blocks after the position, and advances the position."""
+class _BlockReader:
+    """Fetches the blocks after the position, and advances the position."""
 
     def __init__(self, options: SolanaOptions, rpc: Rpc, pool: ThreadPoolExecutor) -> None:
         self._options = options
         self._rpc = rpc
         self._pool = pool
-        self._span = SLOTS_PER_REQUEST
-        self._range_is_complete = False
+        self._slots_per_request = SLOTS_PER_REQUEST
+        self._is_range_complete = False
         self.position = Position(0)
 
-    def begin(self, position: bytes | None) -> None:
-        """Continue after a stored position; None at the first start."""
+    def set_start(self, position: bytes | None) -> None:
+        """Set the position to the stored position; at the first start, to the first slot to read."""
         if position is not None:
             self.position = read_position(position, Position, self._options.name)
             return
         first = self._options.from_slot
-        self.position = Position(self._rpc.newest() if first is None else first)
+        self.position = Position(self._rpc.newest_slot() if first is None else first)
 
     def step(self, records: Sequence[StreamRecord], time_ms: int) -> Step:
         """Return a step with these records and the current position."""
         return Step(records, msgspec.json.encode(self.position), time_ms)
 
-    def ended(self) -> bool:
-        """Return whether all slots up to `to_slot` are stored, and none of their blocks is missing."""
+    def is_at_end(self) -> bool:
+        """Return whether all blocks of the slots up to `to_slot` are stored."""
         last = self._options.to_slot
-        return last is not None and (self.position.next_slot > last or self._range_is_complete)
+        return last is not None and (self.position.next_slot > last or self._is_range_complete)
 
     def steps(self) -> Iterator[Step]:
-        """Yield steps with the blocks that exist now, up to the newest slot."""
-        newest = self._rpc.newest()
-        wanted = newest if self._options.to_slot is None else min(newest, self._options.to_slot)
+        """Yield steps with the next blocks, up to the newest slot."""
+        newest = self._rpc.newest_slot()
+        end = newest if self._options.to_slot is None else min(newest, self._options.to_slot)
         first = self.position.next_slot
-        last = min(wanted, first + self._span - 1)
+        last = min(end, first + self._slots_per_request - 1)
         if last < first:
             return
         slots = [slot for slot in self._rpc.slots(first, last) if first <= slot <= last]
         yield from self._steps_of(slots)
         if slots:
-            self._span = SLOTS_PER_REQUEST
-        elif last < wanted:
-            self._span = min(MAX_SLOTS_PER_CALL, self._span * 2)
-        elif wanted == self._options.to_slot:
+            self._slots_per_request = SLOTS_PER_REQUEST
+        elif last < end:
+            self._slots_per_request = min(MAX_SLOTS_PER_CALL, self._slots_per_request * 2)
+        elif end == self._options.to_slot:
             self._verify_end_of_range()
 
     def _steps_of(self, slots: Sequence[int]) -> Iterator[Step]:
@@ -154,9 +154,9 @@ class _BlockWalk:
         for slot, block, is_next_fetched in self._fetched(slots):
             fault = self._fault(slot, block.parent_slot)
             if fault is None:
-                new = self._records(slot, block)
-                records += new
-                size += sum(len(record.value) for record in new)
+                block_records = self._records(slot, block)
+                records += block_records
+                size += sum(len(record.value) for record in block_records)
                 time_ms = max(time_ms, (block.block_time or 0) * 1000)
                 self.position, is_stored = Position(slot + 1, slot), False
             if not is_stored and (fault or size >= STEP_BYTES or not is_next_fetched):
@@ -167,30 +167,31 @@ class _BlockWalk:
 
     def _fetched(self, slots: Sequence[int]) -> Iterator[_Fetched]:
         """Yield blocks in order, with several requests in flight."""
-        waiting: deque[tuple[int, Future[Block]]] = deque()
-        left = deque(slots)
-        while left or waiting:
-            while left and len(waiting) < self._options.parallel:
-                slot = left.popleft()
-                waiting.append((slot, self._pool.submit(self._rpc.block, slot)))
-            slot, fetched = waiting.popleft()
-            yield _Fetched(slot, fetched.result(), bool(waiting) and _has_result(waiting[0][1]))
+        in_flight: deque[tuple[int, Future[Block]]] = deque()
+        remaining = deque(slots)
+        while remaining or in_flight:
+            while remaining and len(in_flight) < self._options.parallel:
+                slot = remaining.popleft()
+                in_flight.append((slot, self._pool.submit(self._rpc.block, slot)))
+            slot, future = in_flight.popleft()
+            yield _Fetched(slot, future.result(), bool(in_flight) and _has_result(in_flight[0][1]))
 
     def _fault(self, slot: int, parent: int) -> str | None:
-        """Return why the block of this slot can't follow the last stored block; None if it can."""
-        block = self.position.block
+        """Return why the block of this slot can't follow the last stored block; None if the block can."""
+        last_block = self.position.block
         is_genesis = slot == parent == 0
-        if parent == block or (block is None and (is_genesis or parent < self.position.next_slot)):
+        if parent == last_block or (last_block is None and (is_genesis or parent < self.position.next_slot)):
             return None
         if parent == slot:
             return (
-                f"The node's block of slot {slot} names its own slot as that of its parent (parentSlot), so nobody can "
+                f"The node's block of slot {slot} names its own slot as its parent's slot (parentSlot), so nobody can "
                 "tell whether a block is missing before it. Repair the node, or use another one."
             )
-        if block is not None and parent < block:
+        if last_block is not None and parent < last_block:
             return (
-                f"The node's block of slot {slot} has its parent in slot {parent}: slot {block}, whose records are "
-                "stored, is not on its chain. If this persists, start an ingest with another --name and --from-slot."
+                f"The node's block of slot {slot} has its parent in slot {parent}: slot {last_block}, whose records "
+                "are stored, is not on its chain. If this persists, start an ingest with another --name and "
+                "--from-slot."
             )
         return (
             f"The node omitted the block of slot {parent}, the parent of the block of slot {slot}. "
@@ -204,19 +205,19 @@ class _BlockWalk:
             raise NodeUnavailable(f"The node's block of slot {slot} can't be read: {error}.") from error
 
     def _verify_end_of_range(self) -> None:
-        """Verify the end of a range by the parent of the first block after it.
+        """Verify the end of a range by the parent of the first block after the range.
 
-        It proves that no block is missing.
+        The parent proves that no block of the range is missing.
         """
         assert self._options.to_slot is not None
         next_slot = self._rpc.first_slot_from(self._options.to_slot + 1)
         if next_slot is None:
             return
-        fault = self._fault(next_slot, self._rpc.parent_of(next_slot))
+        fault = self._fault(next_slot, self._rpc.parent_slot(next_slot))
         if fault is not None:
             raise NodeUnavailable(fault)
-        self._range_is_complete = True
+        self._is_range_complete = True
 
 
-def _has_result(block: "Future[Block]") -> bool:
-    return block.done() and not block.cancelled() and block.exception() is None
+def _has_result(future: "Future[Block]") -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None

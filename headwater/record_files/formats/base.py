@@ -7,7 +7,7 @@ from typing import BinaryIO, Protocol
 from headwater.model.stream import Entity
 
 BadRecordHandler = Callable[[int, str], None]
-"""Called with the number and the error of a record that can't be read. Raises, or returns to skip the record."""
+"""Is called with the number and the error of a record that can't be read. Raises, or returns to skip the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,13 @@ class Reader(Protocol):
 
     @property
     def number_unit(self) -> str:
-        """What the numbers of records count, from 1: `line` or `record`."""
+        """The unit that the numbers of records count from 1, which is `line` or `record`."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Yield the number and the JSON of each record."""
 
     def fraction_read(self) -> float | None:
-        """Return the fraction of the file that was read, 0 to 1.
-
-        Returns None for a format that is read from start to end.
-        """
+        """Return the fraction of the file that was read, 0 to 1; None for a format that is read from start to end."""
 
 
 OpenReader = Callable[[BinaryIO, Entity | None, BadRecordHandler, Dialect], Reader]
@@ -53,10 +50,7 @@ The entity's fields determine the types of columns; without an entity all values
 
 
 def require_known_column(names: list[str], entity: Entity | None) -> None:
-    """Raise ValueError when no column is a member of the stream.
-
-    The file or its delimiter is wrong then.
-    """
+    """Raise ValueError when no column is a member of the stream, because the file or its delimiter is wrong."""
     if entity is None or not names or any(name in entity.fields for name in names):
         return
     columns = ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")

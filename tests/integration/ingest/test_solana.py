@@ -130,7 +130,7 @@ class TestFirstBlock:
         blocks[7] = {**blocks[7], "parentSlot": 7}
         with Node(blocks).serving() as node:
             found: list[str] = []
-            with pytest.raises(NodeUnavailable, match=r"slot 7 names its own slot as that of its parent"):  # noqa: PT012
+            with pytest.raises(NodeUnavailable, match=r"slot 7 names its own slot as its parent's slot"):  # noqa: PT012
                 for step in open_reader(node, from_slot=from_slot, to_slot=8).steps(None):
                     found += signatures(step)
         assert found == nonvoting({slot: block for slot, block in blocks.items() if from_slot <= slot < 7})
