@@ -26,7 +26,7 @@ from headwater.model.price.tick import (
     SEPARATOR,
     TICKS_TOPIC,
     VALUE_BYTES,
-    from_topic,
+    decode_ticks,
     pack,
     partition_of,
     quoted_key,
@@ -109,7 +109,7 @@ class Topic:
             before = time.process_time()
             while count > 0:
                 messages = consumer.consume(2000, 1.0)
-                count -= len([*from_topic([(m.value() or b"")[:VALUE_BYTES] for m in messages])])
+                count -= len([*decode_ticks([(m.value() or b"")[:VALUE_BYTES] for m in messages])])
             return time.process_time() - before
 
 

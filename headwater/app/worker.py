@@ -21,7 +21,7 @@ from headwater.engine.at_least_once import AtLeastOnce
 from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.delivery import Delivery
 from headwater.engine.exactly_once import HANGS_AFTER_S, ExactlyOnce
-from headwater.engine.heartbeat import HeartbeatReporter, SupervisorChannel
+from headwater.engine.heartbeat import HeartbeatReporter, OrchestratorChannel
 from headwater.engine.metrics.event_time import EventTime
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics, TimedLookup
@@ -85,7 +85,7 @@ def run_file(spec: Path, slot: int, probe_fd: int | None, plan: ReadingPlan = RE
     Returns the exit status. Raises SetupError when the file is not a valid spec.
     """
     document = _read(spec)
-    reporter = HeartbeatReporter(SupervisorChannel(probe_fd), spec_hash=spec.stem.removeprefix("spec-"))
+    reporter = HeartbeatReporter(OrchestratorChannel(probe_fd), spec_hash=spec.stem.removeprefix("spec-"))
     configure_logging("info", reporter.log.add_worker_line)
     return run_worker(document, slot, reporter, plan)
 

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
+from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import ClientSettings
 from headwater.brokers.librdkafka_client import PRODUCER, LibrdkafkaClient, to_milliseconds
+from headwater.model.worker_spec import KafkaAccess
 from headwater.native.bytes_column import BytesColumn
 from headwater.native.ffi import FFI, NULL, Column
 from headwater.native.librdkafka import (
@@ -218,3 +220,16 @@ class LibrdkafkaProducer(LibrdkafkaClient):
             self._librdkafka.rd_kafka_topic_destroy(topic)
         self._topics.clear()
         self._destroy()
+
+
+def require_topics(
+    producer: LibrdkafkaProducer, topics: Iterable[str], access: KafkaAccess, errors: ClientErrors, timeout_s: float
+) -> None:
+    """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
+    try:
+        topic_errors = producer.topic_errors(topics, timeout_s)
+    except KafkaException as error:
+        errors.check()
+        raise broker_unavailable_error(error, access) from error
+    for code in topic_errors.values():
+        raise broker_unavailable_error(KafkaError(code), access)

@@ -29,7 +29,7 @@ class FailedRecord(NamedTuple):
 class InFlightBatch:
     """A batch that was read and is not delivered yet.
 
-    Records of partitions that are dropped are neither sent nor committed.
+    The records of dropped partitions are neither produced nor committed.
 
     Attributes:
         input: The batch as it was read.
@@ -62,14 +62,10 @@ class InFlightBatch:
         """Whether all transforms have finished with the batch."""
         return self.finished_transforms == len(self._transforms)
 
-    @property
-    def _is_dropped(self) -> bool:
-        return self._dropped.issuperset(self.input.partitions)
-
     def _start(self) -> None:
         if self.is_finished:
             return
-        if not self.output or (self._dropped and self._is_dropped):
+        if not self.output or (self._dropped and self._dropped.issuperset(self.input.partitions)):
             self.finished_transforms = len(self._transforms)
         else:
             self._pending = self._transforms[self.finished_transforms].start(self.output)
@@ -77,10 +73,10 @@ class InFlightBatch:
     def step(self, *, wait: bool) -> bool:
         """Take the result of the current transform and start the next one.
 
-        Return False when there is no result yet.
+        Return False when there is no result yet. Raises RedisUnavailable (call again later), SandboxFailed.
 
-        wait: whether to wait for the result, for at most STEP_TIMEOUT_S.
-        Raises RedisUnavailable (call again later), SandboxFailed.
+        Args:
+            wait: Whether to wait for the result, for at most STEP_TIMEOUT_S.
         """
         pending = self._pending
         if pending is None:
@@ -107,21 +103,20 @@ class InFlightBatch:
         self.failed_records += self._locate(self.output, failures)
 
     def drop(self, partitions: Iterable[int]) -> None:
-        """Drop partitions: their records are neither sent nor committed."""
+        """Drop partitions: their records are neither produced nor committed."""
         dropped = set(partitions)
         self._dropped |= dropped
         self._end_offsets = {p: offset for p, offset in self._end_offsets.items() if p not in dropped}
 
     def set_end_offsets(self, offsets: Mapping[int, int]) -> None:
-        """Set the offsets to commit after this batch where a gap or control records follow it."""
+        """Set the offsets to commit after this batch, where a gap or control records follow it."""
         self._end_offsets.update(offsets)
 
     def exclude_dropped(self) -> None:
-        """Remove the records of dropped partitions. Call it before the batch is sent."""
+        """Remove the records of dropped partitions. Call it before the batch is produced."""
         if self._dropped:
-            dropped = self._dropped
-            self.input, self.output = (b.without(dropped) for b in (self.input, self.output))
-            self.failed_records = [r for r in self.failed_records if r.partition not in dropped]
+            self.input, self.output = self.input.without(self._dropped), self.output.without(self._dropped)
+            self.failed_records = [failed for failed in self.failed_records if failed.partition not in self._dropped]
 
     def next_offsets(self) -> dict[int, int]:
         """Return the next offset to read after this batch, by partition."""

@@ -1,13 +1,14 @@
 """Reads partitions one at a time to find the one for which workers are killed.
 
 A compressed record batch of Kafka may decompress to a thousand times its size. A worker that decompresses such a batch
-is killed, and so is the next worker, at the same position: no partition of the worker makes progress. So the supervisor
-starts a worker with a ReadingPlan. Before this worker reads a partition alone, it names the partition in a heartbeat.
-If the worker is killed for memory then, the supervisor quarantines that partition.
+is killed, and so is the next worker, at the same position: no partition of the worker makes progress. So the
+orchestrator starts a worker with a ReadingPlan. Before this worker reads a partition alone, it names the partition in a
+heartbeat. If the worker is killed for memory then, the orchestrator quarantines that partition.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from enum import Enum, auto
 from typing import Any
 
 import structlog
@@ -18,11 +19,24 @@ from headwater.sources.base import Positions, Source
 log = structlog.get_logger(__name__)
 
 TURN_S = 2.0
-"""The minimum turn of a partition that is read alone: longer than a supervisor needs to notice a worker's memory."""
-QUIET_S = 1.0
+"""The minimum turn of a partition that is read alone: longer than an orchestrator needs to notice a worker's memory."""
+PAUSE_S = 1.0
 """The minimum pause after a turn, so that the next partition is not blamed for records that were fetched before."""
 RETRY_AFTER_S = 3600.0
 """How long a quarantined partition is not read before it is read alone once more."""
+
+
+class _Phase(Enum):
+    """The phase of a turn, in which one partition is read alone."""
+
+    NO_TURN = auto()
+    """No partition is read alone."""
+    ANNOUNCING = auto()
+    """Nothing is read, until the orchestrator learns which partition is read next."""
+    READING = auto()
+    """Only the partition is read."""
+    PAUSING = auto()
+    """Nothing is read, until the pause is over and all records of the partition are committed."""
 
 
 class PartitionIsolation:
@@ -30,9 +44,11 @@ class PartitionIsolation:
 
     With READ_ALL as the plan it does nothing. A turn is the time in which one partition is read alone. It lasts at
     least TURN_S, and until a batch of the partition was committed or the partition has had no records for TURN_S.
-    `advance` ends and starts turns.
 
-    clock: monotonic seconds.
+    Args:
+        plan: The plan.
+        source: The source of the worker.
+        clock: Monotonic seconds.
     """
 
     def __init__(self, plan: ReadingPlan, source: Source, clock: Callable[[], float]) -> None:
@@ -42,14 +58,17 @@ class PartitionIsolation:
         self._is_active = plan != READ_ALL
         self._quarantined: Positions = dict(plan.quarantined)
         self._retry_at: dict[int, float] = {}
+        """By quarantined partition: when it is read alone once more."""
         self._assigned: set[int] = set()
         self._unchecked: set[int] = set()
+        """Quarantined partitions whose committed positions were not read since their assignment."""
         self._turns: deque[int] = deque()
+        """Partitions that are read alone after the present one."""
+        self._phase = _Phase.NO_TURN
         self._isolated: PartitionPosition | None = None
-        self._is_reading = False
+        """The partition of the present turn, and its committed position."""
         self._has_committed = False
-        self._began_at = self._idle_since = 0.0
-        self._quiet_until: float | None = None
+        self._began_at = self._idle_since = self._pause_until = 0.0
         self._allowed: frozenset[int] | None = None
 
     def start(self) -> None:
@@ -64,71 +83,72 @@ class PartitionIsolation:
             self._source.restrict_to(partitions)
             self._allowed = partitions
 
-    def assigned(self, partitions: Iterable[int]) -> None:
+    def on_assigned(self, partitions: Iterable[int]) -> None:
         """Plan when to read newly assigned partitions."""
-        new = set(partitions)
-        self._assigned |= new
-        self._unchecked |= new & self._quarantined.keys()
+        assigned = set(partitions)
+        self._assigned |= assigned
+        self._unchecked |= assigned & self._quarantined.keys()
         if self._isolates_partitions:
-            self._turns.extend(sorted(new - self._quarantined.keys()))
+            self._turns.extend(sorted(assigned - self._quarantined.keys()))
 
-    def dropped(self, partitions: Iterable[int]) -> None:
-        """Remove partitions that another worker may own from now on."""
-        dropped = set(partitions)
-        self._assigned -= dropped
-        self._unchecked -= dropped
-        self._turns = deque(p for p in self._turns if p not in dropped)
-        for partition in dropped:
-            self._release(partition)
-        if self._isolated is not None and self._isolated.partition in dropped:
-            self._is_reading, self._quiet_until = False, self._clock() + QUIET_S
+    def on_revoked(self, partitions: Iterable[int]) -> None:
+        """Remove partitions that this worker has lost."""
+        revoked = set(partitions)
+        self._assigned -= revoked
+        self._unchecked -= revoked
+        self._turns = deque(partition for partition in self._turns if partition not in revoked)
+        for partition in revoked:
+            self._end_quarantine(partition)
+        if self._isolated is not None and self._isolated.partition in revoked:
+            self._begin_pause()
 
-    def _release(self, partition: int) -> None:
+    def _end_quarantine(self, partition: int) -> None:
         self._quarantined.pop(partition, None)
         self._retry_at.pop(partition, None)
 
     def advance(self, announce: Callable[[], bool], *, is_busy: bool) -> None:
-        """End and start turns. Raises BrokerUnavailable: call it again.
+        """Begin and end turns, and end the isolation after the last turn.
+
+        Raises BrokerUnavailable: call it again.
 
         Args:
-            announce: Sends `heartbeat_fields` to the supervisor, and returns whether the supervisor will read them.
+            announce: Sends `heartbeat_fields` to the orchestrator, and returns whether the orchestrator will read them.
             is_busy: Whether records that were read are not committed yet.
         """
         if not self._is_active or not self._assigned:
             return
         now = self._clock()
         self._check_quarantined(now)
-        self._retry(now)
-        if self._isolated is not None and self._quiet_until is not None and now >= self._quiet_until and not is_busy:
-            self._release(self._isolated.partition)
-            self._isolated = self._quiet_until = None
-        if self._isolated is None and self._turns:
+        self._schedule_retries(now)
+        if self._phase is _Phase.PAUSING and now >= self._pause_until and not is_busy:
+            self._end_turn()
+        if self._phase is _Phase.NO_TURN and self._turns:
             self._begin_turn()
-        if self._isolated is not None and not self._is_reading and self._quiet_until is None:
+        if self._phase is _Phase.ANNOUNCING:
             self._read_if_announced(announce)
-        elif self._is_over:
-            self._read_the_others()
+        if self._is_over:
+            self._end_isolation()
 
     def _check_quarantined(self, now: float) -> None:
         """Read a quarantined partition alone if its committed position has changed.
 
-        It is at another record batch then.
+        The partition is at another record batch then.
         """
         if not self._unchecked:
             return
         committed = self._source.committed()
         for partition in sorted(self._unchecked):
             if committed.get(partition, 0) != self._quarantined[partition]:
-                self._release(partition)
+                self._end_quarantine(partition)
                 self._turns.append(partition)
             else:
                 self._retry_at[partition] = now + RETRY_AFTER_S
                 log.error(_quarantine_reason(partition, self._quarantined[partition]))
         self._unchecked.clear()
 
-    def _retry(self, now: float) -> None:
-        for partition, at in self._retry_at.items():
-            if now >= at:
+    def _schedule_retries(self, now: float) -> None:
+        for partition, retry_at in self._retry_at.items():
+            if now >= retry_at:
                 self._retry_at[partition] = now + RETRY_AFTER_S
                 self._turns.append(partition)
 
@@ -136,69 +156,81 @@ class PartitionIsolation:
         committed = self._source.committed()
         partition = self._turns.popleft()
         self._isolated = PartitionPosition(partition, committed.get(partition, 0))
-        self._is_reading = self._has_committed = False
+        self._has_committed = False
+        self._phase = _Phase.ANNOUNCING
 
     def _read_if_announced(self, announce: Callable[[], bool]) -> None:
-        """Read the partition only if the supervisor will learn its name.
+        """Read the partition only if the orchestrator will learn its name.
 
-        If the worker is killed now, the supervisor attributes the kill to the partition.
+        If the worker is killed now, the orchestrator attributes the kill to the partition.
         """
         assert self._isolated is not None
         self._restrict(frozenset())
         if announce():
             self._restrict(frozenset({self._isolated.partition}))
-            self._is_reading = True
             self._began_at = self._idle_since = self._clock()
+            self._phase = _Phase.READING
 
-    def _read_the_others(self) -> None:
-        self._isolates_partitions = False
-        self._restrict(frozenset(self._assigned - self._quarantined.keys()) if self._quarantined else None)
+    def on_polled(self, *, is_busy: bool) -> None:
+        """Record that the source was polled, and end the reading of a turn that is done.
 
-    def polled(self, *, is_busy: bool) -> None:
-        """Record that the source was polled. is_busy: see `advance`."""
-        if not self._is_reading:
+        Args:
+            is_busy: As in `advance`.
+        """
+        if self._phase is not _Phase.READING:
             return
         now = self._clock()
         if is_busy:
             self._idle_since = now
         is_done = self._has_committed or now - self._idle_since >= TURN_S
         if is_done and now - self._began_at >= TURN_S:
-            self._end_turn()
+            self._restrict(frozenset())
+            self._begin_pause()
 
-    def paused(self) -> None:
+    def on_paused(self) -> None:
         """Record that the source is paused.
 
         An empty poll then does not mean that the partition has no records.
         """
         self._idle_since = self._clock()
 
-    def committed(self, positions: Positions) -> None:
+    def on_committed(self, positions: Positions) -> None:
         """Record positions that were committed."""
         if self._isolated is not None and self._isolated.partition in positions:
             self._isolated = PartitionPosition(self._isolated.partition, positions[self._isolated.partition])
             self._has_committed = True
 
+    def _begin_pause(self) -> None:
+        self._pause_until = self._clock() + PAUSE_S
+        self._phase = _Phase.PAUSING
+
     def _end_turn(self) -> None:
         assert self._isolated is not None
-        self._restrict(frozenset())
-        self._is_reading, self._quiet_until = False, self._clock() + QUIET_S
+        self._end_quarantine(self._isolated.partition)
+        self._isolated = None
+        self._phase = _Phase.NO_TURN
 
     @property
     def _is_over(self) -> bool:
-        return bool(self._assigned) and self._isolated is None and not self._turns and not self._unchecked
+        is_between_turns = self._phase is _Phase.NO_TURN and not self._turns
+        return bool(self._assigned) and is_between_turns and not self._unchecked
+
+    def _end_isolation(self) -> None:
+        """Read all partitions that are not quarantined."""
+        self._isolates_partitions = False
+        self._restrict(frozenset(self._assigned - self._quarantined.keys()) if self._quarantined else None)
 
     def heartbeat_fields(self) -> dict[str, Any]:
         """Return the heartbeat's field `isolation`."""
         if not self._is_active or not self._assigned:
             return {}
-        quarantined = [PartitionPosition(p, offset) for p, offset in sorted(self._quarantined.items())]
+        quarantined = [PartitionPosition(*position) for position in sorted(self._quarantined.items())]
         return {"isolation": IsolationStatus(isolated=self._isolated, is_over=self._is_over, quarantined=quarantined)}
 
     def unreadable(self) -> dict[int, str]:
         """Return the quarantined partitions, each with the reason and what to do."""
-        return {
-            p: _quarantine_reason(p, offset) for p, offset in sorted(self._quarantined.items()) if p in self._assigned
-        }
+        assigned = sorted(self._quarantined.keys() & self._assigned)
+        return {partition: _quarantine_reason(partition, self._quarantined[partition]) for partition in assigned}
 
     def reasons(self) -> Iterator[str]:
         """Yield a sentence for the partition that is read alone, and for each quarantined one."""

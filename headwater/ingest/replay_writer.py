@@ -60,7 +60,7 @@ def flush_or_raise(producer: Producer, sent: int) -> None:
     Raises BrokerUnavailable when a record was rejected, or was not acknowledged within FLUSH_WITHIN_S.
     """
     unacknowledged = producer.flush(FLUSH_WITHIN_S)
-    failures = producer.failures()
+    failures = producer.take_rejections()
     if unacknowledged or failures:
         why = failures[0].reason if failures else f"Kafka did not acknowledge them within {FLUSH_WITHIN_S:.0f} s."
         raise BrokerUnavailable(f"{unacknowledged + len(failures)} of {sent} records were not stored: {why}")

@@ -21,7 +21,7 @@ from headwater.model.price.codec import decode, encode
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import accepted_bands
 from headwater.model.price.tail import TAIL_BYTES, fits, pack, unpack
-from headwater.model.price.tick import from_topic, is_quoted, price_of
+from headwater.model.price.tick import decode_ticks, is_quoted, price_of
 from headwater.model.record import RecordBatch
 from headwater.prices.quoted_ticks import QuotedTicks
 from headwater.prices.source import only_ticks
@@ -202,7 +202,7 @@ class PriceWriter:
         for token, (data, tail) in zip(ticks, self._store.read(partition, [*ticks]), strict=True):
             states[token] = state = TokenState() if data is None else decode(data)
             state.fold_due(now)
-            state.fold_all([*(unpack(tail) if tail else ()), *from_topic(ticks[token])], now)
+            state.fold_all([*(unpack(tail) if tail else ()), *decode_ticks(ticks[token])], now)
             state.bound_size()
         return states
 

@@ -75,6 +75,14 @@ class PriceDelivery:
         """
         return Backpressure(UNLIMITED if self._has_failed else max(0, FLUSH_AT_TICKS - self._writer.ticks_in_memory))
 
+    def outstanding(self) -> int:
+        """Return 0: no record waits for acknowledgements."""
+        return 0
+
+    def take_rejections(self) -> list[str]:
+        """Return nothing: no record is sent to Kafka, so none is rejected."""
+        return []
+
     def flush(self, timeout_s: float) -> int:  # noqa: ARG002 - no records wait for acknowledgements
         return 0
 
@@ -92,7 +100,7 @@ class PriceDelivery:
         """Return False: no record is sent to Kafka, so none is rejected."""
         return False
 
-    def forget(self, partitions: Iterable[int]) -> None:
+    def on_revoked(self, partitions: Iterable[int]) -> None:
         self._writer.forget(partitions)
 
     def close(self) -> None:

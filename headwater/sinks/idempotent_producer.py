@@ -5,11 +5,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException
-
-from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
+from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
-from headwater.brokers.producer import NO_CODEC_OVERRIDES, LibrdkafkaProducer
+from headwater.brokers.producer import NO_CODEC_OVERRIDES, LibrdkafkaProducer, require_topics
 from headwater.model.access import KafkaAccess
 from headwater.native.librdkafka import OutgoingBatch
 from headwater.sinks.base import Rejection
@@ -18,17 +16,17 @@ from headwater.sinks.sent_records import SentRecords
 from headwater.sinks.stalled_producer import StalledProducerDetector
 
 LINGER_MS: Final = 50
-"""`linger.ms`: how long a record waits for others, because larger requests are cheaper.
+"""`linger.ms`: how long a record waits for further records, because larger requests are cheaper.
 
 `flush` ends the wait.
 """
 MAX_QUEUED_RECORDS: Final = 20_000
 MAX_QUEUED_KILOBYTES: Final = 64 << 10
-"""The limits of librdkafka's queue. A checkpoint waits until the whole queue is acknowledged, so the queue is short."""
+"""The limits of librdkafka's queue. A commit waits until the whole queue is acknowledged, so the queue is short."""
 MIN_FLUSH_S: Final = 0.005
-"""The minimum duration of a flush with unacknowledged records: librdkafka sends lingering records only during one."""
+"""The minimum duration of a flush with unacknowledged records, during which librdkafka sends lingering records."""
 APPEND_BATCH: Final = 500
-"""How many single records are collected before they are queued together."""
+"""How many records `append` collects before it queues them together."""
 CLOSE_FLUSH_S: Final = 2.0
 """How long `close` waits for requests in flight, so that none arrives after requests of the next producer."""
 
@@ -45,8 +43,9 @@ class IdempotentKafkaProducer:
         access: The Kafka cluster.
         topics: The topics that `connect` requires.
         codecs: The compression by topic.
-        one_record_per_batch: Whether to send each record in its own batch, so that a rejected batch identifies it.
-        stall_detector: Detects a stalled producer; `failures` reports it.
+        one_record_per_batch: Whether to send each record in its own batch, so that a rejected batch identifies the
+            record.
+        stall_detector: Detects a stalled producer, which `take_rejections` returns as a rejection.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class IdempotentKafkaProducer:
         self._topics = topics
         self._errors = ClientErrors(access)
         settings = producer_settings(access, self._errors, LINGER_MS) | {
-            # Without it, records after a rejected one could be stored first. The rejected record is read again, and
+            # Without this setting, records after a rejected one could be stored. The rejected record is read again, and
             # would then be written after them.
             "enable.gapless.guarantee": True,
             # Records never expire: later records would overtake an expired one.
@@ -74,106 +73,96 @@ class IdempotentKafkaProducer:
         }
         self._client = LibrdkafkaProducer(settings, codecs)
         self._sent = SentRecords(one_record_per_batch=one_record_per_batch)
-        self._unqueued: deque[tuple[OutgoingBatch, int]] = deque()
+        self._waiting: deque[tuple[OutgoingBatch, int]] = deque()
         """Batches that are not completely in librdkafka's queue, each with its number of records."""
-        self._unqueued_records = 0
+        self._waiting_records = 0
         self._has_failed = False
         self._appended: dict[str, list[tuple[bytes, bytes | None, int]]] = {}
+        """By topic: records of `append`, as value, key and partition."""
 
     def connect(self, timeout_s: float) -> None:
         require_topics(self._client, self._topics, self._access, self._errors, timeout_s)
 
     def produce(self, outputs: OutputBatch) -> None:
-        self._queue_appended()
-        self._queue(outputs)
+        self._produce_appended()
+        self._add_batch(outputs)
 
-    def _queue(self, outputs: OutputBatch) -> None:
+    def _add_batch(self, outputs: OutputBatch) -> None:
         if not len(outputs):
             return
         columns = outputs.values, outputs.keys, outputs.partitions, outputs.timestamps, outputs.headers
         first_record_id, outgoing = self._client.new_batch(outputs.topic, *columns)
         self._sent.add(first_record_id, outputs)
-        self._unqueued.append((outgoing, len(outputs)))
-        self._unqueued_records += len(outputs)
-        self._enqueue()
+        self._waiting.append((outgoing, len(outputs)))
+        self._waiting_records += len(outputs)
+        self._fill_client_queue()
 
     def append(self, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
         rows = self._appended.setdefault(topic, [])
         rows.append((value, key, partition))
         if len(rows) >= APPEND_BATCH:
-            self._queue_appended()
+            self._produce_appended()
 
-    def _queue_appended(self) -> None:
+    def _produce_appended(self) -> None:
         appended, self._appended = self._appended, {}
         for topic, rows in appended.items():
             values, keys, partitions = zip(*rows, strict=True)
-            self._queue(OutputBatch.of(topic, values, keys, partitions, [0] * len(rows)))
+            self._add_batch(OutputBatch.of(topic, values, keys, partitions, [0] * len(rows)))
 
-    def _enqueue(self) -> None:
+    def _fill_client_queue(self) -> None:
         """Move waiting records into the client's queue while it has space."""
-        while self._unqueued and self._unqueued[0][0].enqueue():
-            self._unqueued_records -= self._unqueued.popleft()[1]
+        while self._waiting and self._waiting[0][0].enqueue():
+            self._waiting_records -= self._waiting.popleft()[1]
 
     def is_queue_full(self) -> bool:
-        self._enqueue()
-        return bool(self._unqueued)
+        self._client.poll(0)
+        self._fill_client_queue()
+        return bool(self._waiting)
 
     def outstanding(self) -> int:
+        self._client.poll(0)
+        return self._count_outstanding()
+
+    def _count_outstanding(self) -> int:
         appended = sum(map(len, self._appended.values()))
-        return self._client.outstanding() + self._unqueued_records + appended
+        return self._client.outstanding() + self._waiting_records + appended
 
     def flush(self, timeout_s: float) -> int:
         deadline = time.monotonic() + max(timeout_s, MIN_FLUSH_S)
-        self._queue_appended()
-        while (outstanding := self.outstanding()) and (left_s := deadline - time.monotonic()) > 0:
-            if self._unqueued:
+        self._produce_appended()
+        while (outstanding := self._count_outstanding()) and (left_s := deadline - time.monotonic()) > 0:
+            if self._waiting:
                 self._client.poll(left_s)
-                self._enqueue()
+                self._fill_client_queue()
             else:
                 self._client.flush(left_s)
         if not outstanding and not self._client.has_failures:
             self._sent.clear()
         return outstanding
 
-    def failures(self) -> list[Rejection]:
+    def take_rejections(self) -> list[Rejection]:
         self._client.poll(0)
         rejections = [self._sent.rejection(failure) for failure in self._client.take_failures()]
         if not rejections and not self._has_failed:
-            rejections = self._client_failures()
+            rejections = self._check_client()
         self._has_failed = self._has_failed or bool(rejections)
         return rejections
 
-    def _client_failures(self) -> list[Rejection]:
-        """Return the error that makes the client unusable: a fatal error or a stall.
-
-        Empty when it is usable.
-        """
+    def _check_client(self) -> list[Rejection]:
+        """Return an error that makes the client unusable: a fatal error or a stall."""
         if self._client.fatal is not None:
             return [Rejection(f"The Kafka client has failed: {self._client.fatal.str()}.")]
         if self._stall_detector is None:
             return []
-        stalled_s = self._stall_detector.stalled_for_s(self._client.acknowledged, self.outstanding())
-        return [Rejection(_STALLED.format(stalled_s=stalled_s))] if stalled_s else []
+        stalled_s = self._stall_detector.update(self._client.acknowledged, self._count_outstanding())
+        return [] if stalled_s is None else [Rejection(_STALLED.format(stalled_s=stalled_s))]
 
     def close(self) -> None:
         if self._client.closed:
             return
-        self._unqueued.clear()
+        self._waiting.clear()
         self._client.purge(in_flight=False)
         self._client.flush(CLOSE_FLUSH_S)
         self._client.close()
         if self._stall_detector is not None:
             self._stall_detector.reset()
-
-
-def require_topics(
-    client: LibrdkafkaProducer, topics: Sequence[str], access: KafkaAccess, errors: ClientErrors, timeout_s: float
-) -> None:
-    """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
-    try:
-        missing = client.topic_errors(topics, timeout_s)
-    except KafkaException as error:
-        errors.check()
-        raise broker_unavailable_error(error, access) from error
-    for code in missing.values():
-        raise broker_unavailable_error(KafkaError(code), access)

@@ -29,7 +29,7 @@ def test_each_record_is_written_once_while_connections_break(kafka: KafkaServer)
         while producer.flush(0.1) and time.monotonic() < deadline:
             pass
     assert producer.flush(60) == 0
-    assert producer.failures() == []
+    assert producer.take_rejections() == []
     producer.close()
     found = kafka.consume(topic, RECORDS)
     assert sum(kafka.end_offsets(topic).values()) == RECORDS

@@ -95,7 +95,7 @@ def one(topic: str, value: bytes | None, key: bytes | None, partition: int, head
 def flush(producer: Producer) -> list[Rejection]:
     """Wait until all records are acknowledged, or one was rejected: then no more are acknowledged."""
     for _ in range(FLUSHES):
-        left, failures = producer.flush(0.1), producer.failures()
+        left, failures = producer.flush(0.1), producer.take_rejections()
         if failures:
             return failures
         if left == 0:
@@ -155,7 +155,7 @@ class TestProducer:
         producer, topic = bench.producer(), bench.refusing
         producer.produce(one(topic, random.randbytes(8000), None, 0, []))
         assert topic in " ".join(refusal.reason for refusal in flush(producer))
-        assert producer.failures() == []
+        assert producer.take_rejections() == []
 
     def test_closing_with_records_queued(self, bench: Bench) -> None:
         producer = bench.producer()

@@ -12,7 +12,7 @@ import numpy as np
 
 from headwater.errors import PriceStateUnreadable
 from headwater.model.price.state import PricedTick
-from headwater.model.price.tick import from_topic
+from headwater.model.price.tick import decode_ticks
 
 TAIL_BYTES = 512
 """A longer tail is folded into the state. A larger batch of ticks is folded without being appended first."""
@@ -54,7 +54,7 @@ def unpack(tail: bytes) -> list[PricedTick]:
         at = end
     if at > len(tail):
         raise PriceStateUnreadable
-    return from_topic(values)
+    return decode_ticks(values)
 
 
 @cache

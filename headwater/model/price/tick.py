@@ -94,7 +94,7 @@ def partition_of(key: bytes) -> int:
     return crc32(key.removesuffix(QUOTED)) % PARTITIONS
 
 
-def to_topic(value: bytes | None, now: int) -> tuple[bytes, bytes]:
+def encode_tick(value: bytes | None, now: int) -> tuple[bytes, bytes]:
     """Convert a record of a pipeline to the key and the value on the ticks topic.
 
     `now` is in ms since the epoch. Raises BadTick.
@@ -136,7 +136,7 @@ def select_well_formed(records: RecordBatch) -> RecordBatch:
     return records.select(key >= 0 and value >= _VALUE.size for key, value in sizes)
 
 
-def from_topic(values: Sequence[bytes]) -> list[PricedTick]:
+def decode_ticks(values: Sequence[bytes]) -> list[PricedTick]:
     """Decode values of the ticks topic, from records that `select_well_formed` has selected."""
     if {*map(len, values)} == {_VALUE.size}:
         return [*_VALUE_WITHOUT_ADDRESS.iter_unpack(b"".join(values))]

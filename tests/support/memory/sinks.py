@@ -1,13 +1,13 @@
 """In-memory implementations of both producers, for tests. Records reach their topic on flush or on commit."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, cast
 
 from headwater.errors import BrokerUnavailable, DeliveryFailed
 from headwater.model.record import Headers
 from headwater.sinks.base import Rejection
-from headwater.sinks.outputs import OutputBatch, size_error
+from headwater.sinks.outputs import OutputBatch, size_error, values_bytes
 
 MAX_QUEUED_RECORDS = 100_000
 
@@ -90,7 +90,7 @@ class MemoryProducer:
             else:
                 self._failed.append(Rejection(f"The topic {record.topic} does not exist."))
 
-    def failures(self) -> list[Rejection]:
+    def take_rejections(self) -> list[Rejection]:
         failed, self._failed = self._failed, []
         return failed
 
@@ -128,12 +128,14 @@ class MemoryTransactionalProducer:
     def pending_records(self) -> int:
         return sum(map(len, self._pending))
 
-    def failures(self) -> list[Rejection]:
+    def pending_bytes(self) -> int:
+        return values_bytes(self._pending)
+
+    def take_rejections(self) -> list[Rejection]:
         return []
 
-    def forget(self, partitions: Iterable[int]) -> None:
-        dropped = set(partitions)
-        self._pending = [outputs.without(dropped) for outputs in self._pending]
+    def drop_partitions(self, partitions: Collection[int]) -> None:
+        self._pending = [outputs.without_sources(partitions) for outputs in self._pending]
 
     def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
         rows, self._pending = [row for outputs in self._pending for row in _produced(outputs)], []

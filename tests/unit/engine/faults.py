@@ -131,7 +131,7 @@ class FaultyProducer(MemoryProducer):
             self._faults.on_refusal()
         self._broken = True
         self._queue.popleft()
-        self._failed.append(Rejection("refused"))
+        self._failed.append(Rejection("rejected"))
 
     def die(self, survivors: dict[int, int]) -> None:
         """Kill the process. Of each partition, a prefix of the queued records still arrives."""

@@ -43,6 +43,9 @@ class StubDelivery:
     def backpressure(self) -> Backpressure:
         return Backpressure(self.capacity)
 
+    def outstanding(self) -> int:
+        return 0
+
     def commit(self, positions: Positions) -> PendingCommit | None:
         if self.error is not None:
             raise self.error
@@ -76,11 +79,11 @@ class Scene:
             delivery=cast("Delivery", self.delivery),
             offsets=self.offsets,
             metrics=PipelineMetrics(metrics_writer),
-            on_commit=self.committed.append,
+            on_committed=self.committed.append,
             clock=self.clock,
         )
         self.offsets.set_starts({0: 0})
-        self.offsets.delivered({0: 5})
+        self.offsets.on_produced({0: 5})
 
 
 def test_the_source_commits_the_positions_that_the_delivery_leaves_to_it() -> None:
@@ -96,7 +99,7 @@ def test_a_transaction_that_contains_the_positions_is_waited_for() -> None:
     scene = Scene(running)
     assert not scene.committer.start(wait=False)
     assert (scene.committer.end(wait=False), scene.committer.is_running) == (False, True)
-    scene.offsets.delivered({0: 7})
+    scene.offsets.on_produced({0: 7})
     running.is_done = True
     assert (scene.committer.end(wait=False), scene.committer.is_running) == (True, False)
     assert (scene.source.committed_to_it, scene.committed) == ([], [{0: 5}])

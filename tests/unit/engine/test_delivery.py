@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from headwater.engine.at_least_once import AtLeastOnce
-from headwater.engine.dead_letters import MAX_MESSAGE_BYTES, DeadLetters
+from headwater.engine.dead_letters import MAX_HEADER_BYTES, DeadLetters
 from headwater.engine.delivery import UNLIMITED
 from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.model.record import Failure, RecordBatch, TransformResult
@@ -127,11 +127,11 @@ class TestDeadLetters:
         assert json.loads(letter.value or b"")["key_bytes"] == 1_100_000
 
     def test_long_messages_are_cut_between_characters(self) -> None:
-        message = "ü" * MAX_MESSAGE_BYTES + "\ud800"
+        message = "ü" * MAX_HEADER_BYTES + "\ud800"
         (letter,) = deliver(batch((b"v", None, 0, 0, 0)), TransformResult(batch(), [Failure(0, "E", message, "t1")]))[
             "dead"
         ]
-        assert headers(letter)["headwater-message"] == "ü" * (MAX_MESSAGE_BYTES // 2)
+        assert headers(letter)["headwater-message"] == "ü" * (MAX_HEADER_BYTES // 2)
 
 
 class TestDroppedPartitions:
@@ -151,7 +151,7 @@ class TestDroppedPartitions:
 
 
 class TestRejections:
-    def test_they_stay_until_the_worker_recovers(self) -> None:
+    def test_recovery_replaces_the_producer(self) -> None:
         topics, producers = MemoryTopics(["dead"]), list[MemoryProducer]()
 
         def create(one_record_per_batch: bool) -> MemoryProducer:
@@ -160,10 +160,9 @@ class TestRejections:
 
         delivery = AtLeastOnce([KafkaSink("out", "no-such-topic")], DeadLetters("dead", 1), create)
         delivery.deliver(InFlightBatch(batch((b"a", None, 0, 1, 0)), [], 0.0))
-        assert delivery.backpressure() == (UNLIMITED, False, 1, ())
+        assert delivery.backpressure() == (UNLIMITED, False)
+        assert (delivery.outstanding(), delivery.take_rejections()) == (1, [])
         delivery.flush(1)
-        pressure = delivery.backpressure()
-        assert (pressure.outstanding, len(pressure.rejections)) == (0, 1)
-        assert delivery.backpressure() == pressure
+        assert (delivery.outstanding(), len(delivery.take_rejections())) == (0, 1)
         assert not delivery.recover()
-        assert (delivery.backpressure().rejections, len(producers)) == ((), 2)
+        assert (delivery.take_rejections(), len(producers)) == ([], 2)

@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 
 from headwater.engine.exactly_once import TransactionSizer
-from headwater.engine.heartbeat import SupervisorChannel
+from headwater.engine.heartbeat import OrchestratorChannel
 from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.watchdog import Watchdog
 from headwater.errors import BrokerUnavailable
@@ -170,7 +170,7 @@ class TestOwnership:
     def test_transactions_are_initialised_when_the_worker_may_join(self, world: World) -> None:
         asked: list[int] = []
 
-        class Gate(SupervisorChannel):
+        class Gate(OrchestratorChannel):
             def may_join(self, timeout_s: float) -> bool:
                 asked.append(world.topics.epochs["slot-0"])
                 return len(asked) > 3

@@ -1,6 +1,6 @@
 """Workers that are killed by records: the partition is excluded, and all others are read.
 
-A supervisor like orchestrators/slot.py reads the heartbeats of consecutive workers.
+An orchestrator like orchestrators/slot.py reads the heartbeats of consecutive workers.
 """
 
 import contextlib
@@ -11,8 +11,8 @@ import socket
 import pytest
 from structlog.testing import capture_logs
 
-from headwater.engine.heartbeat import SupervisorChannel
-from headwater.engine.partition_isolation import QUIET_S, RETRY_AFTER_S, TURN_S
+from headwater.engine.heartbeat import OrchestratorChannel
+from headwater.engine.partition_isolation import PAUSE_S, RETRY_AFTER_S, TURN_S
 from headwater.errors import BrokerUnavailable
 from headwater.model.reading_plan import READ_ALL, PartitionPosition, ReadingPlan
 from headwater.model.worker_protocol import JOIN, Heartbeat
@@ -25,7 +25,7 @@ from tests.unit.engine.world import Member, World
 STEPS = 400
 
 
-class Supervisor:
+class Orchestrator:
     """One slot: starts a worker, reads its heartbeats, and starts the next one when it dies."""
 
     def __init__(self, world: World) -> None:
@@ -54,8 +54,8 @@ class Supervisor:
             self._ours, self._theirs = socket.socketpair()
             self._ours.setblocking(False)
             self._ours.send(JOIN)
-            probe = SupervisorChannel(self._theirs.fileno(), self.world.faults.clock)
-            self.member = self.world.member(probe, plan=self.oom_history.plan(self.spec_hash))
+            channel = OrchestratorChannel(self._theirs.fileno(), self.world.faults.clock)
+            self.member = self.world.member(channel, plan=self.oom_history.plan(self.spec_hash))
         return self.member
 
     def _died(self) -> None:
@@ -96,10 +96,10 @@ class Supervisor:
         return self.last.isolation.quarantined
 
 
-def supervised(world: World, request: pytest.FixtureRequest) -> Supervisor:
-    supervisor = Supervisor(world)
-    request.addfinalizer(supervisor.close)
-    return supervisor
+def orchestrated(world: World, request: pytest.FixtureRequest) -> Orchestrator:
+    orchestrator = Orchestrator(world)
+    request.addfinalizer(orchestrator.close)
+    return orchestrator
 
 
 def fill(world: World, count: int = 6) -> None:
@@ -114,21 +114,21 @@ def test_a_partition_that_kills_workers_is_excluded_and_others_are_read(
     world = World(exactly_once=exactly_once)
     fill(world)
     world.faults.bombs.add((1, 2))
-    supervisor = supervised(world, request)
+    orchestrator = orchestrated(world, request)
     with capture_logs() as lines:
-        supervisor.run()
-    assert supervisor.deaths == 3, "twice with all partitions, once alone"
+        orchestrator.run()
+    assert orchestrator.deaths == 3, "twice with all partitions, once alone"
     assert world.group.committed == {0: 6, 1: 2, 2: 6}
     fill(world)
-    supervisor.run()
+    orchestrator.run()
     assert world.group.committed == {0: 12, 1: 2, 2: 12}
     assert not any(each.startswith("stream/1/2/") for each in arrived(world))
-    assert supervisor.last is not None
-    assert supervisor.last.state == "ready"
+    assert orchestrator.last is not None
+    assert orchestrator.last.state == "ready"
     (error,) = errors(lines)
-    assert error == supervisor.last.reason
+    assert error == orchestrator.last.reason
     assert error.startswith("Partition 1 of the stream is not read from offset 2 on:")
-    assert supervisor.oom_history.plan("one") == ReadingPlan(quarantined=(PartitionPosition(1, 2),))
+    assert orchestrator.oom_history.plan("one") == ReadingPlan(quarantined=(PartitionPosition(1, 2),))
 
 
 def test_the_records_before_the_fatal_one_are_delivered_when_they_are_read_before_it(
@@ -137,9 +137,9 @@ def test_the_records_before_the_fatal_one_are_delivered_when_they_are_read_befor
     world = World()
     fill(world, 100)
     world.faults.bombs.add((0, 50))
-    supervisor = supervised(world, request)
-    supervisor.run(2 * STEPS)
-    (left,) = supervisor.quarantined
+    orchestrator = orchestrated(world, request)
+    orchestrator.run(2 * STEPS)
+    (left,) = orchestrator.quarantined
     assert left.partition == 0
     assert 4 <= left.offset <= 50
     assert world.group.committed == {0: left.offset, 1: 100, 2: 100}
@@ -149,9 +149,9 @@ def test_several_partitions_are_left_out_each_by_itself(request: pytest.FixtureR
     world = World()
     fill(world)
     world.faults.bombs |= {(0, 0), (2, 5)}
-    supervisor = supervised(world, request)
-    supervisor.run()
-    assert [position.partition for position in supervisor.quarantined] == [0, 2]
+    orchestrator = orchestrated(world, request)
+    orchestrator.run()
+    assert [position.partition for position in orchestrator.quarantined] == [0, 2]
     assert world.group.committed[1] == 6
 
 
@@ -159,171 +159,171 @@ def test_a_worker_that_may_read_nothing_waits(request: pytest.FixtureRequest) ->
     world = World(partitions=1)
     fill(world)
     world.faults.bombs.add((0, 0))
-    supervisor = supervised(world, request)
-    supervisor.run()
-    assert supervisor.last is not None
-    assert supervisor.last.state == "waiting"
-    assert "Partition 0 of the stream is not read" in supervisor.last.reason
+    orchestrator = orchestrated(world, request)
+    orchestrator.run()
+    assert orchestrator.last is not None
+    assert orchestrator.last.state == "waiting"
+    assert "Partition 0 of the stream is not read" in orchestrator.last.reason
 
 
 def test_rare_deaths_exclude_no_partition(request: pytest.FixtureRequest) -> None:
     world = World()
-    supervisor = supervised(world, request)
+    orchestrator = orchestrated(world, request)
     for offset in range(3):
         world.append(0, "pass")
         world.faults.bombs = {(0, offset)}
-        supervisor.run(1)
+        orchestrator.run(1)
         world.faults.bombs.clear()
-        supervisor.run(20)
-        assert supervisor.oom_history.plan("one") == READ_ALL
+        orchestrator.run(20)
+        assert orchestrator.oom_history.plan("one") == READ_ALL
         world.faults.clock.sleep(REPEATED_WITHIN_S)
-    assert (supervisor.deaths, world.group.committed[0]) == (3, 3)
+    assert (orchestrator.deaths, world.group.committed[0]) == (3, 3)
 
 
 def test_all_partitions_are_read_if_none_is_the_cause(request: pytest.FixtureRequest) -> None:
     world = World()
     fill(world)
-    supervisor = supervised(world, request)
+    orchestrator = orchestrated(world, request)
     world.faults.bombs.add((0, 0))
-    supervisor.run(2)
+    orchestrator.run(2)
     world.faults.bombs.clear()
-    supervisor.run()
+    orchestrator.run()
     fill(world)
-    supervisor.run()
-    assert (supervisor.deaths, supervisor.quarantined) == (2, [])
-    assert supervisor.last is not None
-    assert supervisor.last.reason == ""
-    assert supervisor.oom_history.plan("one") == READ_ALL
+    orchestrator.run()
+    assert (orchestrator.deaths, orchestrator.quarantined) == (2, [])
+    assert orchestrator.last is not None
+    assert orchestrator.last.reason == ""
+    assert orchestrator.oom_history.plan("one") == READ_ALL
     assert set(world.group.committed.values()) == {12}
 
 
-def left_out(world: World, request: pytest.FixtureRequest) -> Supervisor:
+def left_out(world: World, request: pytest.FixtureRequest) -> Orchestrator:
     """A world in which partition 1 is excluded."""
     fill(world)
     world.faults.bombs.add((1, 0))
-    supervisor = supervised(world, request)
-    supervisor.run()
-    assert supervisor.quarantined == [(1, 0)]
-    assert supervisor.deaths == 3
-    return supervisor
+    orchestrator = orchestrated(world, request)
+    orchestrator.run()
+    assert orchestrator.quarantined == [(1, 0)]
+    assert orchestrator.deaths == 3
+    return orchestrator
 
 
 def test_an_excluded_partition_is_retried_alone_after_an_hour(request: pytest.FixtureRequest) -> None:
     world = World()
-    supervisor = left_out(world, request)
+    orchestrator = left_out(world, request)
     world.faults.clock.sleep(RETRY_AFTER_S)
-    supervisor.run()
-    assert (supervisor.deaths, supervisor.quarantined) == (4, [(1, 0)])
+    orchestrator.run()
+    assert (orchestrator.deaths, orchestrator.quarantined) == (4, [(1, 0)])
     world.faults.bombs.clear()
     world.faults.clock.sleep(RETRY_AFTER_S)
-    supervisor.run()
-    assert (supervisor.deaths, supervisor.quarantined, world.group.committed[1]) == (4, [], 6)
-    assert supervisor.oom_history.plan("one") == READ_ALL
+    orchestrator.run()
+    assert (orchestrator.deaths, orchestrator.quarantined, world.group.committed[1]) == (4, [], 6)
+    assert orchestrator.oom_history.plan("one") == READ_ALL
 
 
 def test_another_spec_retries_the_partition_alone(request: pytest.FixtureRequest) -> None:
     world = World()
-    supervisor = left_out(world, request)
-    supervisor.redeploy()
-    supervisor.run()
-    assert (supervisor.deaths, supervisor.known_deaths, supervisor.quarantined) == (4, 1, [(1, 0)])
+    orchestrator = left_out(world, request)
+    orchestrator.redeploy()
+    orchestrator.run()
+    assert (orchestrator.deaths, orchestrator.known_deaths, orchestrator.quarantined) == (4, 1, [(1, 0)])
     world.faults.bombs = {(0, 6)}
     fill(world)
-    supervisor.redeploy()
-    supervisor.run()
-    assert (supervisor.deaths, supervisor.known_deaths, supervisor.quarantined) == (5, 1, [(0, 6)])
+    orchestrator.redeploy()
+    orchestrator.run()
+    assert (orchestrator.deaths, orchestrator.known_deaths, orchestrator.quarantined) == (5, 1, [(0, 6)])
     assert world.group.committed == {0: 6, 1: 12, 2: 12}
 
 
 def test_reading_continues_at_a_changed_offset(request: pytest.FixtureRequest) -> None:
     world = World()
-    supervisor = left_out(world, request)
-    supervisor._forget()
+    orchestrator = left_out(world, request)
+    orchestrator._forget()
     world.group.committed[1] = 3
-    supervisor.run()
-    assert (supervisor.deaths, supervisor.quarantined, world.group.committed[1]) == (3, [], 6)
+    orchestrator.run()
+    assert (orchestrator.deaths, orchestrator.quarantined, world.group.committed[1]) == (3, [], 6)
 
 
 def test_deleted_records_are_passed_by_the_next_try(request: pytest.FixtureRequest) -> None:
     world = World()
-    supervisor = left_out(world, request)
+    orchestrator = left_out(world, request)
     world.source.delete_records(1, 4)
-    supervisor.redeploy()
-    supervisor.run()
-    assert (supervisor.deaths, supervisor.quarantined, world.group.committed[1]) == (3, [], 6)
+    orchestrator.redeploy()
+    orchestrator.run()
+    assert (orchestrator.deaths, orchestrator.quarantined, world.group.committed[1]) == (3, [], 6)
 
 
 def test_a_revoked_partition_is_no_longer_excluded(request: pytest.FixtureRequest) -> None:
     world = World(partitions=2)
-    supervisor = left_out(world, request)
+    orchestrator = left_out(world, request)
     other = world.member()
     for _ in range(50):
-        supervisor.run(1)
-        if supervisor.member is not None and world.group.owners.get(1) is other.source:
+        orchestrator.run(1)
+        if orchestrator.member is not None and world.group.owners.get(1) is other.source:
             break
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(world.faults, "bombs", set())
             other.worker.step()
     mine = [p for p, owner in world.group.owners.items() if owner is not other.source]
-    assert [p for p, _ in supervisor.quarantined] == [p for p in mine if p == 1]
+    assert [p for p, _ in orchestrator.quarantined] == [p for p in mine if p == 1]
 
 
 def test_new_partitions_of_a_rebalance_are_read_too(request: pytest.FixtureRequest) -> None:
     world = World(partitions=2)
-    supervisor = left_out(world, request)
+    orchestrator = left_out(world, request)
     world.source.partitions.append([])
     world.source.ends.append(0)
     world.appended.append([])
     world.group.committed[2] = 0
     world.group.rebalance()
     world.append(2, "pass")
-    supervisor.run(20)
-    assert (world.group.committed[2], supervisor.quarantined) == (1, [(1, 0)])
+    orchestrator.run(20)
+    assert (world.group.committed[2], orchestrator.quarantined) == (1, [(1, 0)])
 
 
 def test_a_turn_lasts_until_the_store_is_back(request: pytest.FixtureRequest) -> None:
     world = World(partitions=1)
     fill(world)
-    supervisor = supervised(world, request)
-    supervisor.oom_history._isolates_partitions, supervisor.oom_history._spec_hash = True, "one"
+    orchestrator = orchestrated(world, request)
+    orchestrator.oom_history._isolates_partitions, orchestrator.oom_history._spec_hash = True, "one"
     world.faults.store_up = False
-    supervisor.run()
-    assert supervisor.last is not None
-    assert supervisor.last.isolation is not None
-    assert (supervisor.last.isolation.isolated, supervisor.last.isolation.is_over) == ((0, 0), False)
+    orchestrator.run()
+    assert orchestrator.last is not None
+    assert orchestrator.last.isolation is not None
+    assert (orchestrator.last.isolation.isolated, orchestrator.last.isolation.is_over) == ((0, 0), False)
     world.faults.store_up = True
-    supervisor.run()
-    assert supervisor.last.isolation.is_over
+    orchestrator.run()
+    assert orchestrator.last.isolation.is_over
     assert world.group.committed == {0: 6}
 
 
 def test_the_worker_waits_for_committed_offsets(request: pytest.FixtureRequest) -> None:
     world = World(partitions=1)
     fill(world)
-    supervisor = supervised(world, request)
-    supervisor.oom_history._isolates_partitions, supervisor.oom_history._spec_hash = True, "one"
-    source = supervisor._worker().source
+    orchestrator = orchestrated(world, request)
+    orchestrator.oom_history._isolates_partitions, orchestrator.oom_history._spec_hash = True, "one"
+    source = orchestrator._worker().source
 
     def is_away() -> Positions:
         raise BrokerUnavailable("Kafka does not answer.")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source, "committed", is_away)
-        supervisor.run(20)
-    assert supervisor.last is not None
-    assert (supervisor.last.state, supervisor.last.reason) == ("waiting", "Kafka does not answer.")
-    supervisor.run()
-    assert (supervisor.last.state, world.group.committed) == ("ready", {0: 6})
+        orchestrator.run(20)
+    assert orchestrator.last is not None
+    assert (orchestrator.last.state, orchestrator.last.reason) == ("waiting", "Kafka does not answer.")
+    orchestrator.run()
+    assert (orchestrator.last.state, world.group.committed) == ("ready", {0: 6})
 
 
-def test_nothing_is_read_before_the_supervisor_knows_the_plan() -> None:
+def test_nothing_is_read_before_the_orchestrator_knows_the_plan() -> None:
     world = World(partitions=1)
     fill(world)
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.send(JOIN)
         member = world.member(
-            SupervisorChannel(theirs.fileno(), world.faults.clock), plan=ReadingPlan(isolates_partitions=True)
+            OrchestratorChannel(theirs.fileno(), world.faults.clock), plan=ReadingPlan(isolates_partitions=True)
         )
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -354,4 +354,4 @@ def test_nothing_is_read_between_two_trials() -> None:
     assert [partitions for _, partitions in allowed] == [[0], [], [1], [], [0, 1]]
     lasted = [end - begin for (begin, _), (end, _) in itertools.pairwise(allowed)]
     assert all(turn >= TURN_S for turn in lasted[::2])
-    assert all(quiet >= QUIET_S for quiet in lasted[1::2])
+    assert all(quiet >= PAUSE_S for quiet in lasted[1::2])

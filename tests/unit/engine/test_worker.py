@@ -5,8 +5,14 @@ import socket
 
 import pytest
 
-from headwater.engine.heartbeat import HEARTBEAT_INTERVAL_S, SupervisorChannel
-from headwater.engine.status import CRASH_WINDOW_S, KAFKA_WAIT_SHOWN_S, MAX_CRASH_PAUSE_S, MAX_CRASHES, NO_PARTITIONS
+from headwater.engine.heartbeat import HEARTBEAT_INTERVAL_S, OrchestratorChannel
+from headwater.engine.status import (
+    CRASH_WINDOW_S,
+    KAFKA_WAIT_REPORTED_AFTER_S,
+    MAX_CRASH_PAUSE_S,
+    MAX_CRASHES,
+    NO_PARTITIONS,
+)
 from headwater.engine.worker import PAUSE_AFTER_S, SLOW_TRANSFORMS, Worker
 from headwater.errors import BrokerUnavailable, SandboxFailed
 from headwater.model.record import RecordBatch, TransformResult
@@ -279,7 +285,7 @@ class TestStop:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             ours.send(JOIN)
-            member = World().member(SupervisorChannel(theirs.fileno()))
+            member = World().member(OrchestratorChannel(theirs.fileno()))
             monkeypatch.setattr(member.source, "close", lambda *, leave: left.append(leave))
             if for_good:
                 ours.send(LEAVE)
@@ -343,7 +349,7 @@ class TestHealth:
 
         def act(worker: Worker) -> None:
             worker._source.poll = lambda *_: RecordBatch.empty("stream")  # type: ignore[method-assign]
-            world.faults.clock.sleep(KAFKA_WAIT_SHOWN_S)
+            world.faults.clock.sleep(KAFKA_WAIT_REPORTED_AFTER_S)
             worker.step()
 
         assert states(world, act) == [("starting", ""), ("waiting", NO_PARTITIONS)]

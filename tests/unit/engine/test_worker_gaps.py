@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from headwater.engine.status import GAP_SHOWN_S
+from headwater.engine.status import GAP_REPORTED_FOR_S
 from headwater.engine.worker import Worker
 from headwater.errors import SourceGap
 from headwater.sources.base import Gap
@@ -86,7 +86,7 @@ class TestGap:
             for _ in range(5):
                 worker.step()
             world.faults.store_up = True
-            world.faults.clock.sleep(GAP_SHOWN_S)
+            world.faults.clock.sleep(GAP_REPORTED_FOR_S)
             for _ in range(20):
                 worker.step()
 

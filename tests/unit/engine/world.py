@@ -11,7 +11,7 @@ from headwater.engine.at_least_once import AtLeastOnce
 from headwater.engine.dead_letters import DeadLetters
 from headwater.engine.delivery import Delivery
 from headwater.engine.exactly_once import ExactlyOnce
-from headwater.engine.heartbeat import HeartbeatReporter, SupervisorChannel
+from headwater.engine.heartbeat import HeartbeatReporter, OrchestratorChannel
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
@@ -136,7 +136,12 @@ class World:
         self._exactly_once = exactly_once
 
     def member(
-        self, probe: SupervisorChannel | None = None, *, start: bool = True, slot: int = 0, plan: ReadingPlan = READ_ALL
+        self,
+        channel: OrchestratorChannel | None = None,
+        *,
+        start: bool = True,
+        slot: int = 0,
+        plan: ReadingPlan = READ_ALL,
     ) -> Member:
         """Return a worker that has started and not made a step yet. With start=False it has not started."""
         producers: list[FaultyProducer | FaultyTransactionalProducer] = []
@@ -150,13 +155,13 @@ class World:
         metrics_writer = MetricsWriter(
             self.metrics, deployment_id=DEPLOYMENT, group="group", owner=f"owner {next(self._owners)}", clock=clock
         )
-        metrics = PipelineMetrics(metrics_writer, now=clock)
+        metrics = PipelineMetrics(metrics_writer, clock=clock)
         worker = Worker(
             source,
             transforms,
             delivery,
             metrics,
-            reporter=HeartbeatReporter(probe),
+            reporter=HeartbeatReporter(channel),
             clock=clock,
             sleep=clock.sleep,
             rng=lambda: 0.5,

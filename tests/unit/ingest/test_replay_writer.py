@@ -43,7 +43,7 @@ class Recorder:
     def flush(self, timeout_s: float) -> int:
         return self._unstored
 
-    def failures(self) -> list[Rejection]:
+    def take_rejections(self) -> list[Rejection]:
         return [Rejection(reason) for reason in self._refused]
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 from headwater.errors import RedisUnavailable, WorkerError
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.series import Tick
-from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, partition_of, to_topic
+from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, encode_tick, partition_of
 from headwater.model.record import RecordBatch
 from headwater.prices.price_writer import PriceWriter
 from headwater.prices.worker import PriceDelivery
@@ -41,7 +41,7 @@ class Topic:
             "decimals": 6,
             "log_index": order,
         }
-        key, value = to_topic(json.dumps(record).encode(), NOW)
+        key, value = encode_tick(json.dumps(record).encode(), NOW)
         self.partitions[partition_of(key)].append((key, value))
         self.ticks.setdefault(address, []).append(tick)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headwater.model.price import state
 from headwater.model.price.quote_history import QUOTE_STALE_MS
 from headwater.model.price.series import Tick
-from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, partition_of, quoted_key, to_topic
+from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, encode_tick, partition_of, quoted_key
 from headwater.model.record import RecordBatch
 from headwater.prices.price_writer import PriceWriter
 from headwater.prices.quoted_ticks import MAX_AGE_MS, QUOTE_WINDOW_MS
@@ -62,7 +62,7 @@ class Worker:
 
     def feed(self, ticks: Iterable[Fed]) -> None:
         for fed in ticks:
-            key, value = to_topic(fed.record(), self.now)
+            key, value = encode_tick(fed.record(), self.now)
             self._topic[partition_of(key)].append((key, value))
             self.fed.add(fed)
 

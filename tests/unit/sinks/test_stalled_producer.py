@@ -30,7 +30,7 @@ class World:
         began, found = self.now, []
         while self.now < began + seconds:
             self.now += STEP_S
-            if patience_s := self.guard.stalled_for_s(acknowledged, outstanding):
+            if patience_s := self.guard.update(acknowledged, outstanding):
                 found.append((self.now - began, patience_s))
         return found
 

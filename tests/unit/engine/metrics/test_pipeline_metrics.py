@@ -52,16 +52,16 @@ class Scene:
         self.lookup_times: deque[float] = deque()
         metrics_writer = MetricsWriter(self.store, deployment_id="d1", group="group", owner="a")
         self.metrics = PipelineMetrics(metrics_writer, EventTime("time"), self.lookup_times, self.clock)
-        self.metrics.assigned([0, 1])
+        self.metrics.on_assigned([0, 1])
 
     def deliver(self, read: RecordBatch, *, sinks: int = 1, took_s: float = 0.0, refused: int = 0) -> None:
         in_flight = InFlightBatch(read, [], 0.0)
         failures = [Failure(row, "TooLarge", "too large", "out") for row in range(refused)]
         in_flight.add_failures(failures)
-        self.metrics.delivered(in_flight, in_flight.next_offsets(), len(read) * sinks - refused, failures, took_s)
+        self.metrics.on_produced(in_flight, in_flight.next_offsets(), len(read) * sinks - refused, failures, took_s)
 
     def commit(self) -> None:
-        self.metrics.acknowledged(0)
+        self.metrics.on_acknowledged(0)
         self.metrics.before_commit(at_once=False)
         self.metrics.after_commit(at_once=False)
 
@@ -82,7 +82,7 @@ def test_total_latency_ends_with_the_acknowledgement(scene: Scene) -> None:
     scene.deliver(batch(4, age_ms=10), sinks=2)
     scene.deliver(batch(2, age_ms=10, first=2), sinks=2)
     scene.clock.now += 0.030
-    scene.metrics.acknowledged(4)
+    scene.metrics.on_acknowledged(4)
     awaits = [scene.metrics.awaits_acknowledgements]
     scene.clock.now += 1.0
     scene.commit()
@@ -96,7 +96,7 @@ def test_total_latency_ends_with_the_acknowledgement(scene: Scene) -> None:
 def test_outputs_acknowledged_by_the_commit_are_timed_after_it(scene: Scene) -> None:
     """The next iteration of the loop writes the metrics of a transaction, since no other event may follow."""
     scene.deliver(batch(2, age_ms=10))
-    scene.metrics.acknowledged(2)
+    scene.metrics.on_acknowledged(2)
     scene.metrics.before_commit(at_once=False)
     assert "total_latency" not in scene.written().times
     scene.clock.now += 1.0
@@ -147,7 +147,7 @@ def test_errors_are_counted_by_transform_or_sink(scene: Scene) -> None:
 
 def test_repeats_are_counted_once(scene: Scene) -> None:
     scene.deliver(batch(4))
-    scene.metrics.rewound({0: 0, 1: 0})
+    scene.metrics.on_rewind({0: 0, 1: 0})
     scene.deliver(batch(4))
     scene.commit()
     assert scene.written().counts["messages_received"] == 4
@@ -156,7 +156,7 @@ def test_repeats_are_counted_once(scene: Scene) -> None:
 
 def test_partitions_lost_before_the_commit_are_not_counted(scene: Scene) -> None:
     scene.deliver(batch(4))
-    scene.metrics.dropped([1])
+    scene.metrics.on_revoked([1])
     scene.commit()
     assert scene.written().counts["messages_received"] == scene.metrics.totals["messages_received"] == 2
 
