@@ -39,7 +39,7 @@ from headwater.brokers.client_settings import consumer_settings
 from headwater.logging_setup import configure_logging
 from headwater.model.access import KafkaAccess
 from headwater.model.flow import DeliveryMode
-from headwater.model.value_sets import dataset_set, filter_set
+from headwater.model.value_sets import dataset_set_id, filter_set_id
 from headwater.model.worker_spec import SinkSpec, WorkerSpec
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import connect
@@ -291,7 +291,7 @@ def sets(folder: Path) -> Iterator[str]:
         with closing(connect(embedded.url)) as client:
             store = RedisSetStore(client)
             values = members()
-            for target in (filter_set(CONFIG, "filter"), dataset_set(DATASET)):
+            for target in (filter_set_id(CONFIG, "filter"), dataset_set_id(DATASET)):
                 store.replace(target, values)
             RedisDatasetNames(client).put(OWNER, DATASET, DATASET)
         yield embedded.url

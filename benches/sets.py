@@ -14,13 +14,13 @@ from pathlib import Path
 
 import typer
 
-from headwater.model.value_sets import MAX_PAGE, MAX_VALUES_PER_REQUEST, dataset_set
+from headwater.model.value_sets import MAX_PAGE, MAX_VALUES_PER_REQUEST, dataset_set_id
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.sets.lookup import LOOKUPS_PER_VALUE_BEFORE_BUILD, RedisSetLookup
 from headwater.stores.redis.sets.set_store import RedisSetStore
 
-TARGET = dataset_set("bench")
+TARGET = dataset_set_id("bench")
 PLAIN = "plain"
 LOOKUP = 1_000
 ROUNDS = 100

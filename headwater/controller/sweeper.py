@@ -29,7 +29,7 @@ from headwater.controller.resource_names import ExistingResources, ResourceNames
 from headwater.controller.sources import Sources
 from headwater.errors import LeaseLost, Unavailable
 from headwater.model.audit import CONTROLLER_ACTOR, with_actor
-from headwater.model.value_sets import dataset_set
+from headwater.model.value_sets import dataset_set_id
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores.cleanup import remove_superseded, remove_unsaved_sets
 from headwater.stores.protocols.configurations import RevisionStore
@@ -199,7 +199,7 @@ class Sweeper:
             if self._now() - dataset.updated_at > INTERRUPTED_AFTER:
                 self._datasets.set_state(dataset.id, "deleting")
                 self._dataset_names.discard(dataset.owner, dataset.name, dataset.id)
-                self._sets.drop(dataset_set(dataset.id))
+                self._sets.drop(dataset_set_id(dataset.id))
                 self._datasets.remove(dataset.id)
 
     def sweep_sets(self) -> None:

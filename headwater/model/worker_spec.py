@@ -11,11 +11,11 @@ from headwater.model.transforms import Transform
 
 
 class PubSubPull(PubSubAccess):
-    """A subscription to read.
+    """A Pub/Sub subscription that a worker reads.
 
     Attributes:
         subscription: The full name, `projects/P/subscriptions/S`.
-        deduplicate: Whether a worker drops a message whose value equals the last one with the same natural key.
+        deduplicate: Whether the worker drops a message that equals the last message with the same natural key.
     """
 
     subscription: str
@@ -23,13 +23,13 @@ class PubSubPull(PubSubAccess):
 
 
 class SinkSpec(BaseModel):
-    """A sink and the topic that it writes to.
+    """A sink, and the topic to which the sink writes.
 
     Attributes:
         partitions: The number of partitions of the topic; None means as many as the source has.
         compression: The compression of the topic's records; None means the default of workers.
-        is_compacted: Whether Kafka compacts the topic; a compacted topic rejects records without a key.
-        retention_ms: The retention of the topic; None means the default of all outputs.
+        is_compacted: Whether Kafka compacts the topic. A compacted topic rejects records without a key.
+        retention_ms: The retention of the topic; None means the default of all output topics.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -45,16 +45,19 @@ class SinkSpec(BaseModel):
 
 
 class WorkerSpec(BaseModel):
-    """All settings of a worker.
-
-    A worker connects to Kafka and the set store, never to the SQL database.
+    """All settings of a worker. A worker connects to Kafka and to Redis, never to the SQL database.
 
     Attributes:
+        source_topic: The topic of the source; for Pub/Sub, the name of the topic or of the subscription.
+        source_group: The consumer group with which the worker reads the source topic.
+        kafka: How to reach the Kafka cluster of this installation.
+        redis_url: The URL of the sets and the metrics.
         chain: The chain of the stream.
         entity: The entity of the stream.
-        source: The access to the source; None means the Kafka cluster of this installation, `kafka`.
+        source: How to reach the source; None means that the source is in the cluster of `kafka`.
         event_time_field: The field of the stream's records that contains the event time, if there is one.
         slots: How many workers the deployment has.
+        jit: Whether V8 runs scripts with its JIT compiler.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -81,12 +84,12 @@ class WorkerSpec(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class WorkerSet:
-    """The workers of one deployment.
-
-    They share one spec; each has its own slot, from 0 to `slots` - 1.
+    """The workers of a deployment. All workers have the same spec, and each has a slot of its own.
 
     Attributes:
-        spec_hash: The hash of the spec: it changes with every change of the spec.
+        slots: The number of workers. The slots have the numbers 0 to `slots` - 1.
+        spec: The spec of each worker.
+        spec_hash: The hash of the spec, which changes with every change of the spec.
     """
 
     deployment_id: str

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from headwater.errors import NotFound, RedisUnavailable
 from headwater.model.pagination import ListPosition
-from headwater.model.value_sets import Dataset, dataset_set, normalise_all
+from headwater.model.value_sets import Dataset, dataset_set_id, normalise_all
 from headwater.services.ids import Clock, NewId
 from headwater.services.set_values import Values, normalise_one
 from headwater.stores.protocols.datasets import DatasetNames, DatasetStore
@@ -79,37 +79,37 @@ class Datasets:
         dataset = self._store.removable(owner, dataset_id)
         self._store.set_state(dataset.id, "deleting")
         self._names.discard(owner, dataset.name, dataset.id)
-        self._sets.drop(dataset_set(dataset.id))
+        self._sets.drop(dataset_set_id(dataset.id))
         self._store.remove(dataset.id)
 
     def add(self, owner: str, dataset_id: str, values: Values) -> SetWriteResult:
         """Add values. Idempotent. Raises NotFound."""
         self._store.get(owner, dataset_id)
-        written = self._sets.add(dataset_set(dataset_id), normalise_all(values))
+        written = self._sets.add(dataset_set_id(dataset_id), normalise_all(values))
         self._undo_if_deleted(owner, dataset_id)
         return written
 
     def remove(self, owner: str, dataset_id: str, values: Values) -> SetWriteResult:
         """Remove values. Idempotent. Raises NotFound."""
         self._store.get(owner, dataset_id)
-        return self._sets.remove(dataset_set(dataset_id), normalise_all(values))
+        return self._sets.remove(dataset_set_id(dataset_id), normalise_all(values))
 
     def page(self, owner: str, dataset_id: str, cursor: int | None, limit: int) -> ValuePage:
         """Return one page of values. Raises NotFound."""
         self._store.get(owner, dataset_id)
-        return self._sets.page(dataset_set(dataset_id), cursor, limit)
+        return self._sets.page(dataset_set_id(dataset_id), cursor, limit)
 
     def check(self, owner: str, dataset_id: str, value: str) -> bool:
         """Whether the normalised value is in the dataset. Raises NotFound, InvalidInput."""
         self._store.get(owner, dataset_id)
-        return self._sets.contains_many(dataset_set(dataset_id), [normalise_one(value)])[0]
+        return self._sets.contains_many(dataset_set_id(dataset_id), [normalise_one(value)])[0]
 
     def _undo_if_deleted(self, owner: str, dataset_id: str) -> None:
         """Drop the set again when the dataset was deleted during the write, which may have re-created the set."""
         try:
             self._store.get(owner, dataset_id)
         except NotFound:
-            self._sets.drop(dataset_set(dataset_id))
+            self._sets.drop(dataset_set_id(dataset_id))
             raise
 
 

@@ -6,7 +6,7 @@ from itertools import chain
 from headwater.errors import Conflict, NotFound
 from headwater.model.transforms import SET_TYPES
 from headwater.model.transforms.base import TransformIdentity
-from headwater.model.value_sets import SetId, filter_set, normalise_all
+from headwater.model.value_sets import SetId, filter_set_id, normalise_all
 from headwater.services.identities import find, transform_not_found
 from headwater.services.set_values import Values, normalise_one, normalised_parts
 from headwater.stores.protocols.configurations import FlowStore
@@ -34,7 +34,7 @@ class Filters:
         if transform.type not in SET_TYPES:
             names = " or ".join(sorted(SET_TYPES))
             raise Conflict(f"This transform is a {transform.type}; only a {names} has filter values.")
-        return filter_set(config_id, uid)
+        return filter_set_id(config_id, uid)
 
     def _find(self, owner: str, config_id: str, uid: str) -> TransformIdentity:
         saved = self._flows.get(owner, config_id).pipeline_config.transform_identities
@@ -90,6 +90,6 @@ class Filters:
         try:
             self._flows.get(owner, config_id)
         except NotFound:
-            self._sets.drop(filter_set(config_id, uid))
+            self._sets.drop(filter_set_id(config_id, uid))
             raise
         self.target(owner, config_id, uid)

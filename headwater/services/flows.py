@@ -18,7 +18,7 @@ from headwater.model.flow import Flow, NewFlow, PipelineConfig
 from headwater.model.pagination import ListPosition, split_by_size
 from headwater.model.transforms import NewTransform
 from headwater.model.transforms.base import TransformIdentity
-from headwater.model.value_sets import SetId, filter_set
+from headwater.model.value_sets import SetId, filter_set_id
 from headwater.services.ids import Clock, NewId
 from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
 from headwater.stores import cleanup
@@ -187,7 +187,7 @@ class Flows:
         return stored
 
     def _save(self, save: Callable[[Flow], None], flow: Flow, checked: CheckedPipeline) -> SavedFlow:
-        sets = {filter_set(flow.id, uid): values for uid, values in checked.values.items()}
+        sets = {filter_set_id(flow.id, uid): values for uid, values in checked.values.items()}
         self._unsaved_sets.add(sets, self._now())
         try:
             for target, values in sets.items():
@@ -222,7 +222,7 @@ class Flows:
 
     def _values_of(self, flow: Flow, removed: TransformIdentity) -> str:
         try:
-            return f"with {self._sets.count(filter_set(flow.id, removed.uid)).values} values"
+            return f"with {self._sets.count(filter_set_id(flow.id, removed.uid)).values} values"
         except RedisUnavailable as error:
             return f"with its values ({error.detail})"
 

@@ -15,7 +15,7 @@ from headwater.model.outputs import output_index
 from headwater.model.record import RecordBatch
 from headwater.model.transforms import Transform as TransformConfig
 from headwater.model.trial import Trial, TrialRecord, TrialStep
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from headwater.sandbox.bigint_marks import remove_marks
 from headwater.services.ids import Clock
 from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
@@ -97,7 +97,7 @@ class Trials:
         return Trial(checked.warnings, records)
 
     def _build(self, checked: CheckedPipeline, context: TransformContext) -> list[Transform]:
-        values = {filter_set(context.config_id, uid): values for uid, values in checked.values.items()}
+        values = {filter_set_id(context.config_id, uid): values for uid, values in checked.values.items()}
         with_values = replace(context, sets=TrialSets(values, context.sets))
         return build_transforms(checked.config.transforms, self._transform_types, with_values)
 

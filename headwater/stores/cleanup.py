@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id, parse_filter_set_id
 from headwater.stores.protocols.configurations import FlowStore, RevisionStore
 from headwater.stores.protocols.sets import SetStore, UnsavedSets
 
@@ -44,7 +44,7 @@ def remove_expired_filters(revisions: RevisionStore, sets: SetStore, before: dat
 def remove_unsaved_sets(unsaved: UnsavedSets, revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
     """Drop filter sets that were first written before `before` and whose revision is unsaved."""
     for target in unsaved.added_before(before):
-        config_id, _, uid = target.id.partition(".")
+        config_id, uid = parse_filter_set_id(target)
         kept = {removed.uid for removed in revisions.removed_filters(config_id=config_id)}
         if uid not in kept.union(*revisions.filters(config_id).values()):
             sets.drop(target)
@@ -53,4 +53,4 @@ def remove_unsaved_sets(unsaved: UnsavedSets, revisions: RevisionStore, sets: Se
 
 def _drop(sets: SetStore, config_id: str, uids: Iterable[str]) -> None:
     for uid in uids:
-        sets.drop(filter_set(config_id, uid))
+        sets.drop(filter_set_id(config_id, uid))

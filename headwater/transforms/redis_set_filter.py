@@ -8,7 +8,7 @@ from itertools import chain, compress
 from headwater.errors import Fault, InvalidExpression
 from headwater.model.record import Failure, RecordBatch, TransformResult
 from headwater.model.transforms.redis_set_filter import NewRedisSetFilterTransform, RedisSetFilterTransform
-from headwater.model.value_sets import SetId, filter_set
+from headwater.model.value_sets import SetId, filter_set_id
 from headwater.native import JsonFieldValues
 from headwater.sandbox.bigint_marks import any_marked, remove_marks
 from headwater.stores.protocols.sets import SetLookup
@@ -23,7 +23,7 @@ Contains = Callable[[Sequence[str]], list[bool]]
 
 def build(config: RedisSetFilterTransform, context: TransformContext) -> "RedisSetFilter":
     """Build the transform of a worker. Raises InvalidExpression."""
-    target = filter_set(context.config_id, config.uid)
+    target = filter_set_id(context.config_id, config.uid)
     return RedisSetFilter(config.uid, parse(config.filter_expr), context.sets, target)
 
 

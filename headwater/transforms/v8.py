@@ -14,7 +14,7 @@ from headwater.errors import Fault, InvalidScript, SandboxFailed
 from headwater.model.outputs import output_index
 from headwater.model.record import Failure, Int64Column, RecordBatch, RowIndexes, TransformResult
 from headwater.model.transforms.v8 import V8Transform
-from headwater.model.value_sets import MAX_VALUE_CHARS, dataset_set
+from headwater.model.value_sets import MAX_VALUE_CHARS, dataset_set_id
 from headwater.native import BytesColumn
 from headwater.sandbox.membership import MembershipQuery, MembershipResult
 from headwater.sandbox.results import OUTPUT_SEPARATOR
@@ -49,7 +49,7 @@ class DatasetLookup:
         ]
 
     def _contains(self, dataset_id: str, values: list[str]) -> list[bool]:
-        lowered, target = _lowered(values), dataset_set(dataset_id)
+        lowered, target = _lowered(values), dataset_set_id(dataset_id)
         if all(0 < length <= MAX_VALUE_CHARS for length in {*map(len, lowered)}):
             return self._sets.contains_many(target, lowered)
         storable = [value for value in lowered if 0 < len(value) <= MAX_VALUE_CHARS]

@@ -14,7 +14,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect, text
 
 from headwater.errors import SetupError
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from headwater.stores.sql import migrations
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import open_database
@@ -132,6 +132,6 @@ def test_revisions_that_are_stored_already_are_counted(url: str, engine: Engine)
     _move(engine, "down", "0006")
     migrate(engine)
     again = open_database(url, FieldCipher(SECRET_KEY))
-    assert again.quotas.sets(OWNER) == sets == [filter_set("f1", "t2")]
+    assert again.quotas.sets(OWNER) == sets == [filter_set_id("f1", "t2")]
     assert {**used, "stored_bytes": 0} == {**again.quotas.usage(OWNER), "stored_bytes": 0}
     again.close()

@@ -10,7 +10,7 @@ import pytest
 from headwater.errors import QuotaExceeded
 from headwater.model.deployment import Phase
 from headwater.model.quota import QUOTA_NAMES, QuotaDefaults
-from headwater.model.value_sets import SetId, filter_set
+from headwater.model.value_sets import SetId, filter_set_id
 from headwater.stores.sql.database import open_database
 from headwater.stores.sql.encryption import FieldCipher
 from tests.support.sql import (
@@ -86,7 +86,7 @@ class TestUsage:
         stores.flows.create(flow)
         stores.flows.save(next_revision(flow, pipeline_config=a_config()))
         stores.revisions.remove("f1", [1], at(9))
-        assert filter_set("f1", "t9") in stores.quotas.sets(OWNER)
+        assert filter_set_id("f1", "t9") in stores.quotas.sets(OWNER)
         stores.revisions.delete_removed_filters("f1", ["t9"])
         assert list(stores.quotas.sets(OWNER)) == []
 

@@ -8,7 +8,7 @@ import pytest
 from headwater.errors import RedisUnavailable
 from headwater.model.record import RecordBatch
 from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.sets.set_store import RedisSetStore
@@ -16,7 +16,7 @@ from headwater.transforms.base import TransformContext
 from headwater.transforms.redis_set_filter import RedisSetFilter, build
 from tests.support.valkey import ValkeyServer
 
-TARGET = filter_set("c1", "t1")
+TARGET = filter_set_id("c1", "t1")
 WALLETS = [f"0x{number:040x}" for number in range(400)]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater.model.quota import Reservation
-from headwater.model.value_sets import SetId, dataset_set, filter_set
+from headwater.model.value_sets import SetId, dataset_set_id, filter_set_id
 from headwater.stores.redis import backup
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
@@ -19,7 +19,7 @@ from tests.support.sql import T0
 from tests.support.valkey import ValkeyServer
 
 VALUES = [f"0x{number:040x}" for number in range(25_000)]
-FILTER, DATASET = filter_set("f1", "t1"), dataset_set("d1")
+FILTER, DATASET = filter_set_id("f1", "t1"), dataset_set_id("d1")
 
 
 @pytest.fixture

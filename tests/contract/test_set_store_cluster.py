@@ -5,13 +5,13 @@ from typing import Any
 import redis
 from redis.crc import key_slot
 
-from headwater.model.value_sets import dataset_set
+from headwater.model.value_sets import dataset_set_id
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets.lookup import RedisSetLookup
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.support.sets import everything, numbers
 
-TARGETS = [dataset_set(f"d{number}") for number in range(12)]
+TARGETS = [dataset_set_id(f"d{number}") for number in range(12)]
 
 
 def test_sets_are_spread_over_all_servers(cluster_ports: list[int], cluster_url: str) -> None:

@@ -9,7 +9,7 @@ import redis
 from headwater.app.data_directory import DataDirectory
 from headwater.app.endpoints import Endpoints
 from headwater.errors import RedisEvicts, RedisUnavailable, SetupError
-from headwater.model.value_sets import dataset_set
+from headwater.model.value_sets import dataset_set_id
 from headwater.settings import Settings
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.eviction import CHECK_INTERVAL_S
@@ -17,7 +17,7 @@ from headwater.stores.redis.sets.lookup import RedisSetLookup
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.support.valkey import ValkeyServer
 
-TARGET = dataset_set("watched")
+TARGET = dataset_set_id("watched")
 VALUES = [f"0x{number:040x}" for number in range(150_000)]
 MEMORY = "50mb"
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from headwater.stores.protocols.sets import UnsavedSets
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets.unsaved_sets import RedisUnsavedSets
@@ -13,7 +13,7 @@ from tests.support.memory.sets import MemoryUnsavedSets
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
-A, B = filter_set("f1", "a"), filter_set("f1", "b")
+A, B = filter_set_id("f1", "a"), filter_set_id("f1", "b")
 
 
 @pytest.fixture(params=["memory", "valkey_url", "cluster_url"])

@@ -12,7 +12,7 @@ from headwater.model.outputs import output_index
 from headwater.model.record import Failure
 from headwater.model.transforms import MAX_TRANSFORMS
 from headwater.model.transforms.v8 import V8Transform
-from headwater.model.value_sets import dataset_set
+from headwater.model.value_sets import dataset_set_id
 from headwater.sandbox import Sandbox
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
@@ -439,11 +439,11 @@ def test_every_write_is_visible_in_the_next_batch(valkey_server: ValkeyServer) -
         assert passed() == "UnknownDataset"
         names.put("ann", "wallets", "d1")
         assert passed() == []
-        sets.add(dataset_set("d1"), ["0xa3", "0xb299"])
+        sets.add(dataset_set_id("d1"), ["0xa3", "0xb299"])
         assert passed() == [3, 299]
-        sets.remove(dataset_set("d1"), ["0xa3"])
+        sets.remove(dataset_set_id("d1"), ["0xa3"])
         assert passed() == [299]
-        sets.replace(dataset_set("d1"), [f"0xb{n}" for n in range(100)])
+        sets.replace(dataset_set_id("d1"), [f"0xb{n}" for n in range(100)])
         assert passed() == [*range(100)]
         valkey_server.kill()
         pending = transform.start(batch(lines({"a": "0xb1", "b": "q"})))

@@ -13,7 +13,7 @@ from headwater.engine.pipeline import build_transforms
 from headwater.model.transforms import Transform
 from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
 from headwater.model.transforms.v8 import V8Transform
-from headwater.model.value_sets import dataset_set, filter_set, normalise
+from headwater.model.value_sets import dataset_set_id, filter_set_id, normalise
 from headwater.sandbox import Sandbox
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Transform as Built
@@ -75,7 +75,7 @@ class SandboxChains:
         self._sandbox = Sandbox(spare=False)
         self._sets, names = MemorySetStore(), MemoryDatasetNames()
         names.put("ann", "numbers", "d1")
-        self._sets.add(dataset_set("d1"), NUMBERS)
+        self._sets.add(dataset_set_id("d1"), NUMBERS)
         self._resources = TransformContext("c1", "ann", self._sets, names, jit=False, log=print, sandbox=self._sandbox)
         self._built: dict[tuple[str, bool], Built] = {}
 
@@ -103,7 +103,7 @@ class SandboxChains:
         if isinstance(step, str):
             return V8Transform(uid="script", type="v8", script=step)
         uid = f"{step.member}-{hash(step)}"
-        self._sets.replace(filter_set("c1", uid), map(normalise, step.values))
+        self._sets.replace(filter_set_id("c1", uid), map(normalise, step.values))
         return RedisSetFilterTransform(uid=uid, type="redis_set_filter", filter_expr=f'root = this."{step.member}"')
 
     def _script(self, config: V8Transform, resources: TransformContext) -> Built:

@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from headwater.model.value_sets import SetId, dataset_set, filter_set
+from headwater.model.value_sets import SetId, dataset_set_id, filter_set_id
 from headwater.stores.protocols.sets import SetStore
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.sets.lookup import MIN_LOOKUPS_BEFORE_BUILD, REBUILD_AFTER_S, RedisSetLookup
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.support.memory.sets import MemorySetStore
 
-TARGET = filter_set("01j00000000000000000000000", "t1")
-OTHER = dataset_set("01j00000000000000000000000")
+TARGET = filter_set_id("01j00000000000000000000000", "t1")
+OTHER = dataset_set_id("01j00000000000000000000000")
 
 VALUES = [
     "0x" + "ab" * 20,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from headwater.errors import RedisUnavailable
 from headwater.model.record import Failure
 from headwater.model.transforms.v8 import V8Transform
-from headwater.model.value_sets import SetId, dataset_set, normalise
+from headwater.model.value_sets import SetId, dataset_set_id, normalise
 from headwater.sandbox import Sandbox
 from headwater.transforms.base import TransformContext
 from headwater.transforms.v8 import V8Script, build
@@ -44,7 +44,7 @@ class Bench:
         self._scripts: dict[str, V8Script] = {}
 
     def fill(self, name: str, values: Sequence[str]) -> None:
-        self.sets.replace(dataset_set(f"ann-{name}"), map(normalise, values))
+        self.sets.replace(dataset_set_id(f"ann-{name}"), map(normalise, values))
 
     def transform(self, script: str) -> V8Script:
         """Return the transform of a script, which is cached by script."""

@@ -1,7 +1,7 @@
-"""The configurations of transforms, each `type` in a file of its own.
+"""The configurations of transforms, with a file for each `type`.
 
-Each file has a stored model and a request model. The configurations are in this package, and not beside the code in
-transforms/, because stores and orchestrators read and write them.
+Each file has a stored model and a request model. The configurations are in this package, and not beside the code of the
+transforms in headwater/transforms/, because stores and orchestrators read and write them.
 """
 
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The members that the configurations of all types of transforms have."""
+"""The fields that the configurations of all types of transforms have."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -13,9 +13,10 @@ TRANSFORM_NAME_PATTERN = r"^[A-Za-z0-9._-]{1,100}$"
 
 @dataclass(frozen=True, slots=True)
 class TransformIdentity:
-    """The members of a stored transform by which a transform in a request is matched to it.
+    """The fields by which a transform in a request is matched to a stored transform.
 
-    content: see TransformFields.
+    Attributes:
+        content: See TransformFields.
     """
 
     uid: str
@@ -25,12 +26,13 @@ class TransformIdentity:
 
 
 class TransformFields(BaseModel):
-    """The members that a transform has both in a request and in a stored configuration.
+    """The fields that a transform has both in a request and in a stored configuration.
 
     Class variables describe the type:
-        noun: What docs call a transform of this type.
-        content_field: The member that decides what the transform does. A request without uids is matched by it.
-        example: The members of an example, without those that are optional.
+        noun: What the documentation calls a transform of this type.
+        content_field: The field that decides what the transform does. In a request without uids, a transform is matched
+            to the stored transform with the same value of this field.
+        example: The fields of an example, without optional fields.
         is_script: Whether the transform runs in the sandbox, and may make any number of outputs of a record.
         owns_set: Whether the transform has a set of values, which the filter-values endpoints change.
     """
@@ -57,16 +59,16 @@ class TransformFields(BaseModel):
         return str(getattr(self, self.content_field))
 
     def without_internal_fields(self) -> Self:
-        """Return the transform without the members that users never see."""
+        """Return the transform without the fields that users never see."""
         return self
 
 
 class NewTransformFields(RequestModel):
-    """The members that every transform in a request may have, and a stored one does not."""
+    """The fields that every transform in a request may have, and a stored transform does not have."""
 
     uid: str | None = Field(
         default=None,
-        description="The uid of the transform that this one updates. A new transform gets a new uid; POST ignores it.",
+        description="The uid of the stored transform that is updated. A new transform gets a new uid; POST ignores uids.",
     )
     warnings: ReturnedOnly = None
 

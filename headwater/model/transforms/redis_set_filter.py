@@ -1,7 +1,4 @@
-"""Configuration of the transform `redis_set_filter`.
-
-See transforms/redis_set_filter.py for what it does.
-"""
+"""The configuration of the transform `redis_set_filter`, which headwater/transforms/redis_set_filter.py executes."""
 
 from typing import Annotated, Literal
 
@@ -34,7 +31,7 @@ class RedisSetFilterTransform(_RedisSetFilter):
 
 
 class NewRedisSetFilterTransform(_RedisSetFilter, NewTransformFields):
-    """A filter in a request. A new filter has the initial values of its set."""
+    """A filter in a request. A new filter may have the initial values of its set."""
 
     set_values: list[Annotated[str, Field(json_schema_extra=VALUE_SCHEMA)]] | None = Field(
         default=None,

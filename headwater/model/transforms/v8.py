@@ -1,4 +1,4 @@
-"""Configuration of the transform `v8`. See transforms/v8.py for what it does."""
+"""The configuration of the transform `v8`, which headwater/transforms/v8.py executes."""
 
 from typing import Annotated, Literal, NamedTuple, Self
 
@@ -11,19 +11,20 @@ from headwater.model.transforms.base import NewTransformFields, TransformFields
 MAX_SCRIPT_BYTES = 1 << 20
 
 
-def _script_size(script: str) -> str:
+def _require_script_size(script: str) -> str:
     if len(script.encode()) > MAX_SCRIPT_BYTES:
         raise ValueError(f"must be at most {MAX_SCRIPT_BYTES} bytes of UTF-8")
     return script
 
 
-Script = Annotated[Text, AfterValidator(_script_size)]
+Script = Annotated[Text, AfterValidator(_require_script_size)]
 
 
 class CheckedScript(NamedTuple):
-    """The result of a successful check.
+    """The result of the check of a valid script.
 
     Attributes:
+        warnings: What the user should know about the script.
         javascript: The compiled JavaScript; None when the script runs unchanged.
     """
 
@@ -48,8 +49,8 @@ class V8Transform(_V8):
     """Runs a JavaScript function `process(record)` in the sandbox."""
 
     uid: str
-    # Compiled from a module or from TypeScript when the script was saved; None when the script runs unchanged. It is
-    # never part of a response.
+    # The JavaScript that was compiled from a module or from TypeScript when the script was saved; None when the script
+    # runs unchanged. Responses never contain this field.
     javascript: SkipJsonSchema[str | None] = Field(default=None, exclude_if=is_none, repr=False)
 
     @property

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, delete, insert, select, text
 
 from headwater.model.quota import Limits, QuotaDefaults, QuotaName, Usage, excess
-from headwater.model.value_sets import SetId, dataset_set, filter_set
+from headwater.model.value_sets import SetId, dataset_set_id, filter_set_id
 from headwater.stores.sql import store_errors
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.tables import (
@@ -99,6 +99,6 @@ class SqlQuotas:
         dataset_ids = select(datasets.c.id).where(belongs_to(datasets.c.owner, owner))
         with self._connections.reading() as connection:
             rows = connection.execute(current)
-            filters = {filter_set(row.config_id, uid) for row in rows for uid in row.filter_uids.split()}
-            filters.update(filter_set(*row) for row in connection.execute(removed))
-            return [*filters, *map(dataset_set, connection.scalars(dataset_ids))]
+            filters = {filter_set_id(row.config_id, uid) for row in rows for uid in row.filter_uids.split()}
+            filters.update(filter_set_id(*row) for row in connection.execute(removed))
+            return [*filters, *map(dataset_set_id, connection.scalars(dataset_ids))]

@@ -16,7 +16,7 @@ from headwater.app.database import connect_database
 from headwater.app.endpoints import Endpoints
 from headwater.errors import SetupError
 from headwater.model.lease import Candidate
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from headwater.settings import Settings
 from headwater.stores.redis.client import Client
 from headwater.stores.redis.sets.set_store import RedisSetStore
@@ -24,7 +24,7 @@ from headwater.stores.sql.database import Database
 from tests.support.deployments import deploy
 from tests.support.sql import OWNER, a_flow
 
-FILTER = filter_set("f1", "t1")
+FILTER = filter_set_id("f1", "t1")
 
 
 def settings_of(directory: Path) -> Settings:

@@ -8,7 +8,7 @@ from headwater.engine.status import NO_PARTITIONS
 from headwater.model.flow import DeliveryMode
 from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
 from headwater.model.transforms.v8 import V8Transform
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.integration.engine.harness import Pipeline, check_copy, headers
@@ -66,7 +66,7 @@ def test_records_wait_while_the_set_store_is_unavailable(
     filters = [RedisSetFilterTransform(uid="t1", type="redis_set_filter", filter_expr="root = this.who")]
     pipeline = Pipeline(kafka, tmp_path, filters, valkey_server.url)
     sets = RedisSetStore(connect(valkey_server.url))
-    sets.add(filter_set(pipeline.spec.config_id, "t1"), ["alice"])
+    sets.add(filter_set_id(pipeline.spec.config_id, "t1"), ["alice"])
     records = [{"n": n, "who": "Alice" if n % 3 else "bob"} for n in range(1200)]
     with pipeline.worker() as worker:
         worker.ready()

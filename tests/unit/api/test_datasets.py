@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import RedisUnavailable
-from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, dataset_set
+from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, dataset_set_id
 from tests.unit.api.installation import FLOW, Installation, User
 
 DATASETS = f"{FLOW}/datasets"
@@ -123,7 +123,7 @@ class TestDelete:
         alice.problem(alice.get(f"{DATASETS}/{dataset_id}"), 404, "not-found")
         alice.problem(alice.delete(f"{DATASETS}/{dataset_id}"), 404, "not-found")
         assert headwater.names.resolve("alice", ["watched"]) == [None]
-        assert headwater.sets.count(dataset_set(dataset_id)) == (0, 0)
+        assert headwater.sets.count(dataset_set_id(dataset_id)) == (0, 0)
         create_dataset(alice)
 
     @pytest.mark.parametrize(("part", "method"), [("names", "discard"), ("datasets", "remove")])
@@ -145,7 +145,7 @@ class TestDelete:
         bob.problem(bob.delete(path), 404, "not-found")
         assert alice.delete(path).status_code == 204
         alice.problem(alice.delete(path), 404, "not-found")
-        assert headwater.sets.count(dataset_set(path.rsplit("/", 1)[1])) == (0, 0)
+        assert headwater.sets.count(dataset_set_id(path.rsplit("/", 1)[1])) == (0, 0)
         assert headwater.database.datasets.incomplete() == []
 
     def test_another_owners_resource_is_not_found(self, alice: User, bob: User) -> None:
@@ -185,7 +185,7 @@ class TestAddEntries:
 
         monkeypatch.setattr(headwater.sets, "add", add_after_delete)
         alice.problem(alice.post(entries, {"values": ["a"]}), 404, "not-found")
-        assert headwater.sets.count(dataset_set(dataset_id)) == (0, 0)
+        assert headwater.sets.count(dataset_set_id(dataset_id)) == (0, 0)
 
 
 class TestAddEntriesByName:

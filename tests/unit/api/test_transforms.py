@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headwater.model.transforms import MAX_TRANSFORMS
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from tests.unit.api.installation import FLOW, TOKEN, Installation, Unread, User, installation
 
 V8 = {"type": "v8", "script": "function process(record) { return record; }"}
@@ -78,7 +78,7 @@ class TestPatch:
         uid = client.filter["uid"]
         client.user.post(f"{client.path}/transforms/{uid}/filter-values", {"values": [TOKEN]})
         assert client.patch(FILTER, uid).json()["filter_expr"] == "root = this.a"
-        assert headwater.sets.count(filter_set(client.id, uid)).values == 1
+        assert headwater.sets.count(filter_set_id(client.id, uid)).values == 1
 
     @pytest.mark.parametrize(
         ("body", "pointer", "says"),
@@ -149,8 +149,8 @@ class TestPut:
         assert client.saved == answer
         assert answer[:2] == [second, OTHER | {"uid": script["uid"]}]
         assert answer[2]["uid"] not in {t["uid"] for t in (filter_, script, removed, second)}
-        assert headwater.sets.count(filter_set(client.id, second["uid"])).values == 1
-        assert headwater.sets.contains_many(filter_set(client.id, answer[2]["uid"]), ["a", "b"]) == [True, True]
+        assert headwater.sets.count(filter_set_id(client.id, second["uid"])).values == 1
+        assert headwater.sets.contains_many(filter_set_id(client.id, answer[2]["uid"]), ["a", "b"]) == [True, True]
 
     def test_without_a_uid_all_are_new(self, client: TransformsClient) -> None:
         answer = client.put([FILTER, V8]).json()

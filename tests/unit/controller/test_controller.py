@@ -15,7 +15,7 @@ from headwater.errors import DatabaseUnavailable, LeaseLost, RedisUnavailable
 from headwater.model.deployment import Condition, Phase
 from headwater.model.lease import Candidate
 from headwater.model.metric import MetricsDelta, PartitionCounts
-from headwater.model.value_sets import Dataset, SetId, dataset_set, filter_set
+from headwater.model.value_sets import Dataset, SetId, dataset_set_id, filter_set_id
 from tests.unit.controller.world import DEPLOYMENT, FLOW, LOCK, TOPIC, World, flow
 
 
@@ -133,7 +133,7 @@ class TestDown:
     def test_teardown_leaves_nothing_but_the_configuration(self, world: World) -> None:
         world.deploy()
         world.run()
-        world.sets.add(filter_set(FLOW, "t1"), ["x"])
+        world.sets.add(filter_set_id(FLOW, "t1"), ["x"])
         world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
         assert world.active is None
@@ -144,7 +144,7 @@ class TestDown:
             frozenset(),
         )
         assert world.broker.inventory().groups == frozenset()
-        assert world.sets.count(filter_set(FLOW, "t1"))[0] == 1
+        assert world.sets.count(filter_set_id(FLOW, "t1"))[0] == 1
         assert world.database.flows.get("owner", FLOW)
 
     @pytest.mark.parametrize("away", [False, True])
@@ -187,19 +187,19 @@ class TestDown:
     def test_delete_removes_filter_values_and_the_configuration(self, world: World) -> None:
         world.deploy()
         world.run()
-        world.sets.add(filter_set(FLOW, "t1"), ["x"])
+        world.sets.add(filter_set_id(FLOW, "t1"), ["x"])
         assert world.database.flows.delete("owner", FLOW)
         world.run(ticks=100)
-        assert world.sets.count(filter_set(FLOW, "t1"))[0] == 0
+        assert world.sets.count(filter_set_id(FLOW, "t1"))[0] == 0
         assert world.database.flows.deleted() == []
         assert set(world.broker.topics) == {TOPIC}
 
     def test_deleting_an_undeployed_configuration(self, world: World) -> None:
         world.database.flows.create(flow())
-        world.sets.add(filter_set(FLOW, "t1"), ["x"])
+        world.sets.add(filter_set_id(FLOW, "t1"), ["x"])
         assert not world.database.flows.delete("owner", FLOW)
         world.run(ticks=20)
-        assert world.sets.count(filter_set(FLOW, "t1"))[0] == 0
+        assert world.sets.count(filter_set_id(FLOW, "t1"))[0] == 0
         assert world.database.flows.deleted() == []
 
     def test_a_hanging_set_store_does_not_delay_other_configurations(
@@ -245,11 +245,11 @@ class TestDatasets:
         created_at = datetime(2025, 12, 31, tzinfo=UTC)
         world.database.datasets.create(Dataset("d1", "owner", "name", "pending", created_at, created_at))
         world.names.put("owner", "name", "d1")
-        world.sets.add(dataset_set("d1"), ["x"])
+        world.sets.add(dataset_set_id("d1"), ["x"])
         world.run(ticks=5)
         assert world.database.datasets.incomplete() == []
         assert world.names.resolve("owner", ["name"]) == [None]
-        assert world.sets.count(dataset_set("d1"))[0] == 0
+        assert world.sets.count(dataset_set_id("d1"))[0] == 0
 
 
 class TestLeadership:
@@ -337,7 +337,7 @@ def test_a_configuration_that_cannot_be_purged_does_not_delay_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = FLOW[:-1] + "9"
-    drop, bad = world.sets.drop, filter_set(other, "t1")
+    drop, bad = world.sets.drop, filter_set_id(other, "t1")
 
     def fail_for_one(target: SetId) -> None:
         if target == bad:
@@ -347,11 +347,11 @@ def test_a_configuration_that_cannot_be_purged_does_not_delay_others(
     monkeypatch.setattr(world.sets, "drop", fail_for_one)
     for config_id in (FLOW, other):
         world.database.flows.create(replace(flow(), id=config_id))
-        world.sets.add(filter_set(config_id, "t1"), ["value"])
+        world.sets.add(filter_set_id(config_id, "t1"), ["value"])
         world.database.flows.delete("owner", config_id)
     world.run()
     assert [left.id for left in world.database.flows.deleted()] == [other]
-    assert world.sets.count(filter_set(FLOW, "t1"))[0] == 0
+    assert world.sets.count(filter_set_id(FLOW, "t1"))[0] == 0
     assert "removing deleted configurations" in world.controller.current_failure()
     monkeypatch.undo()
     world.run()

@@ -9,7 +9,7 @@ from headwater.controller.sources import Sources
 from headwater.controller.sweeper import REPLACED_REVISION_KEPT_FOR, UNSAVED_AFTER, Sweeper
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Phase
-from headwater.model.value_sets import filter_set
+from headwater.model.value_sets import filter_set_id
 from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.memory.orchestrator import MemoryOrchestrator
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore, MemoryUnsavedSets
@@ -54,7 +54,7 @@ class TestRevisions:
     def test_a_revision_is_removed_after_half_a_minute_but_its_values_are_kept(self, world: World) -> None:
         with_filter = a_flow(pipeline_config=a_config(transforms=[FILTER]))
         world.database.flows.create(with_filter)
-        world.sets.add(filter_set("f1", "t1"), ["value"])
+        world.sets.add(filter_set_id("f1", "t1"), ["value"])
         saved = next_revision(with_filter, pipeline_config=a_config())
         world.database.flows.save(saved)
         world.now = saved.updated_at + REPLACED_REVISION_KEPT_FOR
@@ -62,7 +62,7 @@ class TestRevisions:
         assert list(world.database.revisions.filters("f1")) == [1, 2]
         world.now += timedelta(milliseconds=1)
         world.sweeper.sweep()
-        assert world.sets.count(filter_set("f1", "t1")).values == 1
+        assert world.sets.count(filter_set_id("f1", "t1")).values == 1
         assert [removed.removed_at for removed in world.database.revisions.removed_filters()] == [world.now]
         assert list(world.database.revisions.filters("f1")) == [2]
         assert world.database.flows.get("ann", "f1") == saved
@@ -70,7 +70,7 @@ class TestRevisions:
 
 class TestDrafts:
     def test_values_of_an_incomplete_save_are_removed(self, world: World) -> None:
-        saved, lost = filter_set("f1", "t1"), filter_set("f1", "t2")
+        saved, lost = filter_set_id("f1", "t1"), filter_set_id("f1", "t2")
         world.unsaved_sets.add([saved, lost], world.now)
         for target in (saved, lost):
             world.sets.add(target, ["value"])
@@ -103,9 +103,9 @@ def test_a_failed_step_does_not_prevent_other_steps(world: World, monkeypatch: p
         raise RuntimeError("unexpected")
 
     monkeypatch.setattr(world.database.datasets, "incomplete", fail)
-    world.unsaved_sets.add([filter_set("f9", "t9")], T0)
-    world.sets.add(filter_set("f9", "t9"), ["value"])
+    world.unsaved_sets.add([filter_set_id("f9", "t9")], T0)
+    world.sets.add(filter_set_id("f9", "t9"), ["value"])
     world.now = T0 + UNSAVED_AFTER + timedelta(seconds=1)
     with pytest.raises(RuntimeError, match="unexpected"):
         world.sweeper.sweep()
-    assert world.sets.count(filter_set("f9", "t9")).values == 0
+    assert world.sets.count(filter_set_id("f9", "t9")).values == 0

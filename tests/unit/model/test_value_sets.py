@@ -13,8 +13,8 @@ from headwater.model.value_sets import (
     TRIMMED,
     VALUE_SCHEMA,
     SetId,
-    dataset_set,
-    filter_set,
+    dataset_set_id,
+    filter_set_id,
     normalise,
     normalise_all,
 )
@@ -76,6 +76,6 @@ class TestNormaliseAll:
 
 class TestNames:
     def test_of_filters_and_datasets_never_meet(self) -> None:
-        assert filter_set("c", "u") == SetId("fs", "c.u")
-        assert dataset_set("c.u") == SetId("ds", "c.u")
-        assert filter_set("c", "u") != dataset_set("c.u")
+        assert filter_set_id("c", "u") == SetId("fs", "c.u")
+        assert dataset_set_id("c.u") == SetId("ds", "c.u")
+        assert filter_set_id("c", "u") != dataset_set_id("c.u")

@@ -9,7 +9,7 @@ from headwater.errors import DatabaseUnavailable, NotFound, PreconditionFailed, 
 from headwater.model.binding import Bindings
 from headwater.model.flow import Flow, NewFlow
 from headwater.model.transforms.v8 import CheckedScript, NewV8Transform
-from headwater.model.value_sets import SetId, filter_set
+from headwater.model.value_sets import SetId, filter_set_id
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
 from headwater.services.pipeline_checker import PipelineChecker
@@ -38,7 +38,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def filter_sets(flow: Flow) -> list[SetId]:
-    return [filter_set(flow.id, t.uid) for t in flow.pipeline_config.transforms if t.type == "redis_set_filter"]
+    return [filter_set_id(flow.id, t.uid) for t in flow.pipeline_config.transforms if t.type == "redis_set_filter"]
 
 
 @pytest.fixture

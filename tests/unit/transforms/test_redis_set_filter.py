@@ -7,13 +7,13 @@ import pytest
 from headwater.errors import InvalidExpression, RedisUnavailable
 from headwater.model.record import RecordBatch
 from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
-from headwater.model.value_sets import SetId, filter_set
+from headwater.model.value_sets import SetId, filter_set_id
 from headwater.transforms.base import Transform, TransformContext
 from headwater.transforms.redis_set_filter import build
 from tests.support.columns import plain
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 
-TARGET = filter_set("c1", "t1")
+TARGET = filter_set_id("c1", "t1")
 
 
 class CountingStore(MemorySetStore):

@@ -11,7 +11,7 @@ from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import AGES_PER_BATCH, PipelineMetrics, TimedLookup
 from headwater.model.metric import RELATIVE_ERROR, TIME_RANGES, Interval, TimeType
 from headwater.model.record import Failure, RecordBatch
-from headwater.model.value_sets import dataset_set
+from headwater.model.value_sets import dataset_set_id
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.sets import MemorySetStore
 
@@ -164,7 +164,7 @@ def test_partitions_lost_before_the_commit_are_not_counted(scene: Scene) -> None
 def test_lookups_are_timed_for_the_worker_alone(scene: Scene) -> None:
     ticks = iter([0.0, 0.004])
     lookup = TimedLookup(MemorySetStore(), scene.lookup_times, lambda: next(ticks))
-    assert lookup.contains_many(dataset_set("d"), ["a"]) == [False]
+    assert lookup.contains_many(dataset_set_id("d"), ["a"]) == [False]
     scene.deliver(batch(1))
     scene.commit()
     assert scene.metrics.times["lookup_latency"].percentile(99) == pytest.approx(4, rel=RELATIVE_ERROR)
