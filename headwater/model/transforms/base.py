@@ -68,7 +68,7 @@ class NewTransformFields(RequestModel):
 
     uid: str | None = Field(
         default=None,
-        description="The uid of the stored transform that is updated. A new transform gets a new uid; POST ignores uids.",
+        description="The uid of the stored transform to update. A new transform gets a new uid; POST ignores this.",
     )
     warnings: ReturnedOnly = None
 
