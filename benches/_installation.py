@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.acceptance.stack import Installation
+from tests.acceptance.installation import Installation
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from benches._installation import running_installation
 from benches._workload import address
 from headwater.model.value_sets import MAX_VALUES_PER_REQUEST
-from tests.acceptance.stack import Deployed, Installation, Reader, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, Reader, deployed, pipeline, reading
 from tests.support.ports import free_port
 from tests.support.waiting import until
 

@@ -34,7 +34,7 @@ from headwater.model.price.tick import (
 )
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
-from tests.acceptance.stack import Installation
+from tests.acceptance.installation import Installation
 from tests.support.processes import cpu_seconds, suspended
 from tests.support.waiting import until
 

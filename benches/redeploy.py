@@ -13,7 +13,7 @@ from itertools import pairwise
 import typer
 
 from benches._installation import running_installation
-from tests.acceptance.stack import Installation, Reader, deploy, pipeline, reading
+from tests.acceptance.installation import Installation, Reader, deploy, pipeline, reading
 from tests.support.waiting import until
 
 ENTITY = "log"

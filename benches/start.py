@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.settings import Settings
-from tests.acceptance.stack import Installation, pipeline
+from tests.acceptance.installation import Installation, pipeline
 
 ROUNDS = 3
 DEPLOYS = 5

@@ -27,7 +27,7 @@ import typer
 from benches._installation import running_installation
 from headwater.model.value_sets import MAX_PAGE, MAX_VALUES_PER_REQUEST
 from headwater.stores.embedded_valkey import EmbeddedValkey
-from tests.acceptance.stack import Installation, pipeline
+from tests.acceptance.installation import Installation, pipeline
 from tests.support.processes import suspended
 
 BLOCK = 1 << 18

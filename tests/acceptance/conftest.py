@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.acceptance.stack import ExternalServers, Installation
+from tests.acceptance.installation import ExternalServers, Installation
 from tests.support.processes import alive, descendants
 
 

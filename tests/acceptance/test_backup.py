@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Deployed, Installation, deploy, pipeline, reading, without_repeats
+from tests.acceptance.installation import Deployed, Installation, deploy, pipeline, reading, without_repeats
 from tests.acceptance.test_lossless import numbered
 from tests.support.waiting import until
 

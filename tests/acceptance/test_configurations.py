@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Installation, deployed, pipeline, reading
+from tests.acceptance.installation import Installation, deployed, pipeline, reading
 
 FLOW = "/api/v1/flow"
 ENTITY = "erc20_token_transfer"

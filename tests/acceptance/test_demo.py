@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.installation import HEADWATER
 from tests.acceptance.recorded import log_files, read_logs
-from tests.acceptance.stack import HEADWATER
 
 FOLDER = os.environ.get("HEADWATER_TEST_DATA", "")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Installation
+from tests.acceptance.installation import Installation
 
 FUZZ = Path(__file__).with_name("fuzz")
 DELETES_AT_ONCE = 8

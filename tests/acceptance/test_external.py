@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conftest import external_servers, running
-from tests.acceptance.stack import (
+from tests.acceptance.installation import (
     HEADWATER,
     STOP_WITHIN_S,
     ExternalServers,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from tests.acceptance.stack import Installation, deploy, deployed, pipeline, reading
+from tests.acceptance.installation import Installation, deploy, deployed, pipeline, reading
 from tests.support.kafka import KafkaServer, running
 from tests.support.waiting import until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, deployed, pipeline, reading
 from tests.support.postgres_server import PostgresServer
 from tests.support.processes import descendants
 from tests.support.waiting import until

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.acceptance.hyperliquid_node import FIRST_BLOCK, HyperliquidNode
-from tests.acceptance.stack import HEADWATER, Installation, in_background
+from tests.acceptance.installation import HEADWATER, Installation, in_background
 from tests.integration.ingest.hyperliquid_server import HyperliquidServer
 from tests.support.ports import free_port
 from tests.support.waiting import until

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.acceptance.stack import HEADWATER, Installation
+from tests.acceptance.installation import HEADWATER, Installation
 from tests.support.solana_blocks import Chain, nonvoting
 from tests.support.solana_node import KEY, Node
 from tests.support.waiting import until

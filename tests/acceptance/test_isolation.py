@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.acceptance.stack import Deployed, Installation, client_config, deploy, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, client_config, deploy, deployed, pipeline, reading
 from tests.support.waiting import until
 
 DENIED = {

@@ -19,7 +19,7 @@ from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.model.access import KafkaAccess
 from tests.acceptance.conftest import running
-from tests.acceptance.stack import Installation, client_config, deployed, pipeline
+from tests.acceptance.installation import Installation, client_config, deployed, pipeline
 from tests.support.secured_kafka import PROTOCOLS, SecuredKafka
 from tests.support.waiting import until
 

@@ -6,7 +6,7 @@ from contextlib import closing
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Installation, deployed, pipeline, reading
+from tests.acceptance.installation import Installation, deployed, pipeline, reading
 from tests.acceptance.test_configurations import ENTITY, FILTER, FLOW, OTHER, TOKEN, marks, ok, transfer
 
 

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, deployed, pipeline, reading
 from tests.support.waiting import until
 
 STREAM = "stream.base.erc20_token_transfer"

@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Installation, ReadRecord, deployed, pipeline, reading
+from tests.acceptance.installation import Installation, ReadRecord, deployed, pipeline, reading
 
 TOKEN, OTHER, ALWAYS = "0x" + "a" * 40, "0x" + "b" * 40, "0x" + "c" * 40
 

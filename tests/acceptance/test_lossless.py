@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Installation, ReadRecord, deploy, deployed, kill, pipeline, reading
+from tests.acceptance.installation import Installation, ReadRecord, deploy, deployed, kill, pipeline, reading
 from tests.support.processes import alive, suspended
 from tests.support.waiting import until
 

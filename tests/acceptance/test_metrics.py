@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Deployed, Installation, deploy, deployed, in_background, kill, pipeline
+from tests.acceptance.installation import Deployed, Installation, deploy, deployed, in_background, kill, pipeline
 from tests.support.ports import free_port
 from tests.support.processes import suspended
 from tests.support.waiting import until

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conftest import external_servers
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline
+from tests.acceptance.installation import Deployed, Installation, deployed, pipeline
 from tests.support.processes import descendants, suspended
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": ["0xab"]}

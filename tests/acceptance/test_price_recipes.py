@@ -16,9 +16,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.acceptance.installation import Installation, reading
 from tests.acceptance.recorded import read_logs
 from tests.acceptance.recorded_prices import BLOCK, orca_swaps
-from tests.acceptance.stack import Installation, reading
 from tests.support.waiting import until
 
 FOLDER = Path(os.environ.get("HEADWATER_TEST_DATA") or "nowhere")

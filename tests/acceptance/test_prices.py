@@ -13,8 +13,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.acceptance.installation import Installation, deployed, pipeline
 from tests.acceptance.recorded_prices import BLOCK, Trade, orca_day, uniswap_day
-from tests.acceptance.stack import Installation, deployed, pipeline
 from tests.support.prices import DAY, HOUR, BruteForceStats, brute_force
 from tests.support.waiting import until
 

@@ -17,7 +17,7 @@ import pytest
 from headwater.brokers.base import AccessRule, DeploymentResources, User
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from tests.acceptance.conftest import running
-from tests.acceptance.stack import (
+from tests.acceptance.installation import (
     Deployed,
     Installation,
     ReadRecord,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.acceptance.stack import Installation, pipeline
+from tests.acceptance.installation import Installation, pipeline
 from tests.chaos.neighbours import Greedy, flags, measure
 
 SMALL = {

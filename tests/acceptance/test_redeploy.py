@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
-from tests.acceptance.stack import (
+from tests.acceptance.installation import (
     Deployed,
     Installation,
     Reader,

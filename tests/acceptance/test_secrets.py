@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.stack import ExternalServers, Installation, deployed, pipeline
+from tests.acceptance.installation import ExternalServers, Installation, deployed, pipeline
 from tests.support.processes import alive, descendants
 
 SCRIPT = {"type": "v8", "script": "const process = (record) => record;"}

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.stack import Installation, kill, pipeline
+from tests.acceptance.installation import Installation, kill, pipeline
 from tests.support.waiting import until
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from tests.acceptance.stack import Deployed, Installation, ReadRecord, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, ReadRecord, deployed, pipeline, reading
 from tests.support.waiting import until
 
 FLOW = "/api/v1/flow"

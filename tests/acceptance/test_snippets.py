@@ -24,7 +24,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Installation, ReadRecord, deployed, pipeline, reading
+from tests.acceptance.installation import Installation, ReadRecord, deployed, pipeline, reading
 from tests.support import node_packages
 from tests.support.waiting import until
 

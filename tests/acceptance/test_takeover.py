@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.acceptance.conftest import external_servers
-from tests.acceptance.stack import (
+from tests.acceptance.installation import (
     HEADWATER,
     ROOT,
     STOP_WITHIN_S,

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, SCRIPT, Owner, faults, filter_path, json, owner
-from tests.acceptance.stack import Installation, pipeline
+from tests.acceptance.installation import Installation, pipeline
 
 UNKNOWN = "01aaaaaaaaaaaaaaaaaaaaaaaa"
 PER_REQUEST = ("request_id", "instance")

@@ -12,13 +12,13 @@ import typer
 from headwater.logging_setup import configure_logging
 from tests.chaos import soak
 from tests.chaos.attack import AttackReport, attack
-from tests.chaos.copies import StrikePlan, copy
+from tests.chaos.copy_under_faults import StrikePlan, copy
 from tests.chaos.load import KINDS
 from tests.chaos.neighbours import NeighboursReport, neighbours
-from tests.chaos.proofs import away, busy, loops
 from tests.chaos.rolling import RollingOptions, RollingReport, rolling
+from tests.chaos.run import RunOptions, RunReport
+from tests.chaos.single_faults import busy, loops, outage
 from tests.chaos.storms import StormOptions, StormReport, storms
-from tests.chaos.trial import RunOptions, RunReport
 
 app = typer.Typer(add_completion=False, help="Reliability tests; see docs/reliability.md.")
 Seed = Annotated[int, typer.Option(help="Seed of all random choices; 0 draws one.")]
@@ -102,8 +102,8 @@ def run_loops(minutes: Annotated[float, typer.Option()] = 5.0, seed: Seed = 0, r
     conclude(lambda directory: loops(directory, options))
 
 
-@app.command("away")
-def run_away(
+@app.command("outage")
+def run_outage(
     seconds: Annotated[float, typer.Option(help="How long the set store is unavailable.")] = 60.0,
     silent: Annotated[bool, typer.Option(help="Connections hang, and are not refused.")] = False,
     seed: Seed = 0,
@@ -111,7 +111,7 @@ def run_away(
 ) -> None:
     """Check that pipelines with lookups wait while the set store is unavailable, and that other pipelines do not."""
     options = RunOptions(seed_or_random(seed), 0, ALL_KINDS, rate=rate)
-    conclude(lambda directory: away(directory, options, seconds, silent=silent))
+    conclude(lambda directory: outage(directory, options, seconds, silent=silent))
 
 
 @app.command("soak")

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx2
 
-from tests.acceptance.stack import ROOT, Installation, in_background, pipeline
+from tests.acceptance.installation import ROOT, Installation, in_background, pipeline
 from tests.chaos.soak import measure, roles
 
 WARM_UP_S = 20.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from tests.acceptance.stack import Installation
+from tests.acceptance.installation import Installation
 from tests.support.processes import alive, cpu_seconds
 from tests.support.proxy import CLEAR, Conditions, Proxy
 from tests.support.waiting import until

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.chaos.load import ORDERING_KEYS, PARTITIONS, Load, ordering_key
-from tests.chaos.witness import Settings
+from tests.chaos.verifying_consumer import Settings
 
 if TYPE_CHECKING:
     from tests.support.pubsub_server import PubSubServer

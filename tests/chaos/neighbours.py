@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx2
 
-from tests.acceptance.stack import Installation, in_background, pipeline
+from tests.acceptance.installation import Installation, in_background, pipeline
 
 QUOTAS = {
     "configurations": 60,

@@ -13,9 +13,9 @@ from typing import TextIO
 import httpx2
 import psutil
 
-from tests.acceptance.stack import Installation
+from tests.acceptance.installation import Installation
 from tests.chaos.load import SCRIPT
-from tests.chaos.trial import Environment, RunningPipeline, RunOptions, RunReport, run
+from tests.chaos.run import Environment, RunningPipeline, RunOptions, RunReport, run
 from tests.support.processes import descendants
 
 KINDS = ("filter", "v8", "contains")

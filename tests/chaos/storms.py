@@ -17,12 +17,12 @@ from typing import Any
 
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.children import Child
-from tests.acceptance.stack import in_background
+from tests.acceptance.installation import in_background
 from tests.chaos.feeder import Feeder
+from tests.chaos.group_members import CopyJob, GroupMembers
 from tests.chaos.load import KINDS, PARTITIONS, Load
-from tests.chaos.members import CopyJob, GroupMembers
-from tests.chaos.stillness import ProgressObserver
-from tests.chaos.witness import VerifyingConsumer
+from tests.chaos.progress_observer import ProgressObserver
+from tests.chaos.verifying_consumer import VerifyingConsumer
 from tests.support.fencing import count_fencings, logged_fencing
 from tests.support.kafka import CACHE_DIR, server
 

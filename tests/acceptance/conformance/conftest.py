@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import Owner, owner
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline
+from tests.acceptance.installation import Deployed, Installation, deployed, pipeline
 
 
 @pytest.fixture(scope="package")

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, SCRIPT, Owner, faults, filter_path, json
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, deployed, pipeline, reading
 
 WRITES = (("POST", FLOW), ("POST", f"{FLOW}/datasets"), ("POST", f"{FLOW}/datasets/entries"))
 

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, faults, json
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline
+from tests.acceptance.installation import Deployed, Installation, deployed, pipeline
 from tests.support.waiting import until
 
 TYPES = (

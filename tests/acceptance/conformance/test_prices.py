@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.acceptance.conformance.owner import FLOW, Owner, faults, json, owner
-from tests.acceptance.stack import Deployed, Installation, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, deployed, pipeline, reading
 from tests.support.waiting import until
 
 STATS = "/api/v1/developer/prices/stats"

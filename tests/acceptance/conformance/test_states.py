@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.acceptance.conformance.owner import FILTER, FLOW, Owner, filter_path, json
-from tests.acceptance.stack import Deployed, Installation, ReadRecord, deploy, deployed, pipeline, reading
+from tests.acceptance.installation import Deployed, Installation, ReadRecord, deploy, deployed, pipeline, reading
 
 STREAM = ("base", "erc721_token_transfer")
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.acceptance.stack import in_background
+from tests.acceptance.installation import in_background
 from tests.chaos import feeder
 from tests.chaos.feeder import Feeder
 from tests.chaos.load import PARTITIONS, Load

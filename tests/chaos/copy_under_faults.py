@@ -14,7 +14,7 @@ from threading import Timer
 
 from tests.chaos.faults import SHORTEST_S, Action, Strike, Victims, shuffled
 from tests.chaos.load import SCRIPTED
-from tests.chaos.trial import STUCK_AFTER_S, TICK_S, Environment, RunOptions, RunReport, run, summary
+from tests.chaos.run import STUCK_AFTER_S, TICK_S, Environment, RunOptions, RunReport, run, summary
 
 CHECKPOINT_MS = 2_000
 """A victim is struck again only after this much of the stream has been processed: then the worker has committed."""

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from tests.chaos.account import OutputVerifier
 from tests.chaos.load import LAYOUTS, PARTITIONS, Layout
+from tests.chaos.output_verifier import OutputVerifier
 
 BATCH_RECORDS = 2_000
 CHECK_EVERY_S = 30.0

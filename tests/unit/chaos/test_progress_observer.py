@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.chaos.stillness import ProgressMonitor
+from tests.chaos.progress_observer import ProgressMonitor
 
 
 class World:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.chaos.faults import send_signal
-from tests.chaos.trial import Environment, RunOptions, RunReport, run, summary
+from tests.chaos.run import Environment, RunOptions, RunReport, run, summary
 from tests.support.proxy import CLEAR, Conditions, Direction
 from tests.support.waiting import until
 
@@ -97,7 +97,7 @@ def _watch_loops(environment: Environment, report: RunReport) -> None:
         report.faults.append("a worker was shown as crashing")
 
 
-def away(directory: Path, options: RunOptions, away_s: float, *, silent: bool) -> RunReport:
+def outage(directory: Path, options: RunOptions, outage_s: float, *, silent: bool) -> RunReport:
     """Make the set store unavailable for a while. Only pipelines with lookups may wait, and no worker may restart.
 
     Connections to the store hang if `silent`, and are refused otherwise.
@@ -107,7 +107,7 @@ def away(directory: Path, options: RunOptions, away_s: float, *, silent: bool) -
 
     def disturb(environment: Environment, report: RunReport) -> None:
         link = environment.proxies["valkey"]
-        interrupt_set_store(environment, report, away_s, partial(link.set, conditions), partial(link.set, CLEAR))
+        interrupt_set_store(environment, report, outage_s, partial(link.set, conditions), partial(link.set, CLEAR))
 
     return run(directory, options, disturb)
 
@@ -115,7 +115,7 @@ def away(directory: Path, options: RunOptions, away_s: float, *, silent: bool) -
 def interrupt_set_store(
     environment: Environment,
     report: RunReport,
-    away_s: float,
+    outage_s: float,
     make_unavailable: Callable[[], None],
     make_available: Callable[[], None],
 ) -> None:
@@ -125,15 +125,15 @@ def interrupt_set_store(
     until(lambda: feeder.count > SETTLED_RECORDS and environment.newest_ms > 0, what="a running stream")
     workers = set(environment.installation.workers())
     make_unavailable()
-    behind_s = _furthest_behind(environment, time.time() + away_s)
+    behind_s = _furthest_behind(environment, time.time() + outage_s)
     make_available()
     available_at = time.time()
     until(lambda: environment.newest_ms > available_at * 1000, what="outputs of all pipelines")
     resumed_s = round(time.time() - available_at, 2)
-    report.more |= {"away_s": away_s, "furthest_behind_s": behind_s, "resumed_s": resumed_s}
+    report.more |= {"outage_s": outage_s, "furthest_behind_s": behind_s, "resumed_s": resumed_s}
     if set(environment.installation.workers()) != workers:
         report.faults.append("a worker was restarted")
-    waiting = {name for name, behind in behind_s.items() if behind > away_s / 2}
+    waiting = {name for name, behind in behind_s.items() if behind > outage_s / 2}
     if waiting != {pipeline.name for pipeline in environment.pipelines} & LOOKUP_PIPELINES:
         report.faults.append(f"unexpected set of pipelines that waited for the set store: {sorted(waiting)}")
     if resumed_s > RESUMED_WITHIN_S:

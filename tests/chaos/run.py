@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from tests.acceptance.stack import (
+from tests.acceptance.installation import (
     Deployed,
     ExternalServers,
     Installation,
@@ -22,7 +22,7 @@ from tests.acceptance.stack import (
 )
 from tests.chaos.feeder import Feeder, PubSubFeeder
 from tests.chaos.load import DATASET, KINDS, LAYOUTS, MEMBER_VALUES, POISONS, Load, PipelineKind
-from tests.chaos.witness import Settings, VerifyingConsumer
+from tests.chaos.verifying_consumer import Settings, VerifyingConsumer
 from tests.support.fencing import count_fencings, logged_fencing
 from tests.support.ports import free_port
 from tests.support.proxy import Proxy

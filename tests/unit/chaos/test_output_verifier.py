@@ -5,8 +5,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.chaos.account import OutputVerifier
 from tests.chaos.load import KINDS, PARTITIONS, POISONS, SCRIPT, Load
+from tests.chaos.output_verifier import OutputVerifier
 
 FED = 400
 LOAD = Load(run_number=3, poison_every=40)

@@ -5,10 +5,10 @@ import time
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from tests.acceptance.stack import in_background
+from tests.acceptance.installation import in_background
 from tests.chaos import witness
 from tests.chaos.load import PARTITIONS
-from tests.chaos.witness import VerifyingConsumer
+from tests.chaos.verifying_consumer import VerifyingConsumer
 from tests.support.kafka import WAIT_S, KafkaServer
 
 ROUND = 5
