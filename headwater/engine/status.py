@@ -51,14 +51,14 @@ class CrashThrottle:
         return min(MAX_CRASH_PAUSE_S, crashes * PAUSE_PER_CRASH_S) if self.reason else 0.0
 
     def expire(self, now: float) -> None:
-        """Forget the crashes that are older than CRASH_WINDOW_S."""
+        """Forget the crashes that are older than CRASH_WINDOW_S, and update `reason`."""
         while self._crashed_at and self._crashed_at[0] <= now - CRASH_WINDOW_S:
             self._crashed_at.popleft()
         if len(self._crashed_at) > MAX_CRASHES:
             self.reason = (
                 f"More than {MAX_CRASHES} records a minute crash the V8 process of the scripts. These records become "
-                "dead letters, and the others are delivered slowly. Correct the script: most often it needs too much "
-                "memory."
+                "dead letters, and the other records are delivered slowly. Correct the script: most often it needs "
+                "too much memory."
             )
         elif len(self._crashed_at) <= FEW_CRASHES:
             self.reason = ""
@@ -129,7 +129,7 @@ class Assignment:
         return NO_PARTITIONS if waits_long else ""
 
     def reads_nothing(self, unreadable: Set[int]) -> bool:
-        """Return whether the worker has partitions and all of them are in `unreadable`."""
+        """Return whether the worker has partitions, and every partition is in `unreadable`."""
         return bool(self._partitions) and self._partitions <= unreadable
 
 

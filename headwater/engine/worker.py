@@ -161,7 +161,7 @@ class Worker:
     def finish(self) -> bool:
         """Deliver and commit the batches in flight, within STOP_BUDGET_S.
 
-        Return whether none of them is left.
+        Return whether every batch is committed.
         """
         self._report()
         is_acknowledged = self._drain(STOP_BUDGET_S)
@@ -397,10 +397,11 @@ class Worker:
 
     def _wait_for_queue(self) -> bool:
         return self._wait_until(
-            self._has_queue_space, "Kafka accepts records more slowly than the pipeline produces them."
+            self._make_queue_space, "Kafka accepts records more slowly than the pipeline produces them."
         )
 
-    def _has_queue_space(self) -> bool:
+    def _make_queue_space(self) -> bool:
+        """Return whether the producer's queue has space. If it is full, flush it for a moment."""
         if not self._delivery.backpressure().is_queue_full:
             return True
         self._delivery.flush(QUEUE_FULL_WAIT_S)

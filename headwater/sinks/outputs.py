@@ -1,4 +1,4 @@
-"""Output records: batches of them, their ids, timestamps and maximum size."""
+"""Batches of output records, their ids, timestamps and maximum size."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
