@@ -15,7 +15,7 @@ import uvicorn
 
 from headwater.api.app import create_api
 from headwater.api.dependencies import Services
-from headwater.app.data_directory import DataDirectory, require_platform
+from headwater.app.data_directory import require_platform
 from headwater.app.database import connect_database
 from headwater.app.endpoints import Endpoints
 from headwater.app.http_server import allow_open_files, origins_of, server_config
@@ -63,7 +63,7 @@ from headwater.transforms.base import TransformContext
 
 PASSWORD_BYTES = 24
 RATE_LIMIT_TIMEOUT_S = 0.5
-"""The time-out of the rate limits' store. After it, a request passes uncounted."""
+"""The time-out of the rate limits' store. After a time-out, a request is accepted uncounted."""
 METRICS_READ_TIMEOUT_S = 2.0
 """The time-out of reads of metrics. `deploy/stats` must respond even while the set store is unavailable."""
 SWITCH_INTERVAL_S = 0.001
@@ -82,8 +82,9 @@ def serve(settings: Settings, fd: int | None) -> None:
         # status of a signal, which looks like a crash.
         signal.signal(number, lambda *_: sys.exit(0))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
-    endpoints.create_data_directory()
+    endpoints = Endpoints.of(settings)
+    endpoints.require_embedded_data()
+    endpoints.data_directory.create()
     allow_open_files(settings.http_connections)
     with connect_database(endpoints) as database:
         app = create_api(_services(endpoints, database, endpoints.set_store()))
@@ -137,7 +138,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         ),
         deployment_metrics=DeploymentMetrics(
             RedisMetrics(connect(endpoints.redis_url(), reply_timeout_s=METRICS_READ_TIMEOUT_S)),
-            _lag(bindings, broker),
+            _lag_reader(bindings, broker),
             utc_now,
         ),
         filters=Filters(database.flows, database.deployments, audited),
@@ -161,7 +162,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     )
 
 
-def _lag(bindings: Bindings, broker: ClusterAdmin) -> Callable[[Source, str], int | None]:
+def _lag_reader(bindings: Bindings, broker: ClusterAdmin) -> Callable[[Source, str], int | None]:
     """Return a function that reads the lag of a consumer group from the cluster of its stream.
 
     The lag is None for Pub/Sub and for unbound streams.
@@ -189,7 +190,7 @@ def _rate_limits(endpoints: Endpoints) -> RateLimits | None:
 
 
 def _reader_endpoint(endpoints: Endpoints) -> KafkaEndpoint:
-    """Return how readers connect to Kafka, as the response of a deploy shows it."""
+    """Return how readers connect to Kafka, for the response of a deploy."""
     readers = endpoints.reader_kafka()
     return KafkaEndpoint(
         readers.bootstrap_servers,
@@ -210,7 +211,9 @@ def _require_leader(leases: Leases) -> None:
             "No controller is running, so deployments do not change. Start `headwater controller`."
         )
     if leader.current_failure:
-        raise OrchestratorUnavailable(f"Part of the controller's work fails: {leader.current_failure} See its log.")
+        raise OrchestratorUnavailable(
+            f"Part of the controller's work fails ({leader.current_failure}). See the log of the controller."
+        )
 
 
 def _metrics_dir() -> Path | None:

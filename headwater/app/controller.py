@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from headwater.app import worker
-from headwater.app.data_directory import DataDirectory, require_platform
+from headwater.app.data_directory import require_platform
 from headwater.app.database import connect_database
 from headwater.app.endpoints import Endpoints
 from headwater.app.environments import worker_environment
@@ -52,9 +52,10 @@ def run(settings: Settings) -> None:
     limit_malloc_arenas()
     require_platform()
     check_machine(jit=settings.v8_jit)
-    data_directory = DataDirectory(settings.data_dir)
-    endpoints = Endpoints(settings, data_directory)
-    endpoints.create_data_directory()
+    endpoints = Endpoints.of(settings)
+    data_directory = endpoints.data_directory
+    endpoints.require_embedded_data()
+    data_directory.create()
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -109,9 +110,7 @@ def run(settings: Settings) -> None:
             require_lease=leadership.require_lease,
             now=utc_now,
             purges=_purges(database, sets, settings),
-            ended_deployments_kept_for=timedelta(days=settings.ended_deployment_days)
-            if settings.ended_deployment_days
-            else None,
+            ended_deployments_kept_for=_ended_deployments_kept_for(settings),
         )
         try:
             collector = PipelineCollector(orchestrator, sources.lag, lambda: sweeper.unknown.deployment_ids)
@@ -142,7 +141,7 @@ def _ended_deployments_kept_for(settings: Settings) -> timedelta | None:
 def _purges(database: Database, sets: SetStore, settings: Settings) -> list[Callable[[], None]]:
     """Return the steps of the sweeper that remove expired data.
 
-    They remove audit entries, stored responses and filter values.
+    The steps remove audit entries, stored responses and the values of removed filters.
     """
 
     def purge_audit() -> None:

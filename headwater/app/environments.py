@@ -28,7 +28,7 @@ AWS = ("AWS_*",)
 """Variables from which the signer of AWS MSK gets credentials."""
 
 
-_DEFAULT = Bindings()
+_DEFAULT_BINDINGS = Bindings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,15 @@ class EnvironmentSpec:
     """The settings and variables that one kind of child process gets.
 
     Attributes:
-        secrets: The secret settings. All other settings are passed to every child.
+        secrets: The names of the secret settings. Settings that are not secret are passed to every child.
         variables: The variables in addition to children.INHERITED.
     """
 
     secrets: tuple[str, ...]
     variables: tuple[str, ...] = ()
 
-    def also(self, *variables: str) -> "EnvironmentSpec":
-        """Return the same with more variables."""
+    def with_variables(self, *variables: str) -> "EnvironmentSpec":
+        """Return a copy with further variables."""
         return EnvironmentSpec(self.secrets, (*self.variables, *variables))
 
 
@@ -63,21 +63,21 @@ def kafka_variables(*mechanisms: str) -> tuple[str, ...]:
 
 
 def child_environment(
-    settings: Settings, data_directory: DataDirectory, needs: EnvironmentSpec, bindings: Bindings = _DEFAULT
+    settings: Settings, data_directory: DataDirectory, spec: EnvironmentSpec, bindings: Bindings = _DEFAULT_BINDINGS
 ) -> dict[str, str]:
     """Return the environment of a child process that runs a `headwater` command.
 
-    It has the settings that were set explicitly and that this kind of child needs. The bindings of the streams that
-    the child reads decide which variables of Kafka clients it gets.
+    The environment has the settings that were set explicitly and that this kind of child needs. The SASL mechanisms in
+    `bindings` decide which variables of Kafka clients it has.
     """
     mechanisms = (settings.kafka_sasl_mechanism, *_mechanisms(bindings))
-    environment = inherited_environment(*needs.variables, *kafka_variables(*mechanisms))
+    environment = inherited_environment(*spec.variables, *kafka_variables(*mechanisms))
     for name in settings.model_fields_set:
         if getattr(settings, name) is None:
             continue
         if name not in SECRETS:
             environment[environment_variable(name)] = _text(getattr(settings, name))
-        elif name in needs.secrets:
+        elif name in spec.secrets:
             environment |= _secret(name, getattr(settings, name))
     environment[environment_variable("data_dir")] = str(data_directory.path)
     return environment
@@ -86,12 +86,16 @@ def child_environment(
 def worker_environment(bindings: Bindings, kafka: KafkaAccess | None = None) -> dict[str, str]:
     """Return the environment of workers.
 
-    They get the variables of Google and AWS only when a stream is bound to these. `kafka` says how workers log in to
-    the installation's own Kafka cluster.
+    The environment has Google's variables only when a stream is bound to Pub/Sub, and the variables of AWS only when a
+    Kafka client authenticates with AWS.
+
+    Args:
+        bindings: The stream bindings.
+        kafka: How workers log in to the installation's own Kafka cluster.
     """
-    own = () if kafka is None else (kafka.sasl_mechanism,)
-    google = (*GOOGLE, *PROXIES) if bindings.pubsub_accesses() else ()
-    return inherited_environment(*google, *kafka_variables(*own, *_mechanisms(bindings)))
+    own_mechanism = () if kafka is None else (kafka.sasl_mechanism,)
+    google_variables = (*GOOGLE, *PROXIES) if bindings.pubsub_accesses() else ()
+    return inherited_environment(*google_variables, *kafka_variables(*own_mechanism, *_mechanisms(bindings)))
 
 
 def _mechanisms(bindings: Bindings) -> list[str]:
@@ -104,6 +108,7 @@ def metrics_environment(directory: Path) -> dict[str, str]:
 
 
 def _secret(name: str, value: SecretStr) -> dict[str, str]:
+    """Return the variable that passes a secret: its value, or the path of the file that holds it."""
     path = secret_file(name)
     return (
         {environment_variable(name): value.get_secret_value()}

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from headwater.app.data_directory import DataDirectory
 from headwater.app.database import opened_database
 from headwater.app.endpoints import Endpoints
 from headwater.app.source_clients import connect_sources
@@ -99,7 +98,7 @@ def find_unknown_resources(settings: Settings) -> Iterator[UnknownResources]:
 
     The database stays open during the block. Raises SetupError, BrokerUnavailable, DatabaseUnavailable.
     """
-    endpoints = Endpoints(settings, DataDirectory(settings.data_dir))
+    endpoints = Endpoints.of(settings)
     with opened_database(settings) as database:
         manages_users = endpoints.manages_kafka_users
         broker = KafkaClusterAdmin(endpoints.admin_kafka(), endpoints.replication(), manages_users=manages_users)

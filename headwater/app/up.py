@@ -109,10 +109,10 @@ def start_services(supervisor: Supervisor, endpoints: Endpoints, listener: socke
     supervisor.start(SupervisedProcess("controller", lambda: _command(controller, "controller"), grace_s=20.0))
     supervisor.start(SupervisedProcess("prices", lambda: _command(prices, "prices", "worker"), grace_s=20.0))
     for name in load_ingests(settings.ingests):
-        variables = environment(INGEST.also(*variables_of(settings.ingests, name)))
+        variables = environment(INGEST.with_variables(*variables_of(settings.ingests, name)))
         start = partial(_command, variables, "ingest", "run", name)
         supervisor.start(SupervisedProcess(f"ingest {name}", start, grace_s=20.0, essential=False))
-    api = environment(API, bindings) | metrics_environment(endpoints.data_directory.fresh_metrics_dir())
+    api = environment(API, bindings) | metrics_environment(endpoints.data_directory.create_metrics_dir())
     for number in range(settings.api_processes):
         supervisor.start(SupervisedProcess(f"api-{number}", lambda: _api(api, listener)))
 

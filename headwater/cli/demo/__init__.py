@@ -29,11 +29,11 @@ def demo(
     """
     from rich.console import Console
 
-    from headwater.app.feeder import feed_into
+    from headwater.app.topic_writer import write_to_stream
     from headwater.cli.demo.demo import Demo
     from headwater.cli.demo.streams import generated, recorded
     from headwater.logging_setup import configure_logging
 
     configure_logging("warning")
     stream = recorded(file, chain, entity) if file else generated(records)
-    raise typer.Exit(Demo(stream, settings.cache_dir, feed_into, Console()).run())
+    raise typer.Exit(Demo(stream, settings.cache_dir, write_to_stream, Console()).run())

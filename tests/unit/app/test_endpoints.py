@@ -61,18 +61,7 @@ class TestHome:
     ) -> None:
         mistyped = tmp_path / "mistyped"
         with pytest.raises(SetupError, match=named):
-            addresses(mistyped, **own).create_data_directory()
-        assert not mistyped.exists()
+            addresses(mistyped, **own).require_embedded_data()
 
-    def test_the_directory_is_created_with_external_servers(self, tmp_path: Path) -> None:
-        addresses(tmp_path / "new", **OWN_KAFKA, **OWN_REDIS).create_data_directory()
-        assert (tmp_path / "new").is_dir()
-
-
-class TestSecretKey:
-    def test_the_secret_key_is_created_once(self, tmp_path: Path) -> None:
-        assert addresses(tmp_path).secret_key() == addresses(tmp_path).secret_key()
-
-    def test_without_a_data_directory_the_setting_is_needed(self, tmp_path: Path) -> None:
-        with pytest.raises(SetupError, match="Set HEADWATER_SECRET_KEY"):
-            addresses(tmp_path / "missing").secret_key()
+    def test_external_servers_need_no_existing_directory(self, tmp_path: Path) -> None:
+        addresses(tmp_path / "new", **OWN_KAFKA, **OWN_REDIS).require_embedded_data()

@@ -128,7 +128,7 @@ class TestChildren:
         path = tmp_path / "ingests.json"
         chain = {"type": "evm", "chain": "base"}
         path.write_text(json.dumps({"one": chain | {"rpc": "$NODE_URL"}, "two": chain | {"rpc": "$AWS_SECRET"}}))
-        environment = child_environment(Settings(), home, INGEST.also(*variables_of(path, "one")))
+        environment = child_environment(Settings(), home, INGEST.with_variables(*variables_of(path, "one")))
         assert environment["NODE_URL"] == "secret of NODE_URL"
         assert "AWS_SECRET_ACCESS_KEY" not in environment
 
