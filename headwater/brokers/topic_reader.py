@@ -1,8 +1,8 @@
-"""Reads the committed records that are in topics now, up to each partition's end.
+"""Reads the committed records that are in topics now, up to the end of each partition.
 
-The end is the high watermark, which includes records of open transactions. So the reader waits for these transactions:
-an open transaction of any producer blocks the committed records after it, which must be read. The reader also waits for
-the last transaction of its own process, because Kafka acknowledges a commit before its markers are in the partitions.
+The end is the high watermark, which includes records of open transactions. So the reader waits until these transactions
+end, because an open transaction of any producer blocks the committed records after it. This also covers the last
+transaction of the reader's own process: Kafka acknowledges a commit before its markers are in the partitions.
 """
 
 import time
@@ -21,7 +21,7 @@ from headwater.brokers.offsets import EARLIEST, LATEST, TopicPartitionKey, list_
 from headwater.errors import BrokerUnavailable
 from headwater.model.access import KafkaAccess
 
-STALL_S: Final = 30.0
+NEXT_RECORD_TIMEOUT_S: Final = 30.0
 """How long to wait for the next record.
 
 The open transaction of a killed process lasts 15 s, plus up to 10 s until the broker's next check.
@@ -43,7 +43,7 @@ class TopicRecord(NamedTuple):
 def read_table(access: KafkaAccess, topic: str, stop: Event | None = None) -> dict[bytes, bytes]:
     """Return the last committed value of each key of a compacted topic.
 
-    Raises BrokerUnavailable, also when the topic does not exist, and when `stop` is set.
+    Raises BrokerUnavailable, also when the topic does not exist, or when `stop` is set.
     """
     table = {record.key: record.value for record in _read(access, [topic], EARLIEST, stop)}
     return {key: value for key, value in table.items() if key is not None and value is not None}
@@ -54,7 +54,7 @@ def read_since(
 ) -> Iterator[TopicRecord]:
     """Yield the committed records from the timestamp `since_ms` on, in order per partition.
 
-    Raises BrokerUnavailable, also when one of the topics does not exist, and when `stop` is set.
+    Raises BrokerUnavailable, also when one of the topics does not exist, or when `stop` is set.
     """
     return _read(access, topics, OffsetSpec.for_timestamp(max(0, since_ms)), stop)
 
@@ -65,27 +65,27 @@ def _read(access: KafkaAccess, topics: Sequence[str], start: OffsetSpec, stop: E
     with _consumer(access, errors) as consumer:
         admin = AdminClient(admin_settings(access, errors))
         partitions = [partition for topic in topics for partition in _partitions(consumer, topic)]
-        ends = _offsets(admin, partitions, LATEST)  # the first request: records that come after it need not be read
+        ends = _offsets(admin, partitions, LATEST)  # requested first, because later records need not be read
         starts = _offsets(admin, partitions, start)
-        unread = {key: ends[key] for key, first in starts.items() if 0 <= first < ends[key]}
-        consumer.assign([TopicPartition(*key, starts[key]) for key in unread])
-        while unread:
-            for message in _batch(consumer, access, errors, unread, stop):
+        unread_ends = {key: ends[key] for key, first in starts.items() if 0 <= first < ends[key]}
+        consumer.assign([TopicPartition(*key, starts[key]) for key in unread_ends])
+        while unread_ends:
+            for message in _next_messages(consumer, access, errors, unread_ends, stop):
                 key, next_offset = _partition_key(message), _next_offset(message)
-                if key not in unread:
+                if key not in unread_ends:
                     continue
                 if message.error() is None:
                     yield _record(message)
-                if next_offset >= unread[key]:
-                    del unread[key]
-                    # Records that arrive there now are not needed, and would delay the other partitions.
+                if next_offset >= unread_ends[key]:
+                    del unread_ends[key]
+                    # New records of this partition are not needed, and would delay the other partitions.
                     consumer.pause([TopicPartition(*key)])
 
 
 def _offsets(
     admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec
 ) -> dict[TopicPartitionKey, int]:
-    """Return offsets at isolation level read_uncommitted; negative ones where there is none."""
+    """Return an offset of each partition at isolation level read_uncommitted; negative when there is none."""
     return list_offsets(admin, dict.fromkeys(partitions, spec), IsolationLevel.READ_UNCOMMITTED, REQUEST_TIMEOUT_S)
 
 
@@ -103,30 +103,30 @@ def _consumer(access: KafkaAccess, errors: ClientErrors) -> Iterator[Consumer]:
 
 
 def _partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
-    found = consumer.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic]
-    if found.error is not None:
-        raise KafkaException(found.error)
-    return [TopicPartition(topic, number) for number in found.partitions]
+    described = consumer.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic]
+    if described.error is not None:
+        raise KafkaException(described.error)
+    return [TopicPartition(topic, number) for number in described.partitions]
 
 
-def _batch(
+def _next_messages(
     consumer: Consumer,
     access: KafkaAccess,
     errors: ClientErrors,
     unread: Iterable[TopicPartitionKey],
     stop: Event | None,
 ) -> list[Message]:
-    """Return the next messages, at least one."""
-    deadline = time.monotonic() + STALL_S
+    """Return the next messages, at least one. A message is a record or the end of a partition."""
+    deadline = time.monotonic() + NEXT_RECORD_TIMEOUT_S
     while time.monotonic() < deadline:
         errors.check()
         if stop is not None and stop.is_set():
             raise BrokerUnavailable("Reading was stopped before it reached the end.")
         if messages := consumer.consume(MAX_RECORDS_PER_POLL, POLL_S):
             return messages
-    topics = ", ".join(sorted({topic for topic, _ in unread}))
+    servers, topics = access.bootstrap_servers, ", ".join(sorted({topic for topic, _ in unread}))
     raise BrokerUnavailable(
-        f"Kafka at {access.bootstrap_servers} returned no further records of {topics} for {STALL_S:g} s: it does not "
+        f"Kafka at {servers} returned no further records of {topics} for {NEXT_RECORD_TIMEOUT_S:g} s: it does not "
         "answer, or a transaction is open there."
     )
 

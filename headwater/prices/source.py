@@ -21,7 +21,7 @@ def ticks_source(access: KafkaAccess, starts: Callable[[list[int], str], Positio
 
     For the partitions that are assigned to it, it starts at the positions that `starts` returns (see KafkaSource).
     """
-    return KafkaSource(access, TICKS_TOPIC, GROUP, starts=starts)
+    return KafkaSource(access, TICKS_TOPIC, GROUP, read_starts=starts)
 
 
 def only_ticks(batch: RecordBatch) -> RecordBatch:

@@ -19,23 +19,23 @@ MAX_CHECKS: Final = 32
 The number starts at MIN_CHECKS, doubles after each report up to MAX_CHECKS, and is reset by a record.
 """
 BLOCKED_AFTER_S: Final = 15.0
-"""How long an open transaction may block a partition before it is reported: as long as a worker's own may last."""
+"""How long an open transaction may block a partition before it is reported: the `transaction.timeout.ms` of workers."""
 
 
 class StalledPartitions(NamedTuple):
     """A report of stalled partitions.
 
     Attributes:
-        partitions: The partitions.
-        reports: How many reports, this one included, came in a row without a record in between.
+        partitions: The stalled partitions.
+        consecutive_reports: The number of reports since the consumer last returned a record, including this report.
     """
 
     partitions: list[int]
-    reports: int
+    consecutive_reports: int
 
 
 class StalledConsumerDetector:
-    """Compares the positions of a consumer with the end offsets of its partitions.
+    """Detects a stalled consumer: compares its positions with the end offsets of the partitions.
 
     A position is the next offset to read. `clock` returns monotonic seconds.
     """
@@ -44,29 +44,32 @@ class StalledConsumerDetector:
         self._monitor = monitor
         self._clock = clock
         self._request: EndOffsetsRequest | None = None
-        self._requested: dict[int, int] = {}
-        """The positions at the time of the request."""
+        self._requested_positions: dict[int, int] = {}
+        """The positions of the consumer at the time of the request."""
         self._was_queue_empty = False
+        """Whether the consumer's queue was empty at some time since the request."""
         self._check_at = float("-inf")
         self._checks: dict[int, int] = {}
-        self._reports = 0
+        """By partition, how many consecutive checks have found that it has records after its position."""
+        self._consecutive_reports = 0
         self._blocked: dict[int, tuple[int, float]] = {}
-        """By partition, the last stable offset, and since when the partition is blocked at it."""
+        """By partition, the last stable offset at which a transaction blocks it, and since when."""
 
-    def polled(self, *, has_records: bool) -> None:
-        """Record a poll of the consumer.
+    def on_polled(self, *, has_records: bool) -> None:
+        """Take a poll of the consumer into account.
 
         A poll without records means that the consumer's queue is empty.
         """
         if has_records:
-            self._reports = 0
+            self._consecutive_reports = 0
         else:
             self._was_queue_empty = True
 
     def check(self, positions: Mapping[int, int]) -> StalledPartitions | None:
-        """Return the stalled partitions, if there are any. Never waits.
+        """Send a request for end offsets, or evaluate its response. Never waits.
 
-        `positions` has the positions of all partitions that are being read.
+        Returns the stalled partitions, if there are any. `positions` has the positions of all partitions that are being
+        read.
         """
         if self._request is None:
             self._send_request(positions)
@@ -74,53 +77,57 @@ class StalledConsumerDetector:
         if not self._request.done():
             return None
         ends, self._request = self._request.result(), None
-        unmoved = {p: ends[p] for p, position in self._requested.items() if p in ends and positions.get(p) == position}
+        unmoved = {
+            p: ends[p]
+            for p, position in self._requested_positions.items()
+            if p in ends and positions.get(p) == position
+        }
         self._record_blocked(
             {
                 p: end.last_stable
                 for p, end in unmoved.items()
-                if self._requested[p] == end.last_stable < end.high_watermark
+                if self._requested_positions[p] == end.last_stable < end.high_watermark
             }
         )
-        return self._count_checks({p for p, end in unmoved.items() if self._requested[p] < end.last_stable})
+        return self._count_check({p for p, end in unmoved.items() if self._requested_positions[p] < end.last_stable})
 
     def _send_request(self, positions: Mapping[int, int]) -> None:
         now = self._clock()
         if positions and now >= self._check_at:
-            self._requested, self._was_queue_empty = dict(positions), False
+            self._requested_positions, self._was_queue_empty = dict(positions), False
             self._request, self._check_at = self._monitor.request_end_offsets([*positions]), now + CHECK_INTERVAL_S
 
-    def _count_checks(self, behind: set[int]) -> StalledPartitions | None:
-        """Return those of the partitions that enough consecutive checks have found to be behind."""
+    def _count_check(self, behind: set[int]) -> StalledPartitions | None:
+        """Count one more check for the partitions in `behind`, and return the stalled partitions.
+
+        A partition is stalled when enough consecutive checks have found it behind.
+        """
         if behind and not self._was_queue_empty:
             return None
         self._checks = {partition: self._checks.get(partition, 0) + 1 for partition in behind}
-        needed = min(MAX_CHECKS, MIN_CHECKS << self._reports)
-        stalled = [partition for partition, checks in self._checks.items() if checks >= needed]
+        required_checks = min(MAX_CHECKS, MIN_CHECKS << self._consecutive_reports)
+        stalled = [partition for partition, checks in self._checks.items() if checks >= required_checks]
         if not stalled:
             return None
-        self._reports += 1
+        self._consecutive_reports += 1
         self._checks.clear()
-        return StalledPartitions(stalled, self._reports)
+        return StalledPartitions(stalled, self._consecutive_reports)
 
     def _record_blocked(self, last_stable_offsets: Mapping[int, int]) -> None:
-        now, before = self._clock(), self._blocked
-        self._blocked = {
-            p: before[p] if before.get(p, (-1,))[0] == offset else (offset, now)
-            for p, offset in last_stable_offsets.items()
-        }
+        now, previous = self._clock(), self._blocked
+        self._blocked = {}
+        for partition, offset in last_stable_offsets.items():
+            is_unchanged = partition in previous and previous[partition][0] == offset
+            self._blocked[partition] = previous[partition] if is_unchanged else (offset, now)
 
     def blocked_by_transaction(self) -> dict[int, int]:
-        """Return the last stable offset of partitions that a transaction blocks.
-
-        It has blocked them for BLOCKED_AFTER_S.
-        """
+        """Return the last stable offset of each partition that a transaction has blocked for BLOCKED_AFTER_S."""
         now = self._clock()
         return {p: offset for p, (offset, since) in self._blocked.items() if now - since >= BLOCKED_AFTER_S}
 
     def remove(self, partitions: Collection[int]) -> None:
         """Forget these partitions."""
         for partition in partitions:
-            self._requested.pop(partition, None)
+            self._requested_positions.pop(partition, None)
             self._checks.pop(partition, None)
             self._blocked.pop(partition, None)

@@ -122,7 +122,7 @@ class KafkaBench:
 
     def starting(self, starts: Callable[[list[int], str], Positions]) -> KafkaSource:
         """Return a source with start positions."""
-        return self._closed_later(KafkaSource(self._kafka.access, self.topic, self.group, starts=starts))
+        return self._closed_later(KafkaSource(self._kafka.access, self.topic, self.group, read_starts=starts))
 
     def _closed_later(self, source: KafkaSource) -> KafkaSource:
         self._cleanup.callback(source.close)

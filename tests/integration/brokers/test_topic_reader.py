@@ -132,7 +132,7 @@ def test_a_wait_for_a_transaction_can_be_stopped(kafka: KafkaServer, table: str,
     begun = time.monotonic()
     with pytest.raises(BrokerUnavailable, match="was stopped"):
         read_table(kafka.access, table, stop)
-    assert time.monotonic() - begun < topic_reader.STALL_S / 2
+    assert time.monotonic() - begun < topic_reader.NEXT_RECORD_TIMEOUT_S / 2
     timer.join()
     ours.abort()
 
@@ -141,7 +141,7 @@ def test_a_transaction_that_does_not_end(
     kafka: KafkaServer, table: str, ours: Ingest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records on other partitions do not end the wait."""
-    monkeypatch.setattr(topic_reader, "STALL_S", 1.0)
+    monkeypatch.setattr(topic_reader, "NEXT_RECORD_TIMEOUT_S", 1.0)
     ours.write(b"1")
     stop = threading.Event()
 
