@@ -119,7 +119,7 @@ def _middleware(services: Services, table: RouteTable, metrics: PrometheusMetric
         Middleware(RequestHeadCheck),
         Middleware(BodyLimit),
         Middleware(ConditionalScopes, deployments=services.deployments, flows=services.flows),
-        Middleware(Idempotency, store=services.idempotency, routes=ROUTES),
+        Middleware(Idempotency, service=services.idempotency, routes=ROUTES),
     ]
 
 

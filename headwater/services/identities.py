@@ -1,4 +1,4 @@
-"""Checks and assigns the uids and names of transforms and sinks in a request."""
+"""Checks and finds the uids and names of transforms and sinks in a request."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -12,48 +12,62 @@ PointerOf = Callable[[int], str]
 
 
 def uid_faults(
-    sent: Sequence[NewTransform], before: Sequence[TransformIdentity | None], at: PointerOf
+    sent: Sequence[NewTransform], updated: Sequence[TransformIdentity | None], pointer_of: PointerOf
 ) -> Iterator[Fault]:
-    """Yield the faults in the uids of sent transforms. before: the result of `match` for them."""
-    seen: set[str] = set()
-    for i, (new, old) in enumerate(zip(sent, before, strict=True)):
-        if old is None:
+    """Yield the faults in the uids of sent transforms.
+
+    Args:
+        updated: For each sent transform, the stored transform that it updates; None for a new transform.
+    """
+    updated_uids: set[str] = set()
+    for i, (new, stored) in enumerate(zip(sent, updated, strict=True)):
+        if stored is None:
             if new.uid is not None:
                 yield Fault(
-                    f"{at(i)}/uid", "is not the uid of a transform of this configuration; omit it for a new transform"
+                    f"{pointer_of(i)}/uid",
+                    "is not the uid of a transform of this configuration; omit it for a new transform",
                 )
             continue
-        if old.uid in seen:
+        if stored.uid in updated_uids:
             yield Fault(
-                f"{at(i)}/uid", "is also the uid of another transform in this list; omit it for a new transform"
+                f"{pointer_of(i)}/uid", "is also the uid of another transform in this list; omit it for a new transform"
             )
-        elif old.type != new.type:
+        elif stored.type != new.type:
             yield Fault(
-                f"{at(i)}/type", f"is {old.type} for this uid and can't be changed; add a new transform without a uid"
+                f"{pointer_of(i)}/type",
+                f"is {stored.type} for this uid and can't be changed; add a new transform without a uid",
             )
-        seen.add(old.uid)
+        updated_uids.add(stored.uid)
 
 
-def effective_name(sent: NewTransform, before: TransformIdentity | None) -> str | None:
-    """Return the name of a transform after a save: an omitted name stays as it was stored."""
-    if before is not None and "name" not in sent.model_fields_set:
-        return before.name
+def effective_name(sent: NewTransform, updated: TransformIdentity | None) -> str | None:
+    """Return the name of a transform after a save; an omitted name stays as it is stored.
+
+    Args:
+        updated: The stored transform that the sent transform updates; None for a new transform.
+    """
+    if updated is not None and "name" not in sent.model_fields_set:
+        return updated.name
     return sent.name
 
 
-def name_faults(names: Sequence[str | None], taken: Iterable[str | None], at: PointerOf) -> Iterator[Fault]:
+def name_faults(
+    names: Sequence[str | None], other_names: Iterable[str | None], pointer_of: PointerOf
+) -> Iterator[Fault]:
     """Yield the faults of names that would occur twice.
 
     Args:
-        taken: Names of transforms that are not in the list.
+        names: The names of the sent transforms.
+        other_names: The names of stored transforms that are not in the request.
     """
-    seen = {*taken}
+    taken_names = {*other_names}
     for i, name in enumerate(names):
-        if name is not None and name in seen:
+        if name is not None and name in taken_names:
             yield Fault(
-                f"{at(i)}/name", f"is {name!r}, the name of another transform of this configuration; choose another one"
+                f"{pointer_of(i)}/name",
+                f"is {name!r}, the name of another transform of this configuration; choose another one",
             )
-        seen.add(name)
+        taken_names.add(name)
 
 
 def sink_uid(sent: NewSink, stored: Sequence[Sink]) -> str | None:
@@ -61,7 +75,7 @@ def sink_uid(sent: NewSink, stored: Sequence[Sink]) -> str | None:
     return next((sink.uid for sink in stored if (sink.name, sink.type) == (sent.name, sent.type)), None)
 
 
-def find(transforms: Sequence[TransformIdentity], uid: str) -> TransformIdentity | None:
+def find_by_uid(transforms: Sequence[TransformIdentity], uid: str) -> TransformIdentity | None:
     """Return the transform with a uid, or None."""
     return next((transform for transform in transforms if transform.uid == uid), None)
 

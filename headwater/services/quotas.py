@@ -17,8 +17,8 @@ from headwater.stores.protocols.sets import SetCounts, SetStore, SetWriteResult,
 
 VALUES_PER_STEP = 50_000
 """A replace, whose number of values is not known in advance, reserves this many values at a time."""
-EXPIRES_AFTER_S = 3_600.0
-"""A reservation that has not been renewed for this long has expired: its writer has been killed."""
+RESERVATION_TTL_S = 3_600.0
+"""A reservation that has not been renewed for this long has expired, because its writer has been killed."""
 SET_VALUES: QuotaName = "set_values"
 
 
@@ -64,11 +64,11 @@ def quota_usage(store: QuotaStore, counts: SetCounts, owner: str) -> Sequence[Qu
 
 
 class QuotaEnforcingSets:
-    """A SetStore that enforces the caller's quota of values, and that of all owners.
+    """A SetStore that enforces the quota of set values of the caller's owner, and the quota of all owners together.
 
     A write first reserves the values that it may add, and then compares the sum of all stored values and all
     reservations with the quota. Concurrent writes see each other's reservations, so together they never exceed the
-    quota. Close to the quota, both may be rejected although one of them would have fitted.
+    quota. Close to the quota, both may raise QuotaExceeded although one of them alone would not exceed it.
     """
 
     def __init__(self, stores: QuotaStores) -> None:
@@ -90,9 +90,9 @@ class QuotaEnforcingSets:
             return self._sets.add(target, distinct)
 
     def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
-        """See SetStore.
+        """See SetStore. Raises QuotaExceeded; nothing is changed then.
 
-        Repeated values in a body count each time. Raises QuotaExceeded; nothing is changed then.
+        A repeated value counts each time, because the values are not all in memory at the same time.
         """
         if not self._is_bounded():
             return self._sets.replace(target, values)
@@ -108,11 +108,13 @@ class QuotaEnforcingSets:
         return self._sets.page(target, cursor, count)
 
     def drop(self, target: SetId) -> None:
-        """See SetStore. Reservations of values that the set contained are removed too."""
+        """See SetStore. Also removes the reservations of values that have been written to the set."""
         self._sets.drop(target)
         if self._is_bounded():
-            written = [r.id for r in self._stores.reservations.all() if r.target == target and r.written]
-            self._stores.reservations.remove(written)
+            reservations = self._stores.reservations.all()
+            self._stores.reservations.remove(
+                [each.id for each in reservations if each.target == target and each.written]
+            )
 
     def _is_bounded(self) -> bool:
         quotas = self._stores.quotas
@@ -123,12 +125,12 @@ class QuotaEnforcingSets:
 def _reservation(
     stores: QuotaStores, target: SetId, replaced_values: int | None = None
 ) -> Iterator["_ActiveReservation"]:
-    first = Reservation(secrets.token_hex(8), current_actor().owner, target, 0, stores.clock() + EXPIRES_AFTER_S)
+    initial = Reservation(secrets.token_hex(8), current_actor().owner, target, 0, stores.clock() + RESERVATION_TTL_S)
     try:
-        reservation = _ActiveReservation(stores, first, replaced_values)
+        reservation = _ActiveReservation(stores, initial, replaced_values)
         yield reservation
     except BaseException:
-        stores.reservations.remove([first.id])
+        stores.reservations.remove([initial.id])
         raise
     reservation.end()
 
@@ -136,28 +138,29 @@ def _reservation(
 class _ActiveReservation:
     """The reservation of one write.
 
-    Attributes:
+    Args:
+        reservation: A reservation of no values, which is not stored yet.
         replaced_values: How many values the write replaces; None when it adds values.
     """
 
-    def __init__(self, stores: QuotaStores, first: Reservation, replaced_values: int | None) -> None:
+    def __init__(self, stores: QuotaStores, reservation: Reservation, replaced_values: int | None) -> None:
         self._stores = stores
-        self._reservation = first
+        self._reservation = reservation
         self._replaced_values = replaced_values
 
     def reserve(self, values: int) -> bool:
-        """Set the reservation to a total of `values`. Returns False when that would exceed a quota."""
+        """Reserve a total of `values` values. Returns False when they exceed a quota."""
         return self._put_and_check(values) is None
 
     def require(self, values: int) -> None:
-        """Set the reservation to a total of `values`. Raises QuotaExceeded."""
+        """Reserve a total of `values` values. Raises QuotaExceeded."""
         if excess := self._put_and_check(values):
             raise excess
 
     def reserve_all(self, values: Iterable[str]) -> Iterator[str]:
-        """Yield the values; each is reserved before it is yielded. Raises QuotaExceeded."""
-        rest, reserved = iter(values), 0
-        while part := list(islice(rest, VALUES_PER_STEP)):
+        """Yield the values, and reserve each value before it is yielded. Raises QuotaExceeded."""
+        remaining, reserved = iter(values), 0
+        while part := list(islice(remaining, VALUES_PER_STEP)):
             reserved += len(part)
             self.require(reserved)
             yield from part
@@ -165,7 +168,8 @@ class _ActiveReservation:
     def end(self) -> None:
         """Release the reservation, or mark it as written.
 
-        It is marked while the owner of the set is not recorded yet.
+        It is marked as written when the database does not record the set for its owner yet. The reservation then counts
+        until the database does.
         """
         if self._reservation.target in self._stores.quotas.sets(self._reservation.owner):
             self._stores.reservations.remove([self._reservation.id])
@@ -173,16 +177,15 @@ class _ActiveReservation:
             self._stores.reservations.put(replace(self._reservation, written=True))
 
     def _put_and_check(self, values: int) -> QuotaExceeded | None:
-        """Store the reservation with a new number of values.
-
-        Return the error when that exceeds a quota.
-        """
-        self._reservation = replace(self._reservation, values=values, until=self._stores.clock() + EXPIRES_AFTER_S)
+        """Store the reservation with a new number of values. Returns the error when the number exceeds a quota."""
+        self._reservation = replace(self._reservation, values=values, until=self._stores.clock() + RESERVATION_TTL_S)
         self._stores.reservations.put(self._reservation)
         if values <= (self._replaced_values or 0):
             return None
         now = self._stores.clock()
-        others = [r for r in self._stores.reservations.all() if r.id != self._reservation.id and r.until > now]
+        others = [
+            other for other in self._stores.reservations.all() if other.id != self._reservation.id and other.until > now
+        ]
         return self._excess_of_owner(others) or self._excess_of_all(others)
 
     def _excess_of_owner(self, others: Sequence[Reservation]) -> QuotaExceeded | None:
@@ -190,11 +193,13 @@ class _ActiveReservation:
         limit = self._stores.quotas.limits(owner)[SET_VALUES]
         if limit is None:
             return None
-        used = self._used([r for r in others if r.owner == owner], owner)
+        used = self._used([other for other in others if other.owner == owner], owner)
         wanted = used + self._reservation.values
+        if wanted <= limit:
+            return None
         text = f"You have {used:,} of {limit:,} {MEANINGS[SET_VALUES]}, and would have {wanted:,}."
         advice = "Remove some that you do not need, or ask the operator for more (quota set_values)."
-        return QuotaExceeded(f"Nothing was changed. {text} {advice}") if wanted > limit else None
+        return QuotaExceeded(f"Nothing was changed. {text} {advice}")
 
     def _excess_of_all(self, others: Sequence[Reservation]) -> QuotaExceeded | None:
         limit = self._stores.quotas.total.get(SET_VALUES)
@@ -206,12 +211,15 @@ class _ActiveReservation:
         )
 
     def _used(self, others: Sequence[Reservation], owner: str | None) -> int:
-        """Return the values of all sets, plus the values that other writes reserved.
+        """Return the number of values in all sets of an owner, plus the values that other writes have reserved.
 
-        A set that is replaced is not counted.
+        The values of a set that this write replaces do not count.
+
+        Args:
+            owner: None means all owners.
         """
-        targets = set(self._stores.quotas.sets(owner))
-        reserved = sum(r.values for r in others if not (r.written and r.target in targets))
+        set_ids = set(self._stores.quotas.sets(owner))
+        reserved = sum(other.values for other in others if not (other.written and other.target in set_ids))
         if self._replaced_values is not None:
-            targets.discard(self._reservation.target)
-        return sum(self._stores.sets.counts(list(targets))) + reserved
+            set_ids.discard(self._reservation.target)
+        return sum(self._stores.sets.counts(list(set_ids))) + reserved

@@ -8,7 +8,7 @@ from headwater.errors import Fault
 from headwater.model.transforms import NewTransform
 from headwater.model.transforms.base import TransformIdentity
 from headwater.services.identities import effective_name, name_faults, uid_faults
-from headwater.services.matching import match
+from headwater.services.matching import match_transforms
 
 _new = TypeAdapter[NewTransform](NewTransform)
 STORED = [TransformIdentity("a", "v8", "first", ""), TransformIdentity("b", "redis_set_filter", None, "")]
@@ -24,7 +24,7 @@ def pointers(problems: Any) -> list[str]:
 
 
 def refused(*sent: NewTransform) -> list[Fault]:
-    return list(uid_faults(sent, match(sent, STORED, by_content=True), "/{}".format))
+    return list(uid_faults(sent, match_transforms(sent, STORED, by_content=True), "/{}".format))
 
 
 def test_unknown_repeated_and_of_another_type() -> None:

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from headwater.errors import DatabaseUnavailable, InvalidInput, NotFound, Unauthenticated
-from headwater.model.key import ALPHABET, DEFAULT_SCOPES, KEY_CACHE_S, ApiKey, _crc, generate_key
+from headwater.model.key import ALPHABET, DEFAULT_SCOPES, KEY_CACHE_S, ApiKey, _checksum, generate_key
 from headwater.services.keys import Keys
 from tests.support.sql import fresh_database
 
@@ -157,7 +157,7 @@ def test_a_valid_id_with_another_secret_is_rejected(world: World) -> None:
     text = world.keys.create("alice")
     world.keys.authenticate(text)
     body = text[:21] + generate_key()[0][21:64]
-    forged = body + _crc(body)
+    forged = body + _checksum(body)
     assert not world.keys.was_valid(forged)
     with pytest.raises(Unauthenticated):
         world.keys.authenticate(forged)

@@ -14,7 +14,7 @@ from headwater.model.audit import Actor, set_actor
 from headwater.model.quota import QuotaDefaults
 from headwater.model.value_sets import SetId, dataset_set_id, filter_set_id
 from headwater.services import quotas
-from headwater.services.quotas import EXPIRES_AFTER_S, QuotaEnforcingSets, QuotaStores, quota_usage
+from headwater.services.quotas import RESERVATION_TTL_S, QuotaEnforcingSets, QuotaStores, quota_usage
 from tests.support.memory.sets import MemoryReservations, MemorySetStore
 from tests.support.sql import OWNER, a_config, a_dataset, a_flow, fresh_database
 
@@ -141,7 +141,7 @@ class TestReservations:
                 scene.bounded.add(MINE, numbers(8))
         with pytest.raises(QuotaExceeded):
             scene.bounded.add(MINE, numbers(5))
-        scene.now += EXPIRES_AFTER_S + 1
+        scene.now += RESERVATION_TTL_S + 1
         assert scene.bounded.add(MINE, numbers(5)).changed == 5
 
 
