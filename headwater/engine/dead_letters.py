@@ -90,10 +90,10 @@ def _headers(failures: Sequence[Failure]) -> list[HeaderColumn]:
         "headwater-column": [failure.column for failure in failures],
         "headwater-attempts": [failure.attempts for failure in failures],
     }
-    return [HeaderColumn(name, BytesColumn.of(map(_text, values))) for name, values in columns.items()]
+    return [HeaderColumn(name, BytesColumn.of(map(_header_value, values))) for name, values in columns.items()]
 
 
-def _text(value: str | int | None) -> bytes | None:
+def _header_value(value: str | int | None) -> bytes | None:
     """Return a header's value in UTF-8, cut between characters to at most MAX_HEADER_BYTES."""
     if value is None:
         return None

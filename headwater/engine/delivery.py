@@ -111,7 +111,7 @@ class Delivery(Protocol):
         """Discard all uncommitted records, and use a new producer.
 
         Returns whether a commit without a known outcome may have changed the committed positions: the worker then
-        reads them from the source. Raises BrokerUnavailable: call it again.
+        reads the positions from the source. Raises BrokerUnavailable: call it again.
         """
 
     def on_revoked(self, partitions: Collection[int]) -> None:

@@ -24,8 +24,8 @@ START_TIMEOUT_S = 5.0
 HANGS_AFTER_S = 15
 """A watched call of librdkafka counts as hung after this many seconds.
 
-The timeouts of the watched calls add up to half of it. librdkafka exceeds them while the group has no coordinator, and
-sometimes never returns (librdkafka issues 5456 and 5511).
+The timeouts of the watched calls add up to half of this time. librdkafka exceeds its timeouts while the group has no
+coordinator, and sometimes a call never returns (librdkafka issues 5456 and 5511).
 """
 MAX_PENDING_BYTES = 64 << 20
 """A commit is due when the values that wait for it take more than this, to bound the worker's memory."""

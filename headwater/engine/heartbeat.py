@@ -31,8 +31,8 @@ class WorkerLog:
     each source, and counts the lines that it drops. Thread-safe.
     """
 
-    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._now = now
+    def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._clock = clock
         self._lines: list[WorkerLogLine] = []
         self._counts: Counter[LogSource] = Counter()
         self._lock = threading.Lock()
@@ -46,7 +46,7 @@ class WorkerLog:
         self._add("worker", level, message)
 
     def _add(self, source: LogSource, level: str, message: str) -> None:
-        line = WorkerLogLine(time=self._now(), source=source, level=level, message=message[:MAX_LINE_CHARS])
+        line = WorkerLogLine(time=self._clock(), source=source, level=level, message=message[:MAX_LINE_CHARS])
         with self._lock:
             self._counts[source] += 1
             if self._counts[source] <= MAX_LINES_PER_HEARTBEAT:
@@ -58,10 +58,9 @@ class WorkerLog:
             lines, counts = self._lines, self._counts
             self._lines, self._counts = [], Counter()
         dropped = {source: count - MAX_LINES_PER_HEARTBEAT for source, count in counts.items()}
+        now = self._clock()
         return lines + [
-            WorkerLogLine(
-                time=self._now(), source=source, level="warning", message=f"({count} more lines were dropped)"
-            )
+            WorkerLogLine(time=now, source=source, level="warning", message=f"({count} more lines were dropped)")
             for source, count in dropped.items()
             if count > 0
         ]
@@ -159,7 +158,7 @@ class HeartbeatReporter:
     """Builds the worker's heartbeats and sends them.
 
     Attributes:
-        channel: The channel to the orchestrator. Without an orchestrator it sends nothing.
+        channel: The channel to the orchestrator, which sends nothing without an orchestrator.
         log: The lines of the next heartbeat.
     """
 

@@ -7,7 +7,7 @@ from headwater.model.record import Failure, RecordBatch
 from headwater.transforms.base import PendingBatch, Transform
 
 STEP_TIMEOUT_S = 0.25
-"""How long `step` waits for a result. A script may take longer: the worker serves its group in between."""
+"""How long `step` waits for a result. A script may take longer: the worker polls its source between two steps."""
 
 
 class FailedRecord(NamedTuple):
@@ -85,10 +85,10 @@ class InFlightBatch:
             pending.wait(STEP_TIMEOUT_S)
         if not pending.done():
             return False
-        outcome = pending.result()
-        self.failed_records += self._locate(self.output, outcome.failures)
-        self.logs += outcome.logs
-        self.output = outcome.output
+        result = pending.result()
+        self.failed_records += self._locate(self.output, result.failures)
+        self.logs += result.logs
+        self.output = result.output
         self.finished_transforms += 1
         self._pending = None
         self._start()

@@ -48,6 +48,6 @@ class Waiting:
         """Let the worker continue in `delay_s` seconds."""
         self._continue_at = self._clock() + delay_s
 
-    def add(self, since: float) -> None:
+    def add_wait(self, since: float) -> None:
         """Count the time from `since` until now as waited."""
         self.total_s += self._clock() - since

@@ -358,7 +358,7 @@ class Worker:
     def _wait_for_retry(self) -> None:
         since = self._clock()
         self._poll_paused(self._waiting.reason, PAUSED_POLL_S)
-        self._waiting.add(since)
+        self._waiting.add_wait(since)
 
     def _poll_paused(self, reason: str, timeout_s: float) -> None:
         """Pause the source and poll it, so that the worker stays a member of its consumer group."""
@@ -392,7 +392,7 @@ class Worker:
             self._report()
         if not reason_before and self._waiting.may_continue:
             self._resume()
-        self._waiting.add(since)
+        self._waiting.add_wait(since)
         return is_met and not self._poll_rejections()
 
     def _wait_for_queue(self) -> bool:

@@ -21,14 +21,15 @@ LINGER_MS: Final = 50
 `flush` ends the wait.
 """
 MAX_QUEUED_RECORDS: Final = 20_000
+"""The limit of librdkafka's queue. A commit waits until the whole queue is acknowledged, so the queue is short."""
 MAX_QUEUED_KILOBYTES: Final = 64 << 10
-"""The limits of librdkafka's queue. A commit waits until the whole queue is acknowledged, so the queue is short."""
+"""The limit of librdkafka's queue by size."""
 MIN_FLUSH_S: Final = 0.005
 """The minimum duration of a flush with unacknowledged records, during which librdkafka sends lingering records."""
 APPEND_BATCH: Final = 500
 """How many records `append` collects before it queues them together."""
 CLOSE_FLUSH_S: Final = 2.0
-"""How long `close` waits for requests in flight, so that none arrives after requests of the next producer."""
+"""How long `close` waits for requests in flight, so that no request arrives after requests of the next producer."""
 
 _STALLED: Final = (
     "Kafka is reachable, but has acknowledged no record for {stalled_s:g} s. The worker replaces its Kafka client, and "
@@ -42,7 +43,7 @@ class IdempotentKafkaProducer:
     Args:
         access: The Kafka cluster.
         topics: The topics that `connect` requires.
-        codecs: The compression by topic.
+        codecs: The compression codec by topic, where it differs from that of the settings.
         one_record_per_batch: Whether to send each record in its own batch, so that a rejected batch identifies the
             record.
         stall_detector: Detects a stalled producer, which `take_rejections` returns as a rejection.

@@ -53,7 +53,7 @@ class TransactionalKafkaProducer:
         topics: The topics that the producer writes to.
         source_topic: The topic whose positions `commit` stores.
         transactional_id: The transactional id. A new producer with this id fences the previous one.
-        codecs: The compression by topic.
+        codecs: The compression codec by topic, where it differs from that of the settings.
         one_record_per_batch: Whether to send each record in its own batch, so that a rejected batch identifies the
             record.
     """

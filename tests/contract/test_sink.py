@@ -28,7 +28,7 @@ class Bench(Protocol):
     topic: str
 
     @property
-    def refusing(self) -> str:
+    def rejecting_topic(self) -> str:
         """Return a topic that rejects records of 8,000 random bytes."""
 
     def producer(self) -> Producer:
@@ -40,7 +40,7 @@ class Bench(Protocol):
 
 class MemoryBench:
     topic = "out"
-    refusing = "no-such-topic"
+    rejecting_topic = "no-such-topic"
 
     def __init__(self) -> None:
         self._topics = MemoryTopics([self.topic])
@@ -61,7 +61,7 @@ class KafkaBench:
         self.topic = kafka.create_topic(kafka.unique("out"), 2, {"max.message.bytes": "1048588"})
 
     @property
-    def refusing(self) -> str:
+    def rejecting_topic(self) -> str:
         return self._kafka.create_topic(self._kafka.unique("small"), 1, {"max.message.bytes": "3000"})
 
     def producer(self) -> IdempotentKafkaProducer:
@@ -152,9 +152,9 @@ class TestProducer:
         assert producer.outstanding() == 0
 
     def test_a_rejected_record_is_reported(self, bench: Bench) -> None:
-        producer, topic = bench.producer(), bench.refusing
+        producer, topic = bench.producer(), bench.rejecting_topic
         producer.produce(one(topic, random.randbytes(8000), None, 0, []))
-        assert topic in " ".join(refusal.reason for refusal in flush(producer))
+        assert topic in " ".join(rejection.reason for rejection in flush(producer))
         assert producer.take_rejections() == []
 
     def test_closing_with_records_queued(self, bench: Bench) -> None:

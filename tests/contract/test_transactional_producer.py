@@ -40,7 +40,7 @@ class Bench(Protocol):
     topic: str
 
     @property
-    def refusing(self) -> str:
+    def rejecting_topic(self) -> str:
         """Return a topic that rejects records of 8,000 random bytes."""
 
     def producer(self) -> TransactionalProducer:
@@ -60,7 +60,7 @@ class Bench(Protocol):
 
 
 class MemoryBench:
-    topic, refusing = "out", "no-such-topic"
+    topic, rejecting_topic = "out", "no-such-topic"
 
     def __init__(self) -> None:
         self._topics = MemoryTopics([self.topic])
@@ -95,7 +95,7 @@ class KafkaBench:
         kafka.commit(self.group, self.stream, {0: 0, 1: 0})
 
     @property
-    def refusing(self) -> str:
+    def rejecting_topic(self) -> str:
         return self.kafka.create_topic(self.kafka.unique("small"), 1, {"max.message.bytes": "3000"})
 
     def producer(self) -> TransactionalKafkaProducer:
@@ -239,7 +239,7 @@ class TestFailures:
     def test_a_rejected_record_aborts_the_transaction(self, bench: Bench) -> None:
         source, producer = member(bench), begun(bench)
         write(producer, bench.topic, b"a")
-        write(producer, bench.refusing, random.randbytes(8000))
+        write(producer, bench.rejecting_topic, random.randbytes(8000))
         with pytest.raises(DeliveryFailed, match=r"transaction|topic"):
             producer.commit({0: 1}, source.group_metadata)
         producer.close()
@@ -256,7 +256,7 @@ class TestFailures:
         write(producer, kafka_bench.topic, b"b", partition=9)
         with pytest.raises(DeliveryFailed, match="transaction"):
             producer.commit({0: 2}, source.group_metadata)
-        assert ["artition" in refusal.reason for refusal in producer.take_rejections()] == [True]
+        assert ["artition" in rejection.reason for rejection in producer.take_rejections()] == [True]
         producer.close()
         begun(kafka_bench)
         assert (kafka_bench.values(), kafka_bench.positions()) == ([], {0: 0, 1: 0})

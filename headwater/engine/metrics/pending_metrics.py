@@ -18,10 +18,10 @@ class ProducedBatch(NamedTuple):
     Attributes:
         partitions: The partitions of the records that were read.
         offsets: The offsets of the records that were read.
-        output_partitions: The partitions of the source records of the outputs; every sink got all outputs.
+        output_partitions: The partitions of the source records of the outputs.
         output_offsets: The offsets of the source records of the outputs.
-        failures: For each failed record its partition, its offset, and whether a sink (not a transform) has failed.
-        sink_count: How many sinks got the outputs.
+        failures: The partition and offset of each failed record, and whether it failed in a sink, not in a transform.
+        sink_count: How many sinks each output was sent to.
     """
 
     partitions: Int64Column

@@ -124,7 +124,7 @@ def copying(
 
 
 @pytest.mark.parametrize("mode", MODES)
-class TestRefusedRecords:
+class TestRejectedRecords:
     @pytest.mark.parametrize("keyless", [{7}, {7, 30, 31}])
     def test_records_without_key_on_a_compacted_topic(
         self, kafka: KafkaServer, mode: DeliveryMode, keyless: set[int]

@@ -46,7 +46,7 @@ class Faults:
         slowness: How often a transform is asked for a result before it has one.
         scripts_end: Whether a transform has its result when it is waited for.
         acks_per_flush: How many records a flush acknowledges.
-        refuse: How many records or transactions Kafka rejects next.
+        rejections: How many records or transactions Kafka rejects next.
         lost_answers: How many transactions are committed although their producers get an error.
         at_write: Is called once, when metrics are written next.
         killed_at_commit: Whether the next worker that commits is killed instead.
@@ -60,11 +60,11 @@ class Faults:
     slowness: int = 0
     scripts_end: bool = True
     acks_per_flush: int = 1 << 30
-    refuse: int = 0
+    rejections: int = 0
     lost_answers: int = 0
     coordinator_up: bool = True
     transaction_s: float = 0.0
-    on_refusal: Callable[[], None] = lambda: None
+    on_rejection: Callable[[], None] = lambda: None
     at_write: Callable[[], None] | None = None
     killed_at_commit: bool = False
     bombs: set[tuple[int, int]] = field(default_factory=set)
@@ -117,18 +117,18 @@ class FaultyProducer(MemoryProducer):
         if not timeout_s:  # sends lingering records, whose acknowledgements come later
             return len(self._queue)
         for _ in range(min(len(self._queue), self._faults.acks_per_flush)):
-            if self._faults.refuse or self._broken:
-                self._refuse()
+            if self._faults.rejections or self._broken:
+                self._reject()
             else:
                 self.deliver(1)
         if self._queue:
             self._faults.clock.sleep(timeout_s)
         return len(self._queue)
 
-    def _refuse(self) -> None:
+    def _reject(self) -> None:
         if not self._broken:
-            self._faults.refuse -= 1
-            self._faults.on_refusal()
+            self._faults.rejections -= 1
+            self._faults.on_rejection()
         self._broken = True
         self._queue.popleft()
         self._failed.append(Rejection("rejected"))
@@ -164,8 +164,8 @@ class FaultyTransactionalProducer(MemoryTransactionalProducer):
             self._faults.killed_at_commit = False
             raise Killed
         self._faults.clock.sleep(self._faults.transaction_s)
-        if self._faults.refuse:
-            self._faults.refuse -= 1
+        if self._faults.rejections:
+            self._faults.rejections -= 1
             raise DeliveryFailed("Kafka rejected a transaction.")
         super().commit(positions, group_metadata)
         if self._faults.lost_answers:

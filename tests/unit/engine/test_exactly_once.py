@@ -86,7 +86,7 @@ class TestFailures:
     def test_a_failed_transaction_is_repeated(self, world: World) -> None:
         member = working(world)
         world.append(0, "pass", "pass")
-        world.faults.refuse = 1
+        world.faults.rejections = 1
         steps(member, 80)
         assert arrived(world) == ["stream/0/0/0", "stream/0/1/0"]
         assert world.group.committed[0] == 2
@@ -106,7 +106,7 @@ class TestFailures:
     def test_the_coordinator_is_waited_for(self, world: World) -> None:
         member = working(world)
         world.append(0, "pass")
-        world.faults.refuse, world.faults.coordinator_up = 1, False
+        world.faults.rejections, world.faults.coordinator_up = 1, False
         steps(member, 300)
         assert world.total() == 0
         world.faults.coordinator_up = True
@@ -120,13 +120,13 @@ class TestFailures:
         member = working(world)
         monkeypatch.setattr(FaultyTransactionalProducer, what, lambda *_: _hang(hangs))
         world.append(0, "pass")
-        world.faults.refuse = 1
+        world.faults.rejections = 1
         with pytest.raises(RuntimeError, match="ended"):
             steps(member, 80)
 
     def test_a_failed_transaction_at_a_stop_is_repeated(self, world: World) -> None:
         member = working(world)
-        world.faults.refuse, world.faults.slowness = 1, 4
+        world.faults.rejections, world.faults.slowness = 1, 4
         world.append(0, "pass")
         member.worker.step()
         member.worker.stop()
@@ -232,15 +232,15 @@ class TestTransactionSize:
 
 def test_reading_committed_offsets_is_retried(world: World) -> None:
     member = working(world)
-    committed, refusals = member.source.committed, iter([True, True])
+    committed, failures = member.source.committed, iter([True, True])
 
-    def refuse_twice() -> dict[int, int]:
-        if next(refusals, False):
+    def fail_twice() -> dict[int, int]:
+        if next(failures, False):
             raise BrokerUnavailable("A transaction is still open.")
         return committed()
 
-    member.source.committed = refuse_twice  # type: ignore[method-assign]  # fails twice
+    member.source.committed = fail_twice  # type: ignore[method-assign]  # fails twice
     world.append(0, "pass")
-    world.faults.refuse = 1
+    world.faults.rejections = 1
     steps(member, 100)
     assert arrived(world) == ["stream/0/0/0"]

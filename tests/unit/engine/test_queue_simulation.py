@@ -78,8 +78,8 @@ class QueueStory(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.calm)
     @rule()
-    def refuse(self) -> None:
-        self.faults.refuse += 1
+    def reject(self) -> None:
+        self.faults.rejections += 1
         self.fault_count += 1
 
     @precondition(lambda self: not self.calm)
@@ -88,7 +88,7 @@ class QueueStory(RuleBasedStateMachine):
         self.faults.store_up = up
 
     def teardown(self) -> None:
-        self.faults.store_up, self.faults.refuse = True, 0
+        self.faults.store_up, self.faults.rejections = True, 0
         for _ in range(400):
             for member in self.members:
                 member.worker.step()

@@ -35,7 +35,7 @@ class WorkerStory(RuleBasedStateMachine):
         self.calm = calm
         self.world = World(PARTITIONS, max_queued, exactly_once=self.exactly_once)
         self.faults = self.world.faults
-        self.faults.on_refusal = self.fault
+        self.faults.on_rejection = self.fault
         self.faults.slowness = slowness
         self.members: list[Member] = [self.world.member()]
         self.allowed = 0
@@ -57,7 +57,7 @@ class WorkerStory(RuleBasedStateMachine):
     def rebalance(self) -> None:
         """A rebalance repeats nothing unless it times out."""
         self.moved = True
-        self.bounded &= self.faults.store_up and self.faults.acks_per_flush > 100 and not self.faults.refuse
+        self.bounded &= self.faults.store_up and self.faults.acks_per_flush > 100 and not self.faults.rejections
 
     def step(self, member: Member, data: Any) -> Member:
         """Make a step. Return the member, or its successor if the step has killed it."""
@@ -170,8 +170,8 @@ class WorkerStory(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.calm)
     @rule()
-    def refusal(self) -> None:
-        self.faults.refuse = 1
+    def reject(self) -> None:
+        self.faults.rejections = 1
 
     @precondition(lambda self: not self.calm)
     @rule(up=st.booleans())
@@ -201,7 +201,7 @@ class WorkerStory(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "world"):
             return
-        self.faults.store_up, self.faults.acks_per_flush, self.faults.refuse = True, 1 << 30, 0
+        self.faults.store_up, self.faults.acks_per_flush, self.faults.rejections = True, 1 << 30, 0
         self.faults.metrics_up, self.faults.at_write, self.faults.killed_at_commit = True, None, False
         for turn in range(2000):
             if turn % 200 == 100:

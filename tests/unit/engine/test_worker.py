@@ -104,13 +104,13 @@ class TestCommit:
         commit = member.source.commit
         calls: list[bool] = []
 
-        def refuse_once(positions: dict[int, int], *, wait: bool) -> None:
+        def fail_once(positions: dict[int, int], *, wait: bool) -> None:
             calls.append(wait)
             if len(calls) == 1:
                 raise BrokerUnavailable("The coordinator is away.")
             commit(positions, wait=wait)
 
-        member.source.commit = refuse_once  # type: ignore[method-assign]  # fails once
+        member.source.commit = fail_once  # type: ignore[method-assign]  # fails once
         steps(member, 115)
         world.append(0, "pass")
         steps(member, 115)
@@ -198,7 +198,7 @@ class TestRefusal:
         member = world.member()
         steps(member, 2)
         world.append(0, "pass", "pass")
-        world.faults.refuse = 1
+        world.faults.rejections = 1
         steps(member, 180)
         assert without_repeats(world.arrived(OUTPUTS[0])) == ["stream/0/0/0", "stream/0/1/0"]
         assert world.group.committed[0] == 2
@@ -319,14 +319,14 @@ class TestErrors:
         world = World()
         world.append(0, "pass")
         member = world.member()
-        poll, refusals = member.source.poll, iter([True, True])
+        poll, failures = member.source.poll, iter([True, True])
 
-        def refuse_twice(max_records: int, timeout_s: float) -> RecordBatch:
-            if next(refusals, False):
+        def fail_twice(max_records: int, timeout_s: float) -> RecordBatch:
+            if next(failures, False):
                 raise BrokerUnavailable("Kafka rejects the user.")
             return poll(max_records, timeout_s)
 
-        member.source.poll = refuse_twice  # type: ignore[method-assign]  # fails twice
+        member.source.poll = fail_twice  # type: ignore[method-assign]  # fails twice
         steps(member, 80)
         assert world.group.committed[0] == 1
 

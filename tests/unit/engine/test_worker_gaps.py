@@ -67,7 +67,7 @@ class TestGap:
         world = World()
         world.append(0, "pass", "pass")
         world.source.delete_records(0, 1)
-        world.faults.refuse = 1
+        world.faults.rejections = 1
         with capture_logs() as lines:
             steps(world.member(), 200)
         assert errors(lines) == [str(Gap("stream", 0, 0, 1))] * 2

@@ -20,10 +20,10 @@ KEY_OF = natural_key("base", "log")
 class Recorder:
     """A producer that records its input; `unstored` records are never acknowledged."""
 
-    def __init__(self, unstored: int = 0, refused: tuple[str, ...] = ()) -> None:
+    def __init__(self, unstored: int = 0, rejected: tuple[str, ...] = ()) -> None:
         self.rows: list[tuple[bytes | None, bytes | None, int]] = []
         self._unstored = unstored
-        self._refused = list(refused)
+        self._rejected = list(rejected)
 
     def connect(self, timeout_s: float) -> None:
         pass
@@ -44,7 +44,7 @@ class Recorder:
         return self._unstored
 
     def take_rejections(self) -> list[Rejection]:
-        return [Rejection(reason) for reason in self._refused]
+        return [Rejection(reason) for reason in self._rejected]
 
     def close(self) -> None:
         pass
@@ -76,7 +76,7 @@ class TestWriteLines:
         write_lines([b"{}"] * 1000, KEY_OF, "t", 1, Recorder(), rate=200, clock=lambda: now, sleep=sleep)
         assert now == pytest.approx(5.0)
 
-    @pytest.mark.parametrize("producer", [Recorder(unstored=3), Recorder(refused=("no",))])
+    @pytest.mark.parametrize("producer", [Recorder(unstored=3), Recorder(rejected=("no",))])
     def test_records_that_were_not_stored_are_an_error(self, producer: Recorder) -> None:
         with pytest.raises(BrokerUnavailable, match="of 5 records were not stored"):
             write_lines([b"{}"] * 5, KEY_OF, "t", 1, producer)

@@ -51,14 +51,14 @@ def batch(first: int, end: int, partition: int = 0) -> ProducedBatch:
 
 def commit(metrics_writer: MetricsWriter, *batches: ProducedBatch, minute: int = 960, at_once: bool = False) -> None:
     """The counts of delivered batches."""
-    tally = PendingMetrics()
+    metrics = PendingMetrics()
     for counted in batches:
         if metrics_writer.are_all_new(counted.end_offsets()):
-            tally.count(counted.counts(), counted.end_offsets())
+            metrics.count(counted.counts(), counted.end_offsets())
         else:
-            tally.unknown.append(counted)
-    tally.time("processing_latency").add(1.0)
-    metrics_writer.add(minute, tally)
+            metrics.unknown.append(counted)
+    metrics.time("processing_latency").add(1.0)
+    metrics_writer.add(minute, metrics)
     metrics_writer.flush(at_once=at_once)
 
 
@@ -181,7 +181,7 @@ def test_only_the_first_records_of_a_partition_wait_for_its_mark(scene: Scene, m
         commit(second, batch(at, at + 2, partition=0))
     for at in range(0, 30, 2):
         commit(second, batch(at, at + 2, partition=1), batch(30 + at, 32 + at, partition=0))
-    kept = [counted for _, tally in second._pending for counted in tally.unknown]
+    kept = [counted for _, metrics in second._pending for counted in metrics.unknown]
     assert sum(map(len, kept)) == 2 * (5 + 1)
     assert len(kept) == 2 * 3
     scene.faults.metrics_up = True
@@ -309,11 +309,11 @@ def test_writes_of_a_replaced_worker_are_rejected(scene: Scene) -> None:
 
 def test_batches_before_and_after_the_marks_are_known(scene: Scene) -> None:
     metrics_writer = scene.metrics_writer("a")
-    tally = PendingMetrics()
-    tally.unknown.append(batch(0, 3))
-    tally.count(batch(3, 6).counts(), {0: 6})
+    metrics = PendingMetrics()
+    metrics.unknown.append(batch(0, 3))
+    metrics.count(batch(3, 6).counts(), {0: 6})
     metrics_writer.on_assigned([0])
-    metrics_writer.add(960, tally)
+    metrics_writer.add(960, metrics)
     metrics_writer.flush()
     commit(metrics_writer, batch(6, 8))
     assert scene.store.tried[0].partitions[0].end == 6

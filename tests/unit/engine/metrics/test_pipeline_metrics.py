@@ -54,11 +54,11 @@ class Scene:
         self.metrics = PipelineMetrics(metrics_writer, EventTime("time"), self.lookup_times, self.clock)
         self.metrics.on_assigned([0, 1])
 
-    def deliver(self, read: RecordBatch, *, sinks: int = 1, took_s: float = 0.0, refused: int = 0) -> None:
+    def deliver(self, read: RecordBatch, *, sinks: int = 1, took_s: float = 0.0, rejected: int = 0) -> None:
         in_flight = InFlightBatch(read, [], 0.0)
-        failures = [Failure(row, "TooLarge", "too large", "out") for row in range(refused)]
+        failures = [Failure(row, "TooLarge", "too large", "out") for row in range(rejected)]
         in_flight.add_failures(failures)
-        self.metrics.on_produced(in_flight, in_flight.next_offsets(), len(read) * sinks - refused, failures, took_s)
+        self.metrics.on_produced(in_flight, in_flight.next_offsets(), len(read) * sinks - rejected, failures, took_s)
 
     def commit(self) -> None:
         self.metrics.on_acknowledged(0)
@@ -139,7 +139,7 @@ def test_data_age_is_by_the_brokers_time_where_a_record_does_not_tell(scene: Sce
 
 
 def test_errors_are_counted_by_transform_or_sink(scene: Scene) -> None:
-    scene.deliver(batch(4), refused=1)
+    scene.deliver(batch(4), rejected=1)
     scene.commit()
     assert dict(scene.written().counts) == {"messages_received": 4, "messages_sent": 3, "output_error": 1}
     assert scene.metrics.totals == scene.written().counts
