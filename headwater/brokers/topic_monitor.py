@@ -64,6 +64,11 @@ class EndOffsets(NamedTuple):
     last_stable: int
     high_watermark: int
 
+    @property
+    def has_open_transaction(self) -> bool:
+        """Whether an open transaction keeps records from readers of committed records."""
+        return self.last_stable < self.high_watermark
+
 
 _OffsetFutures = Mapping[TopicPartition, Future[ListOffsetsResultInfo]]
 

@@ -367,7 +367,8 @@ class Worker:
         if not self._is_source_paused:
             self._source.pause()
             self._is_source_paused = True
-        self._poll(1, timeout_s)
+        batch = self._poll(1, timeout_s)
+        assert not batch, "a paused source has returned records, which would be lost"
         self._report()
 
     def _resume(self) -> None:

@@ -77,19 +77,10 @@ class StalledConsumerDetector:
         if not self._request.done():
             return None
         ends, self._request = self._request.result(), None
-        unmoved = {
-            p: ends[p]
-            for p, position in self._requested_positions.items()
-            if p in ends and positions.get(p) == position
-        }
-        self._record_blocked(
-            {
-                p: end.last_stable
-                for p, end in unmoved.items()
-                if self._requested_positions[p] == end.last_stable < end.high_watermark
-            }
-        )
-        return self._count_check({p for p, end in unmoved.items() if self._requested_positions[p] < end.last_stable})
+        unmoved = {p for p, position in self._requested_positions.items() if positions.get(p) == position} & ends.keys()
+        at_stable_end = {p: ends[p] for p in unmoved if positions[p] == ends[p].last_stable}
+        self._record_blocked({p: end.last_stable for p, end in at_stable_end.items() if end.has_open_transaction})
+        return self._count_check({p for p in unmoved if positions[p] < ends[p].last_stable})
 
     def _send_request(self, positions: Mapping[int, int]) -> None:
         now = self._clock()

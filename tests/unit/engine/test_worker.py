@@ -98,6 +98,15 @@ class TestCommit:
         steps(member, 130)
         assert world.group.committed[0] == 2
 
+    def test_records_of_a_paused_source_are_an_error_because_they_would_be_lost(self) -> None:
+        world = World()
+        world.faults.acks_per_flush = 0
+        member = world.member()
+        member.source.pause = lambda: world.append(0, "pass")  # type: ignore[method-assign]  # does not pause
+        world.append(0, "pass")
+        with pytest.raises(AssertionError, match="a paused source has returned records"):
+            steps(member, 3)
+
     def test_a_failed_commit_does_not_end_the_worker(self) -> None:
         world = World()
         member = world.member()
