@@ -40,34 +40,34 @@ class Faults:
     """The faults that tests inject.
 
     Attributes:
-        commits_asked: How often a worker asks whether a transaction has ended before it has.
+        commit_polls: How often a transaction is not done when a worker asks whether it is done.
         store_up: Whether the set store is available.
-        metrics_up: False when no write of metrics arrives; None when writes arrive and their answers are lost.
+        metrics_up: False when no write of metrics arrives; None when writes arrive and their replies are lost.
         slowness: How often a transform is asked for a result before it has one.
         scripts_end: Whether a transform has its result when it is waited for.
         acks_per_flush: How many records a flush acknowledges.
         rejections: How many records or transactions Kafka rejects next.
-        lost_answers: How many transactions are committed although their producers get an error.
+        lost_responses: How many transactions are committed although their producers get an error.
         at_write: Is called once, when metrics are written next.
         killed_at_commit: Whether the next worker that commits is killed instead.
-        bombs: Partitions and offsets of records; a worker that reads one of them is killed.
+        fatal_records: Partitions and offsets of records. A worker that reads such a record is killed.
     """
 
     clock: Clock = field(default_factory=Clock)
-    commits_asked: int = 0
+    commit_polls: int = 0
     store_up: bool = True
     metrics_up: bool | None = True
     slowness: int = 0
     scripts_end: bool = True
     acks_per_flush: int = 1 << 30
     rejections: int = 0
-    lost_answers: int = 0
+    lost_responses: int = 0
     coordinator_up: bool = True
     transaction_s: float = 0.0
     on_rejection: Callable[[], None] = lambda: None
     at_write: Callable[[], None] | None = None
     killed_at_commit: bool = False
-    bombs: set[tuple[int, int]] = field(default_factory=set)
+    fatal_records: set[tuple[int, int]] = field(default_factory=set)
 
 
 class Killed(BaseException):
@@ -75,12 +75,12 @@ class Killed(BaseException):
 
 
 class DelayedFuture(Future[Any]):
-    """A future whose call runs when its result is read. It is done after `asked` questions."""
+    """A future whose call runs when its result is read. It is done after `polls` calls of `done`."""
 
-    def __init__(self, call: Callable[[], object], asked: int) -> None:
+    def __init__(self, call: Callable[[], object], polls: int) -> None:
         super().__init__()
         self._call = call
-        self._left = asked
+        self._left = polls
 
     def done(self) -> bool:
         self._left -= 1
@@ -97,7 +97,7 @@ class DelayedExecutor(Executor):
         self._faults = faults
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        return DelayedFuture(lambda: fn(*args, **kwargs), self._faults.commits_asked)
+        return DelayedFuture(lambda: fn(*args, **kwargs), self._faults.commit_polls)
 
 
 class FaultyProducer(MemoryProducer):
@@ -143,7 +143,7 @@ class FaultyProducer(MemoryProducer):
 
 
 class FaultyTransactionalProducer(MemoryTransactionalProducer):
-    """A producer whose transactions fail, or whose answers are lost."""
+    """A producer whose transactions fail, or whose responses are lost."""
 
     def __init__(self, topics: MemoryTopics, faults: Faults, transactional_id: str) -> None:
         super().__init__(topics, transactional_id)
@@ -168,8 +168,8 @@ class FaultyTransactionalProducer(MemoryTransactionalProducer):
             self._faults.rejections -= 1
             raise DeliveryFailed("Kafka rejected a transaction.")
         super().commit(positions, group_metadata)
-        if self._faults.lost_answers:
-            self._faults.lost_answers -= 1
+        if self._faults.lost_responses:
+            self._faults.lost_responses -= 1
             raise DeliveryFailed("Kafka did not answer.")
 
     def die(self, survivors: dict[int, int]) -> None:
@@ -219,7 +219,7 @@ class FaultySource(MemorySource):
 
     def _read(self, partition: int, count: int) -> list[SourceRecord]:
         rows = super()._read(partition, count)
-        if not self._faults.bombs.isdisjoint((row.partition, row.offset) for row in rows):
+        if not self._faults.fatal_records.isdisjoint((row.partition, row.offset) for row in rows):
             raise Killed
         return rows
 

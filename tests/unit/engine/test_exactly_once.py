@@ -96,7 +96,7 @@ class TestFailures:
     def test_a_committed_transaction_without_a_response_is_not_repeated(self, world: World) -> None:
         member = working(world)
         world.append(0, "pass", "pass")
-        world.faults.lost_answers = 1
+        world.faults.lost_responses = 1
         steps(member, 80)
         world.append(0, "pass")
         steps(member, 80)

@@ -113,7 +113,7 @@ def test_a_partition_that_kills_workers_is_excluded_and_others_are_read(
 ) -> None:
     world = World(exactly_once=exactly_once)
     fill(world)
-    world.faults.bombs.add((1, 2))
+    world.faults.fatal_records.add((1, 2))
     orchestrator = orchestrated(world, request)
     with capture_logs() as lines:
         orchestrator.run()
@@ -136,7 +136,7 @@ def test_the_records_before_the_fatal_one_are_delivered_when_they_are_read_befor
 ) -> None:
     world = World()
     fill(world, 100)
-    world.faults.bombs.add((0, 50))
+    world.faults.fatal_records.add((0, 50))
     orchestrator = orchestrated(world, request)
     orchestrator.run(2 * STEPS)
     (left,) = orchestrator.quarantined
@@ -148,7 +148,7 @@ def test_the_records_before_the_fatal_one_are_delivered_when_they_are_read_befor
 def test_several_partitions_are_left_out_each_by_itself(request: pytest.FixtureRequest) -> None:
     world = World()
     fill(world)
-    world.faults.bombs |= {(0, 0), (2, 5)}
+    world.faults.fatal_records |= {(0, 0), (2, 5)}
     orchestrator = orchestrated(world, request)
     orchestrator.run()
     assert [position.partition for position in orchestrator.quarantined] == [0, 2]
@@ -158,7 +158,7 @@ def test_several_partitions_are_left_out_each_by_itself(request: pytest.FixtureR
 def test_a_worker_that_may_read_nothing_waits(request: pytest.FixtureRequest) -> None:
     world = World(partitions=1)
     fill(world)
-    world.faults.bombs.add((0, 0))
+    world.faults.fatal_records.add((0, 0))
     orchestrator = orchestrated(world, request)
     orchestrator.run()
     assert orchestrator.last is not None
@@ -171,9 +171,9 @@ def test_rare_deaths_exclude_no_partition(request: pytest.FixtureRequest) -> Non
     orchestrator = orchestrated(world, request)
     for offset in range(3):
         world.append(0, "pass")
-        world.faults.bombs = {(0, offset)}
+        world.faults.fatal_records = {(0, offset)}
         orchestrator.run(1)
-        world.faults.bombs.clear()
+        world.faults.fatal_records.clear()
         orchestrator.run(20)
         assert orchestrator.oom_history.plan("one") == READ_ALL
         world.faults.clock.sleep(REPEATED_WITHIN_S)
@@ -184,9 +184,9 @@ def test_all_partitions_are_read_if_none_is_the_cause(request: pytest.FixtureReq
     world = World()
     fill(world)
     orchestrator = orchestrated(world, request)
-    world.faults.bombs.add((0, 0))
+    world.faults.fatal_records.add((0, 0))
     orchestrator.run(2)
-    world.faults.bombs.clear()
+    world.faults.fatal_records.clear()
     orchestrator.run()
     fill(world)
     orchestrator.run()
@@ -200,7 +200,7 @@ def test_all_partitions_are_read_if_none_is_the_cause(request: pytest.FixtureReq
 def left_out(world: World, request: pytest.FixtureRequest) -> Orchestrator:
     """A world in which partition 1 is excluded."""
     fill(world)
-    world.faults.bombs.add((1, 0))
+    world.faults.fatal_records.add((1, 0))
     orchestrator = orchestrated(world, request)
     orchestrator.run()
     assert orchestrator.quarantined == [(1, 0)]
@@ -214,7 +214,7 @@ def test_an_excluded_partition_is_retried_alone_after_an_hour(request: pytest.Fi
     world.faults.clock.sleep(RETRY_AFTER_S)
     orchestrator.run()
     assert (orchestrator.deaths, orchestrator.quarantined) == (4, [(1, 0)])
-    world.faults.bombs.clear()
+    world.faults.fatal_records.clear()
     world.faults.clock.sleep(RETRY_AFTER_S)
     orchestrator.run()
     assert (orchestrator.deaths, orchestrator.quarantined, world.group.committed[1]) == (4, [], 6)
@@ -227,7 +227,7 @@ def test_another_spec_retries_the_partition_alone(request: pytest.FixtureRequest
     orchestrator.redeploy()
     orchestrator.run()
     assert (orchestrator.deaths, orchestrator.known_deaths, orchestrator.quarantined) == (4, 1, [(1, 0)])
-    world.faults.bombs = {(0, 6)}
+    world.faults.fatal_records = {(0, 6)}
     fill(world)
     orchestrator.redeploy()
     orchestrator.run()
@@ -262,7 +262,7 @@ def test_a_revoked_partition_is_no_longer_excluded(request: pytest.FixtureReques
         if orchestrator.member is not None and world.group.owners.get(1) is other.source:
             break
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(world.faults, "bombs", set())
+            patch.setattr(world.faults, "fatal_records", set())
             other.worker.step()
     mine = [p for p, owner in world.group.owners.items() if owner is not other.source]
     assert [p for p, _ in orchestrator.quarantined] == [p for p in mine if p == 1]

@@ -72,7 +72,7 @@ class QueueStory(RuleBasedStateMachine):
     @precondition(lambda self: not self.calm)
     @rule()
     def stand_still(self) -> None:
-        """Sleep for longer than a lease: the worker that polls next gets the messages of the others."""
+        """Sleep for longer than a lease: the worker that polls next gets the messages of the other workers."""
         self.faults.clock.sleep(LEASE_S + 1)
         self.fault_count += 1
 
@@ -103,14 +103,14 @@ class QueueStory(RuleBasedStateMachine):
             self.check(topic)
 
     def check(self, topic: str) -> None:
-        came = without_repeats(self.world.arrived(topic))
+        arrived = without_repeats(self.world.arrived(topic))
         owed = {key: self.owed(key, topic) for key in self.world.published}
-        assert sorted(came) == sorted(each for of_key in owed.values() for each in of_key), "lost, or too much"
-        for key, of_key in owed.items():
+        assert sorted(arrived) == sorted(id_ for ids in owed.values() for id_ in ids), "lost, or too much"
+        for key, ids in owed.items():
             if key:
-                assert [each for each in came if each in set(of_key)] == of_key, "out of order"
+                assert [id_ for id_ in arrived if id_ in set(ids)] == ids, "out of order"
         if not self.fault_count:
-            assert [origin(record) for record in self.world.arrived(topic)] == came, "repeated without a failure"
+            assert [origin(record) for record in self.world.arrived(topic)] == arrived, "repeated without a failure"
 
     def owed(self, key: str, topic: str) -> list[str]:
         outputs = COPIES if topic != DEAD else {kind: int(kind == "bad") for kind in COPIES}

@@ -43,13 +43,13 @@ class WorkerStory(RuleBasedStateMachine):
         self.moved = self.metrics_were_away = False
 
     def uncommitted(self) -> int:
-        """Return the records that were delivered, queued or in flight, and are not committed."""
+        """Return how many records have arrived, are queued or in flight, and are not committed."""
         committed = self.world.group.committed
-        arrived = [r for name in (*OUTPUTS, DEAD) for r in self.world.arrived(name)]
-        landed = sum(int(origin(r).split("/")[2]) >= committed[r.partition] for r in arrived)
-        queued = sum(len(p.queue) for m in self.members for p in m.producers)
-        flying = sum(len(f.input) for m in self.members for f in m.worker._batches)
-        return landed + queued + flying * 2 * len(OUTPUTS)
+        records = [record for name in (*OUTPUTS, DEAD) for record in self.world.arrived(name)]
+        arrived = sum(int(origin(record).split("/")[2]) >= committed[record.partition] for record in records)
+        queued = sum(len(producer.queue) for member in self.members for producer in member.producers)
+        in_flight = sum(len(batch.input) for member in self.members for batch in member.worker._batches)
+        return arrived + queued + in_flight * 2 * len(OUTPUTS)
 
     def fault(self) -> None:
         self.allowed += self.uncommitted()
@@ -79,9 +79,9 @@ class WorkerStory(RuleBasedStateMachine):
         return successor
 
     def plan(self, data: Any) -> ReadingPlan:
-        """Generate a plan: all partitions, or each alone first, possibly without some."""
-        left_out = data.draw(st.sets(partitions)) if data.draw(st.booleans()) else ()
-        positions = tuple(PartitionPosition(p, self.world.group.committed[p]) for p in left_out)
+        """Generate a plan: all partitions, or each alone first, possibly with quarantined ones."""
+        quarantined = data.draw(st.sets(partitions)) if data.draw(st.booleans()) else ()
+        positions = tuple(PartitionPosition(p, self.world.group.committed[p]) for p in quarantined)
         return ReadingPlan(data.draw(st.booleans()), positions)
 
     @rule(partition=partitions, kinds=kinds)
@@ -143,7 +143,7 @@ class WorkerStory(RuleBasedStateMachine):
     @precondition(lambda self: not self.calm)
     @rule(data=st.data())
     def session_ends(self, data: Any) -> None:
-        """End a worker's session: its partitions move to others before it knows."""
+        """End a worker's session: its partitions move to other workers before the worker knows."""
         self.fault()
         self.rebalance()
         self.world.group.remove(data.draw(st.sampled_from(self.members)).source)
@@ -190,7 +190,7 @@ class WorkerStory(RuleBasedStateMachine):
         self.bounded &= acks > 100
 
     @invariant()
-    def commits_are_honest(self) -> None:
+    def commits_pass_only_records_that_have_arrived(self) -> None:
         if not hasattr(self, "world"):
             return
         arrived = {name: set(map(origin, self.world.arrived(name))) for name in (*OUTPUTS, DEAD)}
@@ -251,8 +251,8 @@ class WorkerStory(RuleBasedStateMachine):
     def check_order(self, got: list[str], in_order: list[str], due: set[str]) -> None:
         """Check the order of the outputs of one partition.
 
-        A worker that has lost a partition without noticing may still send records of it. When these were deleted from
-        the source, the next owner does not read them, so they may follow later records.
+        A worker that has lost a partition without noticing may still send records of it. If these records were deleted
+        from the source, the next worker does not read them, so they may follow later records.
         """
         assert [each for each in got if each in due] == [each for each in in_order if each in due]
         assert [each for each in got if each not in due] == [each for each in in_order if each not in due]
@@ -276,18 +276,18 @@ class ExactlyOnceStory(WorkerStory):
 
     @precondition(lambda self: not self.calm)
     @rule()
-    def lost_answer(self) -> None:
+    def lost_response(self) -> None:
         """Commit a transaction, but return an error to its producer."""
-        self.faults.lost_answers = 1
+        self.faults.lost_responses = 1
 
     @precondition(lambda self: not self.calm)
     @rule(seconds=st.sampled_from([0.0, 0.5, 3.0]))
     def slow_transactions(self, seconds: float) -> None:
         self.faults.transaction_s = seconds
 
-    @rule(asked=st.integers(0, 6))
-    def commits_beside_the_worker(self, asked: int) -> None:
-        self.faults.commits_asked = asked
+    @rule(polls=st.integers(0, 6))
+    def commits_that_take_some_steps(self, polls: int) -> None:
+        self.faults.commit_polls = polls
 
     @precondition(lambda self: not self.calm)
     @rule(up=st.booleans())
@@ -328,7 +328,7 @@ class ExactlyOnceStory(WorkerStory):
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
-            self.faults.lost_answers, self.faults.transaction_s, self.faults.coordinator_up = 0, 0.0, True
+            self.faults.lost_responses, self.faults.transaction_s, self.faults.coordinator_up = 0, 0.0, True
         super().teardown()
 
 

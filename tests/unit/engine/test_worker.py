@@ -201,7 +201,7 @@ class TestSetStore:
         assert world.group.committed[0] == 1
 
 
-class TestRefusal:
+class TestRejection:
     def test_records_since_the_last_commit_are_read_again(self) -> None:
         world = World()
         member = world.member()
