@@ -10,7 +10,7 @@ import redis
 from headwater.errors import RedisUnavailable
 from headwater.stores.redis.client import Client, Script, connect
 from headwater.stores.redis.connection import Argument, Command
-from headwater.stores.redis.sets.layout import Keys
+from headwater.stores.redis.sets.layout import SetKeys
 from headwater.stores.redis.sets.lookup import (
     LOG_ENTRIES_PER_LOOKUP,
     MIN_LOOKUPS_BEFORE_BUILD,
@@ -110,7 +110,7 @@ class TestFilter:
     def test_a_filter_is_built_for_a_set_that_was_empty_at_first(
         self, client: Counting, lookup: RedisSetLookup
     ) -> None:
-        Keys.of(TARGET).create(client, "set")
+        SetKeys.of(TARGET).create_set(client, "set")
         warm(lookup)
         RedisSetStore(client).add(TARGET, PRESENT)
         warm(lookup)

@@ -16,7 +16,7 @@ from headwater.stores.protocols.sets import SetWriteResult
 from headwater.stores.redis.client import Client, Script, connect
 from headwater.stores.redis.connection import Argument, EncodedCommands
 from headwater.stores.redis.sets import layout, set_store
-from headwater.stores.redis.sets.layout import Keys
+from headwater.stores.redis.sets.layout import SetKeys
 from headwater.stores.redis.sets.replacement import ABANDONED_AFTER_S, VALUES_PER_FILL
 from headwater.stores.redis.sets.set_store import VALUES_PER_WRITE, RedisSetStore
 from tests.support.sets import TARGET, everything, listing, numbers
@@ -274,7 +274,7 @@ class TestLostWrites:
         client = connect(valkey_url)
         store = RedisSetStore(client)
         store.add(TARGET, ["a"])
-        keys = Keys.of(TARGET)
+        keys = SetKeys.of(TARGET)
         before = client.call("DUMP", keys.metadata)
         second_has_begun, first_has_ended = threading.Event(), threading.Event()
 

@@ -22,7 +22,8 @@ class _Set:
     hash_key: int = field(default_factory=lambda: secrets.randbits(64))
 
     def position(self, value: str) -> int:
-        return value_encoding.position(value_encoding.hash_of(value_encoding.encode(value), self.hash_key))
+        [hash_] = value_encoding.hashes([value_encoding.encode(value)], self.hash_key)
+        return hash_ >> (value_encoding.HASH_BITS - value_encoding.POSITION_BITS)
 
     def written(self, changed: int) -> SetWriteResult:
         self.version += changed > 0

@@ -1,4 +1,4 @@
-"""Filter sets whose revision is not saved yet: a sorted set by the time of the first write."""
+"""The list of filter sets whose revision is not saved yet: a sorted set by the time at which they were added."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -29,8 +29,8 @@ class RedisUnsavedSets:
 
     def added_before(self, time: datetime) -> Sequence[SetId]:
         """See UnsavedSets."""
-        found: list[bytes] = self._client.call("ZRANGEBYSCORE", KEY, "-inf", f"({int(time.timestamp())}")
-        return [_set_id(member.decode()) for member in found]
+        members: list[bytes] = self._client.call("ZRANGEBYSCORE", KEY, "-inf", f"({int(time.timestamp())}")
+        return [_set_id(member.decode()) for member in members]
 
 
 def _member(target: SetId) -> str:
