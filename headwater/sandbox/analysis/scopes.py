@@ -74,8 +74,8 @@ class _Scope:
     function: Node | None
     bindings: dict[str, Binding] = field(default_factory=dict)
 
-    def around_function(self) -> "_Scope":
-        """Return the scope in which `var` declares names: the enclosing function or the program."""
+    def function_scope(self) -> "_Scope":
+        """Return the scope of the enclosing function, or of the program, in which `var` declares names."""
         scope = self
         while scope.parent is not None and scope.node.type not in FUNCTIONS:
             scope = scope.parent
@@ -111,7 +111,7 @@ class Scopes:
 
 
 def resolve(script: Script) -> Scopes:
-    """Find the binding of every identifier of a script."""
+    """Find the binding of each identifier of a script."""
     return _Resolver(script).resolve()
 
 
@@ -177,7 +177,7 @@ class _Resolver:
         elif kind in _NAMED_EXPRESSIONS:
             self._bind(scope, node.child_by_field_name("name"), kind, node)
         elif kind == "for_in_statement" and (word := node.child_by_field_name("kind")) is not None:
-            target = scope.around_function() if word.type == "var" else scope
+            target = scope.function_scope() if word.type == "var" else scope
             self._bind_pattern(target, node.child_by_field_name("left"), word.type, node)
         elif kind == "catch_clause":
             self._bind_pattern(scope, node.child_by_field_name("parameter"), "catch", node)
@@ -188,7 +188,7 @@ class _Resolver:
     def _declare_variables(self, node: Node, declaration: Node, scope: _Scope) -> None:
         is_var = declaration.type == "variable_declaration"
         word = "var" if is_var else declaration.children[0].type
-        target = scope.around_function() if is_var else scope
+        target = scope.function_scope() if is_var else scope
         self._bind_pattern(target, node.child_by_field_name("name"), word, node)
 
     def _bind_pattern(self, scope: _Scope, pattern: Node | None, kind: str, declaration: Node) -> None:

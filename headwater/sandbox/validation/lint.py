@@ -31,23 +31,28 @@ _MENTIONS_WRITE = re.compile(
 def warnings(script: Script, free: dict[str, list[Node]]) -> list[str]:
     """Return warnings about a script that can be loaded.
 
-    `free` has the uses of names that it does not declare.
+    `free` has the uses of names that the script does not declare.
     """
-    found = chain(_undefined(script, free), _process_members(script), _promises(script, free), _frozen(script, free))
-    return list(islice(found, MAX_WARNINGS))
+    all_warnings = chain(
+        _undefined_names(script, free),
+        _members_of_process(script),
+        _promises(script, free),
+        _writes_to_built_ins(script, free),
+    )
+    return list(islice(all_warnings, MAX_WARNINGS))
 
 
-def _undefined(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
+def _undefined_names(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
     for name, uses in free.items():
         if name not in GLOBALS and name != "arguments":
             advice = advice_for(name) or "define it, or take it out"
             yield f"The script uses `{name}` ({_place(script, uses[0])}), which is not defined: {advice}."
 
 
-def _process_members(script: Script) -> Iterator[str]:
-    """Yield a warning for each member of Node's object `process`.
+def _members_of_process(script: Script) -> Iterator[str]:
+    """Yield a warning for each member of Node's object `process` that a script uses.
 
-    Here `process` is the script's own function.
+    In scripts `process` is their own function.
     """
     seen = set()
     if not _MENTIONS_PROCESS_MEMBER.search(script.text):
@@ -103,7 +108,7 @@ def _is_promise_call(call: Node) -> bool:
     return member is not None and text_of(member) in _PROMISE_METHODS
 
 
-def _frozen(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
+def _writes_to_built_ins(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
     """Yield at most one warning for each built-in object that a function writes to."""
     built_ins = {node.start_byte for name, nodes in free.items() if name in GLOBALS for node in nodes}
     seen = set()

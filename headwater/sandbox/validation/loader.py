@@ -185,12 +185,12 @@ def _unparsable_error(text: str, error: ScriptFailure, invalid: InvalidScript) -
 def _require_synchronous(tree: Script) -> None:
     entry_point = functions.entry_point(tree)
     if entry_point is not None and functions.is_async(entry_point):
-        raise modules.refusal(tree, entry_point, _NO_WAIT)
+        raise modules.invalid_part(tree, entry_point, _NO_WAIT)
 
 
 def _refuse_require_calls(tree: Script, free: dict[str, list[Node]]) -> None:
     if uses := free.get("require"):
-        raise modules.refusal(tree, uses[0], f"there is no `require`: {script_globals.advice_for('require')}")
+        raise modules.invalid_part(tree, uses[0], f"there is no `require`: {script_globals.advice_for('require')}")
 
 
 def _sentence(text: str) -> str:

@@ -41,8 +41,8 @@ def from_common_js(script: Script) -> str:
     """Convert a CommonJS module, which sets `module.exports` or `exports`, to a script."""
     hash_bangs = [node for node in script.root.children if node.type == "hash_bang_line"]
     text = _edited(script.source, [(node.start_byte, node.end_byte, "") for node in hash_bangs])
-    made = f"{_GENERATED_MARKER}'use strict';" if _is_strict(script.root) else _GENERATED_MARKER
-    return made + _EXPORTS + text + (_COMPARE_EXPORT if "process" in declared(script.root) else _FIND_EXPORT)
+    first_line = f"{_GENERATED_MARKER}'use strict';" if _is_strict(script.root) else _GENERATED_MARKER
+    return first_line + _EXPORTS + text + (_COMPARE_EXPORT if "process" in declared(script.root) else _FIND_EXPORT)
 
 
 def _is_strict(root: Node) -> bool:
@@ -61,10 +61,10 @@ def require_no_import(script: Script) -> None:
     """Raise InvalidScript if the script contains `import(…)` or `import.meta`."""
     for node in every_node(script.root) if "import" in script.text else ():
         if node.type == "import" and node.is_named:
-            raise refusal(script, node, _NO_IMPORT)
+            raise invalid_part(script, node, _NO_IMPORT)
 
 
-def refusal(script: Script, node: Node, reason: str) -> InvalidScript:
+def invalid_part(script: Script, node: Node, reason: str) -> InvalidScript:
     """Return the error for a part of a script, with its line and column."""
     line, column = script.position(node)
     return InvalidScript(f"The script can't be loaded: line {line}, column {column}: {reason}.", line, column)
@@ -121,14 +121,14 @@ class Module:
         """Convert a text of the module to a script.
 
         `text` is the parsed text, or a text that has the same nodes at the same byte offsets. Raises InvalidScript when
-        the module exports another function beside `process`.
+        the module exports another function besides `process`.
         """
         local = next((self._exports[name] for name in (*ENTRY_NAMES, _DEFAULT) if name in self._exports), "process")
-        made = _STRICT + _edited(text.encode(), self._edits)
+        javascript = _STRICT + _edited(text.encode(), self._edits)
         if local == "process":
-            return made
+            return javascript
         if "process" not in self._declared:
-            return f"{made}\nvar process = {local};"
+            return f"{javascript}\nvar process = {local};"
         raise InvalidScript(f"The script can't be loaded: {_TWO_FUNCTIONS}.")
 
     def _read(self) -> None:
@@ -145,29 +145,28 @@ class Module:
     def _erase(self, node: Node) -> None:
         """Replace a statement by a semicolon, so that the code around it stays two statements.
 
-        Raises InvalidScript for a statement with syntax errors.
-
-        The parser finds a list of exports also in `export enum A { B }`.
+        Raises InvalidScript for a statement with syntax errors, because the parser also accepts `export enum A { B }`
+        as a list of exports.
         """
         if node.has_error:
-            raise refusal(self._script, node, _UNSUPPORTED_FORM)
+            raise invalid_part(self._script, node, _UNSUPPORTED_FORM)
         self._edits.append((node.start_byte, node.end_byte, ";"))
 
     def _import(self, statement: Node) -> None:
         """Erase an import of types, of which the type stripper left empty braces.
 
-        Raises InvalidScript for others.
+        Raises InvalidScript for any other import.
         """
         clauses = [child for child in statement.named_children if child.type == "import_clause"]
         if not clauses or text_of(clauses[0]).strip("{} \t\r\n"):
-            raise refusal(self._script, statement, _ONLY_TYPES if clauses else _NO_IMPORT)
+            raise invalid_part(self._script, statement, _ONLY_TYPES if clauses else _NO_IMPORT)
         self._erase(statement)
 
     def _export(self, statement: Node) -> None:
         if statement.child_by_field_name("source") is not None:
-            raise refusal(self._script, statement, _NO_IMPORT)
+            raise invalid_part(self._script, statement, _NO_IMPORT)
         if any(child.is_error for child in statement.children):
-            raise refusal(self._script, statement, _UNSUPPORTED_FORM)
+            raise invalid_part(self._script, statement, _UNSUPPORTED_FORM)
         declaration = statement.child_by_field_name("declaration")
         value = statement.child_by_field_name("value")
         if declaration is not None:
@@ -191,16 +190,16 @@ class Module:
 
     def _export_default(self, statement: Node, value: Node) -> None:
         """Convert `export default` to a declaration of `process`, unless that name is exported."""
-        taken = any(name in self._exports for name in ENTRY_NAMES)
-        if value.type == "identifier" and (taken or text_of(value) == "process"):
+        exports_entry = any(name in self._exports for name in ENTRY_NAMES)
+        if value.type == "identifier" and (exports_entry or text_of(value) == "process"):
             self._erase(statement)
         elif value.type == "identifier":
             self._erase(statement)
             self._exports[_DEFAULT] = text_of(value)
-        elif taken or (value.type == "object" and "process" in self._declared and _has_shorthand(value, "process")):
+        elif exports_entry or ("process" in self._declared and _has_shorthand(value, "process")):
             self._edits.append((statement.start_byte, value.start_byte, "0,"))
         elif "process" in self._declared:
-            raise refusal(self._script, statement, _TWO_FUNCTIONS)
+            raise invalid_part(self._script, statement, _TWO_FUNCTIONS)
         elif value.type == "object":
             self._edits.append((statement.start_byte, value.start_byte, "var {process}="))
         elif value.type == "function_expression" and not any(child.type == "async" for child in value.children):
@@ -212,8 +211,10 @@ class Module:
 
 
 def _has_shorthand(value: Node, name: str) -> bool:
-    """Return whether an object literal such as `{ process }` has this shorthand member."""
-    return any(one.type == "shorthand_property_identifier" and text_of(one) == name for one in value.named_children)
+    """Return whether a value is an object literal with this shorthand member, such as `{ process }`."""
+    return value.type == "object" and any(
+        member.type == "shorthand_property_identifier" and text_of(member) == name for member in value.named_children
+    )
 
 
 def _edited(source: bytes, edits: list[tuple[int, int, str]]) -> str:
@@ -226,10 +227,7 @@ def _edited(source: bytes, edits: list[tuple[int, int, str]]) -> str:
 
 
 def _blanked(source: str, replacement: str) -> str:
-    """Return spaces for the UTF-16 units of a text, with its line breaks.
-
-    The replacement is in the first line.
-    """
+    """Return a space for each UTF-16 unit of a text, and its line breaks. The replacement is in the first line."""
     blank = "".join(char if char in "\n\r\u2028\u2029" else "  " if char > "\uffff" else " " for char in source)
     line = next((i for i, char in enumerate(blank) if char != " "), len(blank))
     if len(replacement) <= line:

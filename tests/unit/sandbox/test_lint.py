@@ -27,7 +27,7 @@ class TestUndefinedNames:
             ("qnLib", "dataset"),
             ("benthos", "called with the record"),
             ("URL", "regular expression"),
-            ("WebAssembly", "JavaScript alone"),
+            ("WebAssembly", "only JavaScript"),
             ("helper", "define it, or take it out"),
         ],
     )
