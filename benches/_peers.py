@@ -84,7 +84,10 @@ class Peer:
 
 
 def available(works: Sequence[str]) -> dict[str, Peer]:
-    """Return the peers for these works that run on this machine, by name. Print which others are missing."""
+    """Return the peers for these works that run on this machine, by name.
+
+    Print which others are missing.
+    """
     found: dict[str, Peer] = {}
     for name, family in {"python": _python, "streams": _streams, "quix": _quix, "bento": _bento}.items():
         try:
@@ -286,7 +289,10 @@ def _bento_config(work: str, job: Job) -> dict[str, Any]:
 
 
 def _bento_processors(work: str, redis_url: str) -> list[dict[str, Any]]:
-    """Return Bento's processors. The first message of a batch looks up the values of the whole batch."""
+    """Return Bento's processors.
+
+    The first message of a batch looks up the values of the whole batch.
+    """
     processors: list[dict[str, Any]] = []
     if "filter" in work:
         arguments = f'root = ["{PLAIN_SET}"].concat(this)'
@@ -301,7 +307,10 @@ def _bento_processors(work: str, redis_url: str) -> list[dict[str, Any]]:
 
 
 def _fetch(command: Sequence[str]) -> None:
-    """Run a command that prepares a peer. Raise MissingError with the end of the output if the command fails."""
+    """Run a command that prepares a peer.
+
+    Raise MissingError with the end of the output if the command fails.
+    """
     result = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
     if result.returncode != 0:
         output = result.stdout + result.stderr

@@ -83,7 +83,10 @@ def cpu_seconds() -> float:
 
 
 def measure(read: Callable[[], int], count: int) -> tuple[int, float]:
-    """Read `count` records. Return how many came after the first batch, and the CPU seconds for these."""
+    """Read `count` records.
+
+    Return how many came after the first batch, and the CPU seconds for these.
+    """
     first = 0
     while not first:
         first = read()
@@ -99,7 +102,10 @@ def command(kind: str, access: KafkaAccess, topic: str, count: int, group: str) 
 
 
 def compile_reader(folder: Path) -> Path:
-    """Compile the C program into a directory, linked to the librdkafka that workers use. Return its path."""
+    """Compile the C program into a directory, linked to the librdkafka that workers use.
+
+    Return its path.
+    """
     library, program = Path(librdkafka_path()), folder / "reader"
     compiler = [sys.executable, "-m", "ziglang", "cc", "-O3", "-Wall", "-Wextra", "-Werror", "-target"]
     linked = [str(library), f"-Wl,-rpath,{library.parent}", "-Wl,--allow-shlib-undefined"]

@@ -56,7 +56,10 @@ def topic(access: KafkaAccess, name: str) -> Iterator[str]:
 
 
 def _has_leaders(admin: AdminClient, name: str) -> bool:
-    """Return whether every partition has a leader. A new topic may have no partitions in the metadata yet."""
+    """Return whether every partition has a leader.
+
+    A new topic may have no partitions in the metadata yet.
+    """
     partitions = admin.list_topics(name, timeout=WAIT_S).topics[name].partitions.values()
     return len(partitions) == PARTITIONS and all(partition.leader >= 0 for partition in partitions)
 

@@ -42,7 +42,10 @@ TRANSFORMS: dict[str, list[Transform]] = {
 
 
 def address(number: int) -> str:
-    """Return a random-looking address for a number. The addresses of 0 … MEMBERS − 1 are in the sets."""
+    """Return a random-looking address for a number.
+
+    The addresses of 0 … MEMBERS − 1 are in the sets.
+    """
     return f"0x{number * _SCATTER % (1 << 160):040x}"
 
 
@@ -52,7 +55,10 @@ def members() -> list[str]:
 
 
 class Workload:
-    """ERC-20 transfers of about 850 bytes. Record i of the stream has the value `values[i % DISTINCT]`."""
+    """ERC-20 transfers of about 850 bytes.
+
+    Record i of the stream has the value `values[i % DISTINCT]`.
+    """
 
     def __init__(self) -> None:
         draw = random.Random(7)
@@ -94,7 +100,10 @@ class Workload:
 
 
 class Tally:
-    """Checks and counts outputs that do not carry the position of their source record. Their order does not matter."""
+    """Checks and counts outputs that do not carry the position of their source record.
+
+    Their order does not matter.
+    """
 
     def __init__(self, workload: Workload, work: str, *, exact: bool = True) -> None:
         self._workload, self._work, self._exact = workload, work, exact

@@ -136,7 +136,10 @@ def check(records: list[EncodedRecord], counts: Counter[str], expected: Counter[
 
 
 def peer_s(blocks: Blocks, expected: list[list[Any]]) -> float:
-    """Return the CPU seconds of ethereum-etl's fastest round. Raise MissingError if it cannot run here."""
+    """Return the CPU seconds of ethereum-etl's fastest round.
+
+    Raise MissingError if it cannot run here.
+    """
     python = environment("ethereum-etl", [PEER])
     with TemporaryDirectory() as name:
         path = Path(name) / "receipts.json"

@@ -101,7 +101,10 @@ def ingest(root: Path, entities: tuple[Entity, ...]) -> list[bytes]:
 
 
 def check(path: Path, actual: list[bytes]) -> None:
-    """Assert that the reader gives the reference's events. The reader adds an id to misc events."""
+    """Assert that the reader gives the reference's events.
+
+    The reader adds an id to misc events.
+    """
     expected = list(reference(path))
     assert len(actual) == len(expected)
     for value, expected_value in zip(actual, expected, strict=True):

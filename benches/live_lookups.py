@@ -39,7 +39,9 @@ HISTOGRAM = "headwater_pipeline_lookup_latency_seconds"
 
 
 def feed(config: dict[str, Any], sent: "Synchronized[int]", fed: "Synchronized[int]", stop: Event) -> None:
-    """Write records at a steady rate. Every MEMBER_EVERY-th record has a value that a completed request has added.
+    """Write records at a steady rate.
+
+    Every MEMBER_EVERY-th record has a value that a completed request has added.
 
     `sent` is the number of values that are known to be in the set; `fed` counts the records with such a value.
     """
@@ -66,7 +68,10 @@ def feed(config: dict[str, Any], sent: "Synchronized[int]", fed: "Synchronized[i
 
 
 def upload(client: httpx2.Client, url: str, values: int, sent: "Synchronized[int]") -> None:
-    """Add all values. `sent` is set to the number of leading values whose requests have completed."""
+    """Add all values.
+
+    `sent` is set to the number of leading values whose requests have completed.
+    """
     done: set[int] = set()
 
     def post(first: int) -> None:

@@ -97,7 +97,10 @@ CpuShares = npt.NDArray[np.float64]
 
 @dataclass(slots=True)
 class Usage:
-    """Samples the CPU and memory of processes and their children in a thread. CPU of ended processes is kept."""
+    """Samples the CPU and memory of processes and their children in a thread.
+
+    CPU of ended processes is kept.
+    """
 
     pids: list[int]
     samples: list[tuple[float, CpuShares]] = field(default_factory=list)

@@ -79,7 +79,10 @@ class Topic:
         self._number = 0
 
     def write(self, ticks: Ticks, quote: str = "") -> int:
-        """Write all ticks and return their number. Prices are in the token with address `quote`, or in US dollars."""
+        """Write all ticks and return their number.
+
+        Prices are in the token with address `quote`, or in US dollars.
+        """
         before, suffix = self._number, quote.encode() + SEPARATOR if quote else b""
         for token, at, price in ticks:
             self._number += 1
@@ -142,7 +145,10 @@ def api_processes(installation: Installation) -> list[int]:
 
 
 def requests(installation: Installation, seconds: float, at_once: int, path: str = STATS) -> None:
-    """Request 200 random tokens repeatedly from `at_once` threads, and print the latencies. Other paths use GET."""
+    """Request 200 random tokens repeatedly from `at_once` threads, and print the latencies.
+
+    Other paths use GET.
+    """
     latencies: list[float] = []
     stop = time.monotonic() + seconds
 

@@ -115,7 +115,10 @@ def chains(records: list[dict[str, object]]) -> list[tuple[str, list[str], list[
 def measure_chain(
     name: str, scripts: list[str], expected: list[bytes], batch: RecordBatch, batches: int, *, jit: bool
 ) -> str:
-    """Run a chain as a worker does, with two batches in flight. Return a line with figures per source record."""
+    """Run a chain as a worker does, with two batches in flight.
+
+    Return a line with figures per source record.
+    """
     configs = [V8Transform(uid=f"u{number}", type="v8", script=script) for number, script in enumerate(scripts)]
     with Sandbox(jit=jit) as sandbox:
         sets, names = MemorySetStore(), MemoryDatasetNames()
@@ -133,7 +136,10 @@ def measure_chain(
 
 
 def run_batches(transforms: list[Transform], batch: RecordBatch, batches: int) -> Iterator[RecordBatch]:
-    """Run the same batch through the transforms `batches` times, two at a time. Yield the outputs."""
+    """Run the same batch through the transforms `batches` times, two at a time.
+
+    Yield the outputs.
+    """
     in_flight_batches = deque[pipeline.InFlightBatch]()
     for number in range(batches):
         in_flight_batches.append(pipeline.InFlightBatch(batch, transforms, 0.0))

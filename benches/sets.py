@@ -61,7 +61,10 @@ def measure(
     rounds: int = 1,
     before: Callable[[], object] = lambda: None,
 ) -> float:
-    """Run `work` on `per` values several times. Print and return its median time, and print the server's CPU."""
+    """Run `work` on `per` values several times.
+
+    Print and return its median time, and print the server's CPU.
+    """
     took: list[float] = []
     cpu_before = cpu_s(client)
     for _ in range(rounds):
@@ -126,7 +129,10 @@ def look_up_all(
     batches: list[list[str]],
     expected: list[bool],
 ) -> float:
-    """Look up every batch. Its strings are new objects each time, like the values that a worker has just decoded."""
+    """Look up every batch.
+
+    Its strings are new objects each time, like the values that a worker has just decoded.
+    """
     rest = iter(batches)
     batch: list[str] = []
 
@@ -140,7 +146,10 @@ def look_up_all(
 
 
 def mixed(values: Sequence[str], others: Sequence[str], hits: int, number: int) -> list[str]:
-    """Return batch `number`, whose first `hits` values are members. No two batches share a value."""
+    """Return batch `number`, whose first `hits` values are members.
+
+    No two batches share a value.
+    """
     return [*values[number * LOOKUP :][:hits], *others[number * LOOKUP : (number + 1) * LOOKUP - hits]]
 
 

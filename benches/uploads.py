@@ -58,7 +58,10 @@ def write_body(path: Path, count: int) -> None:
 
 
 def send(api: Api, method: str, path: str, body: Path) -> tuple[float, dict[str, int]]:
-    """Send a body. Return the seconds from its first byte to the end of the response, and the response's JSON."""
+    """Send a body.
+
+    Return the seconds from its first byte to the end of the response, and the response's JSON.
+    """
     connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=600)
     headers = {"X-API-Key": api.key, "Content-Type": "application/json", "Content-Length": str(body.stat().st_size)}
     with body.open("rb") as file:

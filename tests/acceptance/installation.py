@@ -31,7 +31,10 @@ STOP_WITHIN_S = 60.0
 
 @contextlib.contextmanager
 def in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Run `work` in a thread during the block. The event that it gets is set at the end of the block."""
+    """Run `work` in a thread during the block.
+
+    The event that it gets is set at the end of the block.
+    """
     stop = threading.Event()
     thread = threading.Thread(target=work, args=(stop,))
     thread.start()

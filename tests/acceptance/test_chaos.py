@@ -1,4 +1,7 @@
-"""Short runs of the tests of `python -m tests.chaos` (docs/reliability.md). Times are not checked."""
+"""Short runs of the tests of `python -m tests.chaos` (docs/reliability.md).
+
+Times are not checked.
+"""
 
 import signal
 from functools import partial

@@ -16,7 +16,10 @@ FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"
 
 
 def transfer(number: int, token: str = TOKEN) -> dict[str, Any]:
-    """Return a record. All records have the same key, so that they stay in order on one partition."""
+    """Return a record.
+
+    All records have the same key, so that they stay in order on one partition.
+    """
     return {"n": number, "token_address": token, "transaction_hash": f"0x{1:064x}", "log_index": 0}
 
 

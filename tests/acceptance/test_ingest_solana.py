@@ -23,7 +23,10 @@ TOPIC = "stream.solana.nonvoting_transaction"
 
 
 class Ingest:
-    """Runs the command's processes one after the other. The URL is in the environment, as the docs advise."""
+    """Runs the command's processes one after the other.
+
+    The URL is in the environment, as the docs advise.
+    """
 
     def __init__(self, installation: Installation, node: Node, log: Path, *flags: str) -> None:
         self._command = [*HEADWATER, "ingest", "solana", "--data-dir", str(installation.data_dir), *flags]

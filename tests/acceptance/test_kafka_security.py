@@ -53,7 +53,10 @@ def admin_variables(access: KafkaAccess) -> dict[str, str]:
 
 
 def variables(kafka: SecuredKafka, listener: str) -> dict[str, str]:
-    """Return the settings of an installation whose administrator uses a listener. Other users use SCRAM."""
+    """Return the settings of an installation whose administrator uses a listener.
+
+    Other users use SCRAM.
+    """
     named = admin_variables(kafka.access(listener))
     if not listener.startswith("scram"):
         readers = kafka.access("scram512")

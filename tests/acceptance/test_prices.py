@@ -83,7 +83,10 @@ def address(run: int, number: int) -> str:
 
 
 class Moments:
-    """Random times of the series. Each is a token whose trades are shifted so that this time is now."""
+    """Random times of the series.
+
+    Each is a token whose trades are shifted so that this time is now.
+    """
 
     def __init__(self, count: int, seed: int) -> None:
         draw = random.Random(seed)

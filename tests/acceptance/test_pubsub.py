@@ -94,7 +94,10 @@ class Bench:
         return {group.group_id for group in found if group.group_id.startswith("wrk-")}
 
     def publish(self, first: int, end: int, chain: str = "base", topic: str = "") -> None:
-        """Publish numbered records. Every second one passes the filter; ordering keys are used in turn."""
+        """Publish numbered records.
+
+        Every second one passes the filter; ordering keys are used in turn.
+        """
         for start in range(first, min(end, first + ORDERING_KEYS)):
             numbers = range(start, end, ORDERING_KEYS)
             values = [json.dumps({"n": n, "kind": "bad" if n % 2 else "good"}).encode() for n in numbers]
@@ -121,7 +124,10 @@ def http(own: Installation) -> Iterator[httpx2.Client]:
 
 @pytest.fixture(scope="module", autouse=True)
 def killed(bench: Bench, own: Installation, http: httpx2.Client) -> Iterator[Deployed]:
-    """A pipeline whose workers were killed while they held messages. Other tests run until the leases end."""
+    """A pipeline whose workers were killed while they held messages.
+
+    Other tests run until the leases end.
+    """
     with deployed(http, pipeline("erc721_token_transfer", transforms=[FILTER], parallelism=2)) as deployment:
         bench.publish(0, 120, topic=bench.kills_topic)
         with reading(deployment.sink) as reader:

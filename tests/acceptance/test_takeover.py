@@ -90,7 +90,10 @@ class TwoControllers:
         *,
         copied: bool = False,
     ) -> None:
-        """`clocks` shift the controllers' wall clocks. If `copied`, the second one starts on a copy of the data."""
+        """`clocks` shift the controllers' wall clocks.
+
+        If `copied`, the second one starts on a copy of the data.
+        """
         self._parts = parts
         self.installation = installation
         installation.process = self._part(installation.data_dir, "api", "--port", str(installation.port)).process
@@ -130,7 +133,10 @@ def kill(leader: Process) -> None:
 
 
 def hang(leader: Process) -> None:
-    """Pause the leader by SIGSTOP. Its workers run until those of the other controller replace them."""
+    """Pause the leader by SIGSTOP.
+
+    Its workers run until those of the other controller replace them.
+    """
     os.kill(leader.process.pid, signal.SIGSTOP)
 
 
@@ -189,7 +195,10 @@ def topics(installation: Installation) -> set[str]:
 
 
 class Leaders:
-    """Watches the lease. Each holder must have a higher fencing number than the previous holder."""
+    """Watches the lease.
+
+    Each holder must have a higher fencing number than the previous holder.
+    """
 
     def __init__(self, controllers: TwoControllers) -> None:
         self._controllers = controllers
@@ -240,7 +249,10 @@ def test_takeovers_with_clocks_a_minute_apart_and_a_copied_directory(tmp_path: P
 
 
 def restart(controllers: TwoControllers) -> None:
-    """Kill the leader and restart it immediately. On a slow machine the other controller may take over first."""
+    """Kill the leader and restart it immediately.
+
+    On a slow machine the other controller may take over first.
+    """
     old_workers = controllers.leader.workers()
     kill(controllers.leader)
     controllers.leader.process.wait(STOP_WITHIN_S)

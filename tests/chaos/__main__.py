@@ -36,7 +36,10 @@ def seed_or_random(seed: int) -> int:
 
 
 def conclude(run: Callable[[Path], RunReport | AttackReport | NeighboursReport | StormReport | RollingReport]) -> None:
-    """Run a test in a temporary directory and print the report. Keep the directory if the run fails."""
+    """Run a test in a temporary directory and print the report.
+
+    Keep the directory if the run fails.
+    """
     directory = Path(tempfile.mkdtemp(prefix="headwater-chaos-"))
     typer.echo(f"running in {directory}, which is removed if the run passes", err=True)
     report = run(directory)

@@ -178,7 +178,10 @@ class Victims:
 
 
 def signal_process(pid: int | None, number: signal.Signals) -> AppliedAction:
-    """Send a signal; wait until a process that the signal ends is gone. None is a process that has just ended."""
+    """Send a signal; wait until a process that the signal ends is gone.
+
+    None is a process that has just ended.
+    """
     if pid is None:
         return AppliedAction(time.time())
     send_signal(pid, number)
@@ -195,7 +198,10 @@ def send_signal(pid: int, number: signal.Signals) -> None:
 
 
 def shuffled(actions: Iterable[Action], draw: random.Random) -> Iterator[Action]:
-    """Yield actions endlessly. Each victim comes once before any is repeated, and so does each action of a victim."""
+    """Yield actions endlessly.
+
+    Each victim comes once before any is repeated, and so does each action of a victim.
+    """
     by_victim: dict[str, list[Action]] = {}
     for action in actions:
         by_victim.setdefault(action.victim, []).append(action)

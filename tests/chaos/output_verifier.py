@@ -10,7 +10,9 @@ OutputPosition = tuple[int, int]
 
 
 class OutputVerifier:
-    """Checks the outputs on one topic. `expected` returns the expected outputs of record n, in order.
+    """Checks the outputs on one topic.
+
+    `expected` returns the expected outputs of record n, in order.
 
     Attributes:
         count: The number of distinct outputs.

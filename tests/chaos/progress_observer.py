@@ -59,7 +59,10 @@ class ProgressMonitor:
             each.stalled_since = self._clock()
 
     def record_offsets(self, ends: Mapping[int, int], committed: Mapping[int, int]) -> None:
-        """Record the end offsets and the committed offsets. A negative offset means that none is committed."""
+        """Record the end offsets and the committed offsets.
+
+        A negative offset means that none is committed.
+        """
         self.answered += 1
         now = self._clock()
         for partition, each in self._partitions.items():
@@ -115,7 +118,10 @@ class ProgressObserver:
         self._consumer.close()
 
     def _fetch_offsets(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Return end offsets and committed offsets by partition. Raise KafkaException if Kafka does not answer."""
+        """Return end offsets and committed offsets by partition.
+
+        Raise KafkaException if Kafka does not answer.
+        """
         self._admin.poll(0)
         ends = self._admin.list_offsets(dict.fromkeys(self._topic_partitions, LATEST), request_timeout=ANSWER_WITHIN_S)
         committed = self._consumer.committed(self._topic_partitions, ANSWER_WITHIN_S)

@@ -173,7 +173,10 @@ Disturbance = Callable[[Environment, RunReport], None]
 
 
 def run(directory: Path, options: RunOptions, disturb: Disturbance) -> RunReport:
-    """Run a test in an empty directory. `disturb` is called while records flow, and may add to the report."""
+    """Run a test in an empty directory.
+
+    `disturb` is called while records flow, and may add to the report.
+    """
     began = time.monotonic()
     with running_environment(directory, options) as environment:
         report = run_in(environment, options, disturb)

@@ -27,7 +27,10 @@ LOOKUP_PIPELINES = frozenset(["contains", "filter"])
 
 
 def busy(directory: Path, options: RunOptions) -> RunReport:
-    """Run a script of 0.2 ms per record on a busy machine, and stop V8 every two seconds. No record may fail."""
+    """Run a script of 0.2 ms per record on a busy machine, and stop V8 every two seconds.
+
+    No record may fail.
+    """
     return run(directory, options, _load_and_stop)
 
 
@@ -74,8 +77,10 @@ def _burn() -> None:
 
 
 def loops(directory: Path, options: RunOptions) -> RunReport:
-    """Feed some records on which the script loops endlessly. Other records may be late by seconds at most, and the
-    worker must not crash."""
+    """Feed some records on which the script loops endlessly.
+
+    Other records may be late by seconds at most, and the worker must not crash.
+    """
     return run(directory, options, _watch_loops)
 
 
@@ -98,7 +103,9 @@ def _watch_loops(environment: Environment, report: RunReport) -> None:
 
 
 def outage(directory: Path, options: RunOptions, outage_s: float, *, silent: bool) -> RunReport:
-    """Make the set store unavailable for a while. Only pipelines with lookups may wait, and no worker may restart.
+    """Make the set store unavailable for a while.
+
+    Only pipelines with lookups may wait, and no worker may restart.
 
     Connections to the store hang if `silent`, and are refused otherwise.
     """

@@ -210,7 +210,10 @@ class _StormTest:
         self._echo(line)
 
     def _wait_for_progress(self, moment: float) -> bool:
-        """Wait until each partition has made progress since a time. Add a fault to the report if one does not."""
+        """Wait until each partition has made progress since a time.
+
+        Add a fault to the report if one does not.
+        """
         deadline = time.monotonic() + CALM_WITHIN_S
         while not self._monitor.all_progressed_since(moment):
             self._broker.restart_if_ended()

@@ -95,7 +95,10 @@ class VerifyingConsumer:
                 assert error.retriable() or error.code() == KafkaError._TRANSPORT, error
 
     def _advance(self, message: Message, records: int) -> None:
-        """Set the next offset. At the end of a partition it is the end offset, since markers take offsets, too."""
+        """Set the next offset.
+
+        At the end of a partition it is the end offset, since markers take offsets, too.
+        """
         self._next[cast("int", message.partition())] = cast("int", message.offset()) + records
 
     def _verify(self, record: Message) -> None:

@@ -34,7 +34,10 @@ class _Context:
 
 
 def rows(text: str | None = None) -> list[Row]:
-    """Return all rows of the interface, in order. Raise ValueError if two rows have the same id."""
+    """Return all rows of the interface, in order.
+
+    Raise ValueError if two rows have the same id.
+    """
     parsed = list(_rows(INTERFACE.read_text("utf-8") if text is None else text))
     ids = [row.id for row in parsed]
     if repeated := sorted({id_ for id_ in ids if ids.count(id_) > 1}):

@@ -235,7 +235,10 @@ class TestEnds:
     """Control records have offsets, but a consumer does not return them."""
 
     def ends(self, bridge: Bridge, wanted: dict[int, int]) -> tuple[dict[int, int], list[int]]:
-        """Read until the end offsets are as expected. Return them with the offsets of the records before them."""
+        """Read until the end offsets are as expected.
+
+        Return them with the offsets of the records before them.
+        """
         ends: dict[int, int] = {}
         offsets: list[int] = []
         for received in bridge.parts():

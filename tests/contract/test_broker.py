@@ -1,4 +1,7 @@
-"""The contract of brokers.base.ClusterAdmin. Names are unique, because all tests share the real broker."""
+"""The contract of brokers.base.ClusterAdmin.
+
+Names are unique, because all tests share the real broker.
+"""
 
 import contextlib
 import copy
@@ -317,7 +320,10 @@ class TestUsersOfSomebodyElse:
 class TestPin:
     @pytest.fixture
     def topic(self, bench: Bench) -> str:
-        """Create a topic. Partition 0 has records with the timestamps 1 s, 2 s and 3 s, and partition 1 has none."""
+        """Create a topic.
+
+        Partition 0 has records with the timestamps 1 s, 2 s and 3 s, and partition 1 has none.
+        """
         wanted = deployment()
         bench.broker.ensure(wanted)
         bench.append(topic_of(wanted), 0, [1_000, 2_000, 3_000])

@@ -30,7 +30,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def deployed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deploy configurations f0 to f4 with the old key; that of f4 has ended. Transactions have two deployments."""
+    """Deploy configurations f0 to f4 with the old key; that of f4 has ended.
+
+    Transactions have two deployments.
+    """
     monkeypatch.setattr(credential_rows, "_SELECT_BATCH", credential_rows._SELECT_BATCH.limit(2))
     database = open_database(url, FieldCipher(SECRET_KEY))
     for number in range(COUNT):

@@ -53,7 +53,10 @@ def _write(database: Database, name: str) -> None:
 
 
 def _write_in_threads(path: Path, process: int) -> None:
-    """Open the file, which may not exist, and write from several threads. This runs in another process."""
+    """Open the file, which may not exist, and write from several threads.
+
+    This runs in another process.
+    """
     database = open_sqlite(path)
     names = [f"{process}-{writer}" for writer in range(process, WRITERS, PROCESSES)]
     with ThreadPoolExecutor(len(names)) as pool:

@@ -1,4 +1,7 @@
-"""The lookups of workers, with a Bloom filter in front of the server. Their answers are always exact."""
+"""The lookups of workers, with a Bloom filter in front of the server.
+
+Their answers are always exact.
+"""
 
 import threading
 from collections.abc import Iterator, Sequence

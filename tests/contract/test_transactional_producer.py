@@ -47,7 +47,10 @@ class Bench(Protocol):
         """Return a new producer with the shared transactional id, which is closed at the end of the test."""
 
     def source(self) -> Source:
-        """Return a new member that replaces the group's previous member. It is closed at the end of the test."""
+        """Return a new member that replaces the group's previous member.
+
+        It is closed at the end of the test.
+        """
 
     def values(self) -> list[bytes | None]:
         """Return the committed records by partition."""

@@ -26,7 +26,10 @@ GAS = hex(3_000_000)
 
 
 def installed() -> Path:
-    """Return the directory with anvil, solc and the compiled contracts. Skip the test without Node, but not in CI."""
+    """Return the directory with anvil, solc and the compiled contracts.
+
+    Skip the test without Node, but not in CI.
+    """
     return node_packages.installed("evm", FOLDER, _compile)
 
 

@@ -164,7 +164,10 @@ def _steps(source: Query, depth: int, scope: Scope) -> st.SearchStrategy[Query]:
 
 
 def _member(source: Query, names: list[str]) -> Query:
-    """Append a path to a query. The query is put in parentheses, since `*` would apply to the rest of a longer path."""
+    """Append a path to a query.
+
+    The query is put in parentheses, since `*` would apply to the rest of a longer path.
+    """
     text = "".join(f".{name if name.isalnum() and name.isascii() else json.dumps(name)}" for name in names)
     text = f"this{text}" if source.text == "this" else f"({source.text} | deleted()){text}"
     return Query(text, lambda env: _path(_or_none(source, env), names))

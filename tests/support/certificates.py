@@ -1,4 +1,7 @@
-"""A certificate authority for tests. It signs certificates for servers on 127.0.0.1 and for clients."""
+"""A certificate authority for tests.
+
+It signs certificates for servers on 127.0.0.1 and for clients.
+"""
 
 import datetime
 import ipaddress

@@ -88,12 +88,17 @@ class KafkaServer:
         return name
 
     def _has_leaders(self, topic: str, partitions: int) -> bool:
-        """Return whether all partitions have leaders. The admin client is not used, since it caches metadata."""
+        """Return whether all partitions have leaders.
+
+        The admin client is not used, since it caches metadata.
+        """
         known = self._writer.list_topics(topic, WAIT_S).topics[topic].partitions.values()
         return len([partition for partition in known if partition.leader >= 0]) == partitions
 
     def commit(self, group: str, topic: str, positions: Mapping[int, int], epoch: int = -1) -> None:
-        """Commit offsets for a group without members. A consumer's commit could hang, since it has no timeout.
+        """Commit offsets for a group without members.
+
+        A consumer's commit could hang, since it has no timeout.
 
         `epoch` is the leader epoch of the records before the offsets.
         """
@@ -136,7 +141,9 @@ class KafkaServer:
         timestamp_ms: int = 0,
         access: KafkaAccess | None = None,
     ) -> None:
-        """Write records to one partition and wait until they are acknowledged. Fail the test if the broker rejects one.
+        """Write records to one partition and wait until they are acknowledged.
+
+        Fail the test if the broker rejects one.
 
         A `timestamp_ms` of 0 means the current time.
         """
@@ -166,7 +173,9 @@ class KafkaServer:
     def consume(
         self, topic: str, count: int, *, access: KafkaAccess | None = None, group: str | None = None
     ) -> list[Message]:
-        """Return the next `count` records of a topic, sorted by partition and offset. Fail the test after WAIT_S.
+        """Return the next `count` records of a topic, sorted by partition and offset.
+
+        Fail the test after WAIT_S.
 
         Reading starts at the committed offsets of the group, or else at the beginning of all partitions.
         """
@@ -222,7 +231,10 @@ class KafkaServer:
 
 
 def read(consumer: Consumer, count: int) -> list[Message]:
-    """Return the next `count` records of a consumer. Fail the test on an error message and after WAIT_S."""
+    """Return the next `count` records of a consumer.
+
+    Fail the test on an error message and after WAIT_S.
+    """
     found: list[Message] = []
     deadline = time.monotonic() + WAIT_S
     while len(found) < count and time.monotonic() < deadline:

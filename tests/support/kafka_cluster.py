@@ -123,7 +123,10 @@ class KafkaCluster:
         self._wait_until_in_sync(("__consumer_offsets",))
 
     def _wait_for_coordinators(self) -> None:
-        """Request committed offsets until it succeeds. The first, failing request creates the offsets topic."""
+        """Request committed offsets until it succeeds.
+
+        The first, failing request creates the offsets topic.
+        """
         deadline = time.monotonic() + 2 * WAIT_S
         with self.server().consumer(group="probe") as consumer:
             while True:

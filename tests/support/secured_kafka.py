@@ -72,7 +72,10 @@ def _token_jars() -> tuple[Path, ...]:
 
 
 class SecuredKafka:
-    """The broker. Call `prepare`, `start` and `wait_ready` in this order, and `close` at the end."""
+    """The broker.
+
+    Call `prepare`, `start` and `wait_ready` in this order, and `close` at the end.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.embedded = EmbeddedKafka(directory, CACHE_DIR)

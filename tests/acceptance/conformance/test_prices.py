@@ -65,7 +65,10 @@ def fed(installation: Installation, feeder: Deployed, client: httpx2.Client) -> 
 
 
 def is_readable(client: httpx2.Client) -> bool:
-    """Return whether all fed ticks are readable. Ticks of different partitions become readable at different times."""
+    """Return whether all fed ticks are readable.
+
+    Ticks of different partitions become readable at different times.
+    """
     items = ask(client, *map(token, (1, 2, 4, 5, 6, 9)))["items"] + ask(client, MINT, chain="solana")["items"]
     return len(items) == 7 and items[0]["latest_price"] == 99.5
 

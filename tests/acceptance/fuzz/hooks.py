@@ -45,7 +45,10 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
 
 
 def _tame_headers(headers: Any) -> None:
-    """Make idempotency keys unique, and let If-Match match any revision. Keep invalid idempotency keys."""
+    """Make idempotency keys unique, and let If-Match match any revision.
+
+    Keep invalid idempotency keys.
+    """
     if re.fullmatch("[!-~]{1,255}", headers.get("Idempotency-Key", "")):
         headers["Idempotency-Key"] = f"{next(_numbers)}"
     if "If-Match" in headers:

@@ -180,7 +180,10 @@ def headers(record: Message) -> dict[str, str]:
 
 
 def check_copy(pipeline: Pipeline, expected: Sequence[Any], *, repeats: bool) -> int:
-    """Assert that every record arrived in order and that repeats have the same origin. Return the number of repeats."""
+    """Assert that every record arrived in order and that repeats have the same origin.
+
+    Return the number of repeats.
+    """
     records = pipeline.records()
     first: dict[str, Message] = {}
     for origin, record in zip(origins(records), records, strict=True):

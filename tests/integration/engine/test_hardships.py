@@ -1,4 +1,7 @@
-"""Short runs of `python -m tests.chaos busy` and `loops` (docs/reliability.md). Times are not checked."""
+"""Short runs of `python -m tests.chaos busy` and `loops` (docs/reliability.md).
+
+Times are not checked.
+"""
 
 import signal
 import threading

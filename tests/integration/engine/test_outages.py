@@ -1,4 +1,7 @@
-"""The broker or the set store becomes unavailable while a worker runs. The worker waits, and continues afterwards."""
+"""The broker or the set store becomes unavailable while a worker runs.
+
+The worker waits, and continues afterwards.
+"""
 
 from pathlib import Path
 
@@ -26,7 +29,10 @@ LOST = "partitions lost"
 def test_a_worker_waits_while_the_broker_is_killed(
     own_kafka: OwnKafka, tmp_path: Path, delivery: DeliveryMode, outlives_the_session: bool
 ) -> None:
-    """The producer's retries repeat no record. A worker that loses its partitions continues at the last commit."""
+    """The producer's retries repeat no record.
+
+    A worker that loses its partitions continues at the last commit.
+    """
     pipeline = Pipeline(own_kafka.server, tmp_path, delivery=delivery)
     records = [{"n": n, "pad": "x" * 300} for n in range(20_000)]
     pipeline.feed(records)

@@ -101,7 +101,10 @@ class CopyingWorker:
                 self.worker.step()
 
     def check(self, expected: Sequence[Text], dead: Sequence[Text], *, repeats: bool) -> list[dict[str, str]]:
-        """Assert that each record is an output or a dead letter, in order. Return the headers of the dead letters."""
+        """Assert that each record is an output or a dead letter, in order.
+
+        Return the headers of the dead letters.
+        """
         for topic, values in ((self.sink, expected), (self.dead, dead)):
             records = self.kafka.read_all(topic)
             first = dict(zip(reversed(origins(records)), [record.value() for record in reversed(records)], strict=True))

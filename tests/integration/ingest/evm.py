@@ -37,7 +37,10 @@ class Written:
 
 @dataclass
 class Streams:
-    """The streams of `base`, bound to topics of one test. The ingests use `folder` as their data directory."""
+    """The streams of `base`, bound to topics of one test.
+
+    The ingests use `folder` as their data directory.
+    """
 
     kafka: KafkaServer
     folder: Path
@@ -70,7 +73,10 @@ class Streams:
         return list(map(_written, self.kafka.read_all(self.topic(stream))))
 
     def wait(self, stream: str, enough: Callable[[list[Written]], bool]) -> None:
-        """Wait until the records of a stream satisfy a condition. The topic must exist: see `wait_begun`."""
+        """Wait until the records of a stream satisfy a condition.
+
+        The topic must exist: see `wait_begun`.
+        """
         deadline = time.monotonic() + WITHIN_S
         found: list[Written] = []
         with self.kafka.consumer() as consumer:
@@ -116,7 +122,10 @@ class Streams:
         return _ending(self.start(url, *flags))
 
     def running(self, command: list[str], more: dict[str, str]) -> AbstractContextManager[subprocess.Popen[str]]:
-        """Run `headwater ingest` for the block with more environment variables. It must exit with status 0."""
+        """Run `headwater ingest` for the block with more environment variables.
+
+        It must exit with status 0.
+        """
         return _ending(self._start(command, more))
 
 

@@ -1,4 +1,6 @@
-"""Compares the decoding of logs with ethers, on generated events of all types. Half of the logs are damaged.
+"""Compares the decoding of logs with ethers, on generated events of all types.
+
+Half of the logs are damaged.
 
 Only the DIFFERENCES are allowed. A log that ethers rejects for one of these reasons is decoded by ethers again with
 types that it accepts (decode_with_ethers.js), and the results must be equal.

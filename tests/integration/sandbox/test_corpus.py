@@ -47,7 +47,10 @@ def by_record(found: Sequence[Message], fed: Sequence[Any]) -> list[tuple[int, M
 
 
 def check(pipeline: Pipeline, fed: Sequence[dict[str, int]], cases: Sequence[Case]) -> int:
-    """Assert that good records are unchanged and bad ones have allowed outcomes. Return the dead letters."""
+    """Assert that good records are unchanged and bad ones have allowed outcomes.
+
+    Return the dead letters.
+    """
     results = by_record(pipeline.records(), fed)
     good = [(number, json.loads(message.value() or b"")) for number, message in results if "n" in fed[number]]
     assert sorted(good) == [(number, record) for number, record in enumerate(fed) if "n" in record]

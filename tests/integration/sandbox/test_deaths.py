@@ -203,7 +203,10 @@ def test_a_stopped_child_is_killed_and_no_record_is_rejected(monkeypatch: pytest
 
 
 def test_no_record_is_rejected_if_reloading_a_script_is_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a record was rejected, its script is reloaded. A child that is too slow is replaced."""
+    """After a record was rejected, its script is reloaded.
+
+    A child that is too slow is replaced.
+    """
     script = "function process(d) { if (d.bad) for (;;); return d }"
     with Sandbox() as sandbox:
         number = sandbox.add(script, lookup({}))

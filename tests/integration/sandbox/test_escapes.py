@@ -28,7 +28,10 @@ REPLACE_EVERYTHING = """
 
 
 def between(sandbox: Sandbox, body: str, top_level: str = "") -> Any:
-    """Return the outcome of a bad record. The good records around it and the next batch must be unaffected."""
+    """Return the outcome of a bad record.
+
+    The good records around it and the next batch must be unaffected.
+    """
     script = f"{top_level}\nfunction process(d) {{ if (!d.bad) return d;\n{body}\n}}"
     number = sandbox.add(script, lookup({"x": {"member"}}))
     job = sandbox.submit(number, batch(lines({"a": 1}, {"bad": 1}, {"a": 3})))

@@ -24,7 +24,10 @@ REFUSED = {errno.EPERM, errno.ENOSYS}
 
 
 def compiled(source: str, directory: Path) -> str:
-    """Compile a C file, and return the program. Skip the test without a compiler, but not in CI."""
+    """Compile a C file, and return the program.
+
+    Skip the test without a compiler, but not in CI.
+    """
     compiler = shutil.which("gcc")
     if compiler is None:
         if os.environ.get("CI") == "true":

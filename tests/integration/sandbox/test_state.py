@@ -124,7 +124,10 @@ def test_a_query_of_many_values_in_several_datasets() -> None:
 
 
 def test_a_store_that_fails_during_a_batch() -> None:
-    """The state is reset each time. Earlier results are cached, so that the batch makes progress."""
+    """The state is reset each time.
+
+    Earlier results are cached, so that the batch makes progress.
+    """
     script = """
       let calls = 0, hits = 0;
       function process(r) {

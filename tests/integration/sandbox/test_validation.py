@@ -50,7 +50,10 @@ class TestRefused:
 
 
 class TestTopLevel:
-    """Time and random numbers depend on the record. At the top level they would differ between workers."""
+    """Time and random numbers depend on the record.
+
+    At the top level they would differ between workers.
+    """
 
     @pytest.mark.parametrize(
         ("script", "what", "column"),

@@ -11,7 +11,9 @@ from headwater.errors import BrokerUnavailable, DeployFailed
 
 
 class MemoryClusterAdmin:
-    """Implements base.ClusterAdmin, and passes its contract tests. Tests may read its attributes.
+    """Implements base.ClusterAdmin, and passes its contract tests.
+
+    Tests may read its attributes.
 
     Attributes:
         away: While this is true, every call raises BrokerUnavailable.
@@ -173,7 +175,9 @@ def _offset(timestamps: Sequence[int], start_at: str) -> int:
 
 
 class MemorySubscriptions:
-    """Implements base.Subscriptions, and passes its contract tests. Tests may read its attributes.
+    """Implements base.Subscriptions, and passes its contract tests.
+
+    Tests may read its attributes.
 
     Attributes:
         away: While this is true, every call raises BrokerUnavailable.

@@ -89,7 +89,10 @@ class MemoryQueue:
                 message.lease_ends_at = self._clock() + seconds
 
     def acknowledge(self, ack_ids: list[str]) -> None:
-        """Remove acknowledged messages. The ack id of an earlier delivery of a redelivered message is ignored."""
+        """Remove acknowledged messages.
+
+        The ack id of an earlier delivery of a redelivered message is ignored.
+        """
         for message in self._of(ack_ids):
             self._acknowledged.append(self._unacked.pop(message.id))
 
@@ -106,7 +109,10 @@ class MemoryQueue:
 
 
 class MemoryQueueSource:
-    """Implements sources.base.Source. It renews its leases in `poll`, so a reader that does not poll loses them."""
+    """Implements sources.base.Source.
+
+    It renews its leases in `poll`, so a reader that does not poll loses them.
+    """
 
     def __init__(
         self,

@@ -11,7 +11,9 @@ from headwater.model.worker_spec import WorkerSet
 
 
 class MemoryOrchestrator:
-    """Implements orchestrators.base.Orchestrator. With auto=False, workers become ready only by `make_ready`.
+    """Implements orchestrators.base.Orchestrator.
+
+    With auto=False, workers become ready only by `make_ready`.
 
     Attributes:
         heartbeats: Heartbeats of ready workers by name. Other ready workers have a default heartbeat.

@@ -1,4 +1,7 @@
-"""In-memory implementations of both producers, for tests. Records reach their topic on flush or on commit."""
+"""In-memory implementations of both producers, for tests.
+
+Records reach their topic on flush or on commit.
+"""
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -102,7 +105,10 @@ class MemoryGroupMember(Protocol):
     """A member of a MemoryGroup."""
 
     def store(self, positions: Mapping[int, int]) -> bool:
-        """Commit positions. Return False, and commit nothing, when the member does not own one of the partitions."""
+        """Commit positions.
+
+        Return False, and commit nothing, when the member does not own one of the partitions.
+        """
 
 
 class MemoryTransactionalProducer:

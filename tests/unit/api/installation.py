@@ -54,7 +54,10 @@ TOKEN = "0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"
 
 
 def flow_body(**pipeline: Any) -> dict[str, Any]:
-    """Return a body that creates a configuration. `pipeline` replaces members of its pipeline_config."""
+    """Return a body that creates a configuration.
+
+    `pipeline` replaces members of its pipeline_config.
+    """
     config = {
         "source": {"chain": "base", "entity": "erc20_token_transfer"},
         "transforms": [

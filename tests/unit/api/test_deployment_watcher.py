@@ -21,7 +21,10 @@ FLOW_ID = "a-flow"
 
 
 class Polls:
-    """Results of polls. The first poll waits until a test continues it, and returns an old result."""
+    """Results of polls.
+
+    The first poll waits until a test continues it, and returns an old result.
+    """
 
     def __init__(self, *answers: DeploymentProgress | DatabaseUnavailable | None) -> None:
         self._answers = list(answers)
@@ -65,7 +68,10 @@ def running(generation: int) -> DeploymentProgress:
 async def wait_during_a_poll(
     polls: Polls, done: Callable[[DeploymentProgress | None], bool]
 ) -> list[DeploymentProgress | None]:
-    """Wait for a configuration that another request waits for, during a poll. Returns the progress that `done` got."""
+    """Wait for a configuration that another request waits for, during a poll.
+
+    Returns the progress that `done` got.
+    """
     seen_progress: list[DeploymentProgress | None] = []
 
     def noted(seen: DeploymentProgress | None) -> bool:

@@ -106,7 +106,10 @@ class TestTokensOfAws:
 
 
 def signature(host: str, query: dict[str, str]) -> str:
-    """Return the AWS Signature Version 4 of a presigned GET. The user agent is added after signing."""
+    """Return the AWS Signature Version 4 of a presigned GET.
+
+    The user agent is added after signing.
+    """
     signed = {name: value for name, value in query.items() if name not in {"X-Amz-Signature", "User-Agent"}}
     pairs = sorted((quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in signed.items())
     canonical_query = "&".join(f"{name}={value}" for name, value in pairs)

@@ -131,7 +131,10 @@ class World:
         return self.database.deployments.request_deploy("owner", FLOW, deployment())
 
     def run(self, ticks: int = 30, step_s: float = 0.5) -> None:
-        """Advance the clock. Rounds run on threads, so each tick waits for the rounds that it has started."""
+        """Advance the clock.
+
+        Rounds run on threads, so each tick waits for the rounds that it has started.
+        """
         for _ in range(ticks):
             self.controller.tick()
             if self.controller._sweeping is not None:

@@ -75,7 +75,10 @@ class Killed(BaseException):
 
 
 class DelayedFuture(Future[Any]):
-    """A future whose call runs when its result is read. It is done after `polls` calls of `done`."""
+    """A future whose call runs when its result is read.
+
+    It is done after `polls` calls of `done`.
+    """
 
     def __init__(self, call: Callable[[], object], polls: int) -> None:
         super().__init__()
@@ -101,7 +104,10 @@ class DelayedExecutor(Executor):
 
 
 class FaultyProducer(MemoryProducer):
-    """A producer with faults. After a rejection it delivers no further record, like a producer without gaps."""
+    """A producer with faults.
+
+    After a rejection it delivers no further record, like a producer without gaps.
+    """
 
     def __init__(self, topics: MemoryTopics, faults: Faults, max_queued: int) -> None:
         super().__init__(topics, max_queued=max_queued)

@@ -16,7 +16,10 @@ def batch(count: int) -> RecordBatch:
 
 class TestBatchSize:
     def run(self, sizer: BatchSizer, seconds_per_record: float, batches: int) -> float:
-        """Update with full batches of a transform with this cost. Return how long the last batch took."""
+        """Update with full batches of a transform with this cost.
+
+        Return how long the last batch took.
+        """
         now = took = 0.0
         for _ in range(batches):
             in_flight = InFlightBatch(batch(sizer.limit), [], now)

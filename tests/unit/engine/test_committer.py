@@ -31,7 +31,10 @@ class Running:
 
 
 class StubDelivery:
-    """The part of a delivery that a committer uses. Its `commit` returns `pending` or raises `error`."""
+    """The part of a delivery that a committer uses.
+
+    Its `commit` returns `pending` or raises `error`.
+    """
 
     commit_interval_s = 1.0
 

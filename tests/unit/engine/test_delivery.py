@@ -48,7 +48,10 @@ class Fixed:
 
 
 def batch(*rows: tuple[bytes | None, bytes | None, int, int, int]) -> RecordBatch:
-    """Return a batch from rows of value, key, partition, offset and index. The timestamp is 100 + offset."""
+    """Return a batch from rows of value, key, partition, offset and index.
+
+    The timestamp is 100 + offset.
+    """
     values, keys, partitions, offsets, indexes = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [], [])
     stamps = [100 + offset for offset in offsets]
     return RecordBatch.of("stream", values, keys, stamps, partitions, offsets, indexes)

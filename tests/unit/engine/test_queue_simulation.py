@@ -56,7 +56,10 @@ class QueueStory(RuleBasedStateMachine):
 
     @rule()
     def pubsub_repeats(self) -> None:
-        """Redeliver a message. A worker that has delivered it drops the repeat; another worker does not."""
+        """Redeliver a message.
+
+        A worker that has delivered it drops the repeat; another worker does not.
+        """
         self.world.queue.redeliver_last()
         self.fault_count += self.started > 1
 

@@ -26,7 +26,10 @@ kinds = st.lists(st.sampled_from(sorted(COPIES)), min_size=1, max_size=12)
 
 
 class WorkerStory(RuleBasedStateMachine):
-    """One or two workers of a group. With each fault, `allowed` grows by the number of records that it may repeat."""
+    """One or two workers of a group.
+
+    With each fault, `allowed` grows by the number of records that it may repeat.
+    """
 
     exactly_once = False
 
@@ -68,7 +71,10 @@ class WorkerStory(RuleBasedStateMachine):
         return member
 
     def kill(self, member: Member, data: Any) -> Member:
-        """Kill a worker: some of its queued records still arrive. Start its successor, perhaps with a ReadingPlan."""
+        """Kill a worker: some of its queued records still arrive.
+
+        Start its successor, perhaps with a ReadingPlan.
+        """
         self.fault()
         self.rebalance()
         survivors = {p: data.draw(st.integers(0, 20)) for p in range(PARTITIONS)}

@@ -1,4 +1,7 @@
-"""A source topic, output topics and workers in memory. The value of a record says what the transforms do with it."""
+"""A source topic, output topics and workers in memory.
+
+The value of a record says what the transforms do with it.
+"""
 
 import itertools
 from collections import Counter, deque
@@ -143,7 +146,10 @@ class World:
         slot: int = 0,
         plan: ReadingPlan = READ_ALL,
     ) -> Member:
-        """Return a worker that has started and not made a step yet. With start=False it has not started."""
+        """Return a worker that has started and not made a step yet.
+
+        With start=False it has not started.
+        """
         producers: list[FaultyProducer | FaultyTransactionalProducer] = []
         clock = self.faults.clock
         source = self._source()

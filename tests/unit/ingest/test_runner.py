@@ -40,7 +40,10 @@ class Kafka:
 
 
 class Blocks:
-    """A reader of numbered blocks with two records each. `faults` says after how many steps each call fails."""
+    """A reader of numbered blocks with two records each.
+
+    `faults` says after how many steps each call fails.
+    """
 
     streams = ("log",)
 

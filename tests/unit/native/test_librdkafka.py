@@ -268,7 +268,10 @@ class Message(NamedTuple):
 
 @dataclass
 class Queue:
-    """Plays librdkafka's queue, with its memory layout. It returns more kinds of messages than a broker, and faster."""
+    """Plays librdkafka's queue, with its memory layout.
+
+    It returns more kinds of messages than a broker, and faster.
+    """
 
     messages: list[Message]
 

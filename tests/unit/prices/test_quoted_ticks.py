@@ -1,4 +1,7 @@
-"""Ticks that are quoted in another token. Their prices depend only on the set of ticks, and not on the order."""
+"""Ticks that are quoted in another token.
+
+Their prices depend only on the set of ticks, and not on the order.
+"""
 
 import json
 import random

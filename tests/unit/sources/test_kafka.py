@@ -21,7 +21,10 @@ POSITION, FIRST, END = 5, 7, 9
 
 
 class Consumer:
-    """A member with both partitions at POSITION. The leaders of the partitions in `silent` do not answer."""
+    """A member with both partitions at POSITION.
+
+    The leaders of the partitions in `silent` do not answer.
+    """
 
     fatal = None
 

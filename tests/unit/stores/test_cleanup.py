@@ -17,7 +17,10 @@ def with_filters(*uids: str) -> dict[str, Any]:
 
 
 class World:
-    """A configuration with revisions that were saved a second apart. Each of their filters has one value."""
+    """A configuration with revisions that were saved a second apart.
+
+    Each of their filters has one value.
+    """
 
     def __init__(self, *revisions: str) -> None:
         self.database, self.sets = fresh_database(), MemorySetStore()

@@ -251,7 +251,10 @@ def test_a_reassigned_partition_is_not_counted_again(scene: Scene) -> None:
 
 
 def test_a_reassigned_partition_is_counted_from_its_mark(scene: Scene) -> None:
-    """A batch may end below the counted offset. Then some records of the next batch are not new."""
+    """A batch may end below the counted offset.
+
+    Then some records of the next batch are not new.
+    """
     metrics_writer = scene.metrics_writer("a")
     metrics_writer.on_assigned([0])
     scene.faults.metrics_up = False

@@ -150,7 +150,10 @@ def comparable(value: bytes) -> dict[str, Any]:
 
 
 def standing(records: Sequence[StreamRecord]) -> dict[bytes, dict[str, Any]]:
-    """Return the records of a zerolag stream after all retractions. Assert that no record is repeated."""
+    """Return the records of a zerolag stream after all retractions.
+
+    Assert that no record is repeated.
+    """
     found: dict[bytes, dict[str, Any]] = {}
     for record in records:
         value = comparable(record.value)

@@ -48,7 +48,9 @@ def test_logs_equal_those_of_another_reader(chain: str) -> None:
 
 
 def test_logs_equal_those_of_ethereum_etl() -> None:
-    """The recorded output of ethereum-etl is converted to JSON-RPC, and then to records. The known differences are:
+    """The recorded output of ethereum-etl is converted to JSON-RPC, and then to records.
+
+    The known differences are:
 
     it writes the time in Unix seconds as block_timestamp and in our form as item_timestamp; type and item_id are its
     own; senders and receivers it has in another stream, from which they are taken here.

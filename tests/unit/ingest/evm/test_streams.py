@@ -80,7 +80,10 @@ class Crash(Exception):
 
 
 class Store:
-    """A fake Kafka that stores steps atomically. `first` is the first block of the zerolag streams."""
+    """A fake Kafka that stores steps atomically.
+
+    `first` is the first block of the zerolag streams.
+    """
 
     def __init__(self) -> None:
         self.records: list[StreamRecord] = []
@@ -110,7 +113,10 @@ def steps_of(
     fast: bool = True,
     from_block: int | None = 0,
 ) -> Iterator[Step]:
-    """Run a process from its start until there is nothing new. If `fast`, it also writes the zerolag streams."""
+    """Run a process from its start until there is nothing new.
+
+    If `fast`, it also writes the zerolag streams.
+    """
     options = EvmOptions(
         name="test",
         chain="base",
@@ -171,7 +177,10 @@ class Ingest(RuleBasedStateMachine):
 
     @rule(steps=st.integers(0, 4), stored=st.booleans())
     def die(self, steps: int, stored: bool) -> None:
-        """Kill the process after some steps. The last one may be stored, as in an unconfirmed transaction."""
+        """Kill the process after some steps.
+
+        The last one may be stored, as in an unconfirmed transaction.
+        """
         self.calm = False
         running = steps_of(self.chain, self.store, self.pool)
         for step in itertools.islice(running, steps):

@@ -58,7 +58,10 @@ def append(path: Path, data: bytes) -> None:
 
 @dataclass
 class Reader:
-    """Reads a node's directory until there is nothing new. Each call continues with a new chain reader."""
+    """Reads a node's directory until there is nothing new.
+
+    Each call continues with a new chain reader.
+    """
 
     root: Path
     options: Mapping[str, Any] = field(default_factory=dict)

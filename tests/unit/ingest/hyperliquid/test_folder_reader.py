@@ -268,7 +268,10 @@ CHANGES = st.lists(
 def test_every_line_is_read_once_during_any_changes(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, int]]
 ) -> None:
-    """A writer appends any number of bytes. Files are rotated and rewritten at any time after all lines were read."""
+    """A writer appends any number of bytes.
+
+    Files are rotated and rewritten at any time after all lines were read.
+    """
     follower = Follower(tmp_path_factory.mktemp("tail"))
     text = b"".join(b"line %04d\n" % number for number in range(150))
     written, rotations, hour, found = 0, 0, 0, list[bytes]()

@@ -162,7 +162,10 @@ class TestTwins:
         assert reader.skipped == {"repeated trade": 12}
 
     def test_late_lines_are_awaited(self, reader: Reader) -> None:
-        """The lines of one time belong together. They are read when a line of the next time comes, or after a while."""
+        """The lines of one time belong together.
+
+        They are read when a line of the next time comes, or after a while.
+        """
         path = reader.root / "node_trades" / HOUR
         append(path, lines([own_trade(1, at(1)[0], "A"), own_trade(2, at(2)[0], "A")]))
         reader.idle_yield_s = 0.2
@@ -204,7 +207,10 @@ class TestTurns:
     def test_folders_that_take_turns_by_the_hour(
         self, reader: Reader, forms: tuple[str, str], reads: list[int]
     ) -> None:
-        """An ingest may start later. It waits for a minute for a folder that may still be written to."""
+        """An ingest may start later.
+
+        It waits for a minute for a folder that may still be written to.
+        """
         found: list[int] = []
         for turn in range(6):
             for number in (1 + 2 * turn, 2 + 2 * turn):

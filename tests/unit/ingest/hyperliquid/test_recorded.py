@@ -128,7 +128,10 @@ def test_trades_of_recorded_fills(tmp_path: Path, name: str, distinct: int, trad
 
 
 def test_forms_of_the_api(tmp_path: Path) -> None:
-    """Fill of the API have the form `[user, fill]`, and old ones have no tid. Orders have the node's time format."""
+    """Fill of the API have the form `[user, fill]`, and old ones have no tid.
+
+    Orders have the node's time format.
+    """
     fills = [
         *parsed("fills/api_userFills.json"),
         *parsed("fills/nautilus_http_user_fills_dust_conversion.json"),
