@@ -37,7 +37,7 @@ class Summary:
     def rate(self, name: CountType) -> float:
         """Return the count as a share of the received records, from 0 to 1.
 
-        Returns 0 when none were received. A record can be counted several times, so the share is capped at 1.
+        Returns 0 when no record was received. A record can be counted several times, so the share is capped at 1.
         """
         received = self.total.counts["messages_received"]
         return min(self.total.counts[name] / received, 1.0) if received else 0.0
@@ -48,9 +48,10 @@ class Summary:
 
 
 class DeploymentMetrics:
-    """Reads the metrics of deployments. `series` and `summary` raise RedisUnavailable.
+    """Reads the metrics of deployments. `series` and `summary` may block and raise RedisUnavailable.
 
-    lag: Reads the lag of a consumer group on a source; raises BrokerUnavailable.
+    Args:
+        lag: Reads the lag of a consumer group on a source. It may block and raises BrokerUnavailable.
     """
 
     def __init__(self, store: MetricStore, lag: Callable[[Source, str], int | None], now: Clock) -> None:
@@ -63,15 +64,15 @@ class DeploymentMetrics:
     def series(
         self, deployment: Deployment, time_range: TimeRange, types: Collection[MetricType]
     ) -> Mapping[MetricType, Sequence[Point]]:
-        """Return points by type, in the order of METRIC_TYPES.
-
-        A type without measurements has no points. Counts have a point for every interval from the first one with any
-        measurement. Times have a point for the intervals in which they were measured.
-        """
+        """Return the points of each type, in the order of METRIC_TYPES. A type without measurements has no points."""
         now_s = self._now().timestamp()
-        found = self._store.read(deployment.id, time_range, now_s)
-        active = [start for start in time_range.starts(now_s) if found and start >= min(found)]
-        return {name: _points(name, active, found) for name in METRIC_TYPES if name in types}
+        intervals = self._store.read(deployment.id, time_range, now_s)
+        starts = [start for start in time_range.starts(now_s) if intervals and start >= min(intervals)]
+        return {
+            name: _count_points(name, starts, intervals) if name in COUNT_TYPES else _time_points(name, intervals)
+            for name in METRIC_TYPES
+            if name in types
+        }
 
     def summary(self, deployment: Deployment, time_range: TimeRange) -> Summary:
         """Return the summary of a time range."""
@@ -84,16 +85,13 @@ class DeploymentMetrics:
         return Summary(total, deployed / timedelta(minutes=1))
 
     def lag(self, deployment: Deployment) -> "Future[int | None]":
-        """Read how many offsets of the source are not committed yet; None when that is unknown.
-
-        Does not block.
-        """
+        """Read how many offsets of the source are not committed yet; None when it is unknown. Does not block."""
         revision = deployment.effective_revision
         source, group = revision.config.source, source_group(deployment.id, revision.source_epoch)
         return self._lags.submit(group, lambda: self._lag(source, group))
 
     def last_progress(self, deployment: Deployment) -> "Future[datetime | None]":
-        """Read the time of the last commit of offsets; None when that is unknown. Does not block."""
+        """Read the time of the last commit of offsets; None when it is unknown. Does not block."""
         return self._progress.submit(deployment.id, lambda: self._last_progress(deployment.id))
 
     def close(self) -> None:
@@ -102,19 +100,23 @@ class DeploymentMetrics:
         self._progress.close()
 
     def _last_progress(self, deployment_id: str) -> datetime | None:
-        at = self._store.last_progress(deployment_id)
-        return None if at is None else _utc(at)
+        epoch_s = self._store.last_progress(deployment_id)
+        return None if epoch_s is None else _utc(epoch_s)
 
 
-def _utc(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
+def _utc(epoch_s: float) -> datetime:
+    return datetime.fromtimestamp(epoch_s, UTC)
 
 
-def _points(name: MetricType, starts: Sequence[int], found: Mapping[int, Interval]) -> list[Point]:
-    if name in COUNT_TYPES:
-        counts = [found[start].counts[name] if start in found else 0 for start in starts]
-        return [(_utc(start), count) for start, count in zip(starts, counts, strict=True)] if any(counts) else []
+def _count_points(name: CountType, starts: Sequence[int], intervals: Mapping[int, Interval]) -> list[Point]:
+    """Return the count in each interval; an interval without measurements has the count 0."""
+    counts = [intervals[start].counts[name] if start in intervals else 0 for start in starts]
+    return [(_utc(start), count) for start, count in zip(starts, counts, strict=True)] if any(counts) else []
+
+
+def _time_points(name: MetricType, intervals: Mapping[int, Interval]) -> list[Point]:
+    """Return the median time in each interval in which the time was measured."""
     medians = {
-        start: interval.times[name].percentile(50) for start, interval in found.items() if name in interval.times
+        start: interval.times[name].percentile(50) for start, interval in intervals.items() if name in interval.times
     }
     return [(_utc(start), median) for start, median in sorted(medians.items()) if median is not None]

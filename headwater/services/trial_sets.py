@@ -1,4 +1,4 @@
-"""The filter sets of a trial run, whose values come with the request and are not stored."""
+"""The filter sets of a trial, whose values come with the request and are not stored."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -7,18 +7,20 @@ from headwater.stores.protocols.sets import SetLookup
 
 
 class TrialSets:
-    """SetLookup in which filters have the given values, or none.
+    """A SetLookup in which filters have the values of the request, and datasets have their stored values.
 
-    Datasets are looked up in `sets`.
+    Args:
+        values: The values of each filter. A filter that is missing has no values.
+        sets: Looks values of datasets up.
     """
 
     def __init__(self, values: Mapping[SetId, Collection[str]], sets: SetLookup) -> None:
-        self._values = {target: frozenset(members) for target, members in values.items()}
+        self._filters = {set_id: frozenset(members) for set_id, members in values.items()}
         self._sets = sets
 
     def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
         """See SetLookup."""
         if target.kind == "ds":
             return self._sets.contains_many(target, values)
-        members = self._values.get(target, frozenset())
+        members = self._filters.get(target, frozenset())
         return [value in members for value in values]
