@@ -55,7 +55,13 @@ def group_has_members_message(group: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """The desired state of a topic. `config` holds Kafka topic settings by name."""
+    """The desired state of a topic.
+
+    Attributes:
+        name: The name of the topic.
+        partitions: The number of partitions.
+        config: Settings of Kafka for the topic, by name.
+    """
 
     name: str
     partitions: int
@@ -75,8 +81,11 @@ class AccessRule:
     """The right of a user to do some operations on a resource: one or more ACLs of Kafka.
 
     Attributes:
-        name: The name of the resource, or with `prefixed` the prefix of the names of many.
-        operations: Kafka's names: "READ", "WRITE", "DESCRIBE", …
+        user: The name of the user.
+        resource: The type of the resource.
+        name: The name of the resource.
+        operations: The operations by Kafka's names: "READ", "WRITE", "DESCRIBE", …
+        prefixed: Whether `name` is a prefix, so that the rule concerns all resources whose names begin with it.
     """
 
     user: str
@@ -88,9 +97,13 @@ class AccessRule:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentResources:
-    """All that one deployment owns on the cluster.
+    """All resources that one deployment owns on the cluster.
 
-    `group_prefixes` are the prefixes of its consumer groups' names.
+    Attributes:
+        topics: The topics.
+        users: The SCRAM users.
+        rules: The access rules of the users.
+        group_prefixes: The prefixes of the names of the consumer groups.
     """
 
     topics: tuple[TopicSpec, ...]

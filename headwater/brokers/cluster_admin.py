@@ -51,7 +51,7 @@ REQUEST_TIMEOUT_S = 5.0
 LAG_REQUEST_TIMEOUT_S = 2.0
 """Timeout of a request for the lag; shorter, because an API response waits for it."""
 PROPAGATION_TIMEOUT_S = 15.0
-"""How long a change may take to reach all brokers after the KRaft controller has accepted it."""
+"""How long a change may take to reach all brokers after the KRaft controller of Kafka has accepted it."""
 SCRAM_ITERATIONS: Final = 8192
 
 NO_AUTHORIZER_MESSAGE: Final = (
@@ -109,7 +109,7 @@ class KafkaClusterAdmin:
 
         Sends the requests for topics, users and rules concurrently, then logs in as all users concurrently.
         """
-        desired = self._managed(desired)
+        desired = self._managed_part(desired)
         with self._translated_errors():
             topic_futures = self._create_topics(desired.topics)
             user_futures = self._upsert_users(desired.users)
@@ -123,7 +123,7 @@ class KafkaClusterAdmin:
             if KafkaError.SECURITY_DISABLED in map(_error_code, rule_futures):
                 raise DeployFailed(NO_AUTHORIZER_MESSAGE)
             _results(user_futures + rule_futures)
-            existing = self._topics() | {topic.name for topic in desired.topics}
+            existing = self._list_topics() | {topic.name for topic in desired.topics}
         self._log_in_as_all(desired, existing)
 
     def _log_in_as_all(self, desired: DeploymentResources, existing_topics: Set[str]) -> None:
@@ -157,7 +157,7 @@ class KafkaClusterAdmin:
 
     def remove_stale(self, desired: DeploymentResources, removed_topics: Sequence[str]) -> None:
         """See base.ClusterAdmin."""
-        desired = self._managed(desired)
+        desired = self._managed_part(desired)
         desired_acls = set(acl_bindings(desired.rules))
         with self._translated_errors():
             described = [
@@ -193,7 +193,7 @@ class KafkaClusterAdmin:
             raise BrokerUnavailable(f"The topic {topic} does not exist on {self._access.bootstrap_servers}: create it.")
         count, metadata = len(described.partitions), commit_metadata(described_topic_id(described))
         with self._translated_errors():
-            committed = self._committed(group, topic, count)
+            committed = self._read_committed(group, topic, count)
             uncommitted = [partition for partition in range(count) if partition not in committed]
             if uncommitted:
                 starts = self._start_offsets(topic, uncommitted, "earliest" if committed else start_at)
@@ -207,17 +207,17 @@ class KafkaClusterAdmin:
         Sends one request for each group, and one for the end offsets of all partitions.
         """
         with self._translated_errors():
-            requests = [
+            futures = [
                 future
                 for group in groups
                 for future in self._admin.list_consumer_group_offsets(
                     [ConsumerGroupTopicPartitions(group)], request_timeout=LAG_REQUEST_TIMEOUT_S
                 ).values()
             ]
-            responses = _results(requests, _NOT_FOUND)
+            responses = _results(futures, _NOT_FOUND)
             committed = {response.group_id: response.topic_partitions or [] for response in responses}
             partitions = {TopicPartition(p.topic, p.partition) for offsets in committed.values() for p in offsets}
-            ends = self._offsets(dict.fromkeys(partitions, LATEST), LAG_REQUEST_TIMEOUT_S, _NOT_FOUND)
+            ends = self._list_offsets(dict.fromkeys(partitions, LATEST), LAG_REQUEST_TIMEOUT_S, _NOT_FOUND)
         partition_lags = {
             group: [
                 ends[p.topic, p.partition] - p.offset
@@ -233,7 +233,7 @@ class KafkaClusterAdmin:
 
         Returns when the cluster no longer lists any of these users, rules and topics.
         """
-        resources = self._managed(resources)
+        resources = self._managed_part(resources)
         users = sorted({user.name for user in resources.users} | {rule.user for rule in resources.rules})
         topics = [topic.name for topic in resources.topics]
         with self._translated_errors():
@@ -246,7 +246,7 @@ class KafkaClusterAdmin:
     def delete_groups(self, prefixes: Sequence[str]) -> bool:
         """See base.ClusterAdmin."""
         with self._translated_errors():
-            groups = [group for group in self._groups() if group.startswith(tuple(prefixes))]
+            groups = [group for group in self._list_groups() if group.startswith(tuple(prefixes))]
             deleted = self._admin.delete_consumer_groups(groups, request_timeout=REQUEST_TIMEOUT_S) if groups else {}
             _results(deleted.values(), _NOT_FOUND | _HAS_MEMBERS | self._errors_of_foreign_groups)
         return not any(_error_code(future) in _HAS_MEMBERS for future in deleted.values())
@@ -254,15 +254,15 @@ class KafkaClusterAdmin:
     def groups(self) -> frozenset[str]:
         """See base.ClusterAdmin."""
         with self._translated_errors():
-            return frozenset(self._groups())
+            return frozenset(self._list_groups())
 
     def inventory(self) -> Inventory:
         """See base.ClusterAdmin."""
         with self._translated_errors():
-            users, topics = self._users_and_rules() if self._manages_users else (frozenset[str](), {})
-            groups = self._groups()
+            users, topics = self._list_users_and_rules() if self._manages_users else (frozenset[str](), {})
+            groups = self._list_groups()
             return Inventory(
-                topics=self._topics(),
+                topics=self._list_topics(),
                 groups=frozenset(groups),
                 busy_groups=frozenset(name for name, has_members in groups.items() if has_members),
                 users=users,
@@ -270,7 +270,7 @@ class KafkaClusterAdmin:
                 has_users_and_rules=self._manages_users,
             )
 
-    def _managed(self, resources: DeploymentResources) -> DeploymentResources:
+    def _managed_part(self, resources: DeploymentResources) -> DeploymentResources:
         """Return the resources, without users and rules when the operator of Kafka manages them."""
         return resources if self._manages_users else replace(resources, users=(), rules=())
 
@@ -282,10 +282,10 @@ class KafkaClusterAdmin:
         """
         return frozenset() if self._manages_users else frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
 
-    def _topics(self) -> frozenset[str]:
+    def _list_topics(self) -> frozenset[str]:
         return frozenset(self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
 
-    def _users_and_rules(self) -> tuple[frozenset[str], dict[str, frozenset[str]]]:
+    def _list_users_and_rules(self) -> tuple[frozenset[str], dict[str, frozenset[str]]]:
         """Return all SCRAM users, and by user the topics in the user's access rules."""
         self._check_rights()
         users: Any = self._admin.describe_user_scram_credentials(request_timeout=REQUEST_TIMEOUT_S)
@@ -327,7 +327,7 @@ class KafkaClusterAdmin:
     def _check_broker_count(self) -> None:
         """Raise DeployFailed when the cluster has fewer brokers than the replication factor.
 
-        Otherwise raise BrokerUnavailable, because too few brokers have registered yet.
+        Otherwise raises BrokerUnavailable, because too few brokers have registered yet.
         """
         if 0 < len(self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).brokers) < self._replication:
             raise DeployFailed(_too_few_brokers_message(self._replication))
@@ -367,34 +367,34 @@ class KafkaClusterAdmin:
 
     def _wait_until_absent(self, users: set[str], topics: set[str]) -> None:
         deadline = time.monotonic() + PROPAGATION_TIMEOUT_S
-        while self._still_listed(users, topics):
+        while self._lists_any(users, topics):
             if time.monotonic() > deadline:
                 raise BrokerUnavailable(
                     f"Kafka still lists removed users or topics after {PROPAGATION_TIMEOUT_S:g} s. Try again."
                 )
             time.sleep(_POLL_INTERVAL_S)
 
-    def _still_listed(self, users: set[str], topics: set[str]) -> bool:
-        """Return whether the cluster still lists one of these users or topics.
+    def _lists_any(self, users: set[str], topics: set[str]) -> bool:
+        """Return whether the cluster lists any of these users or topics.
 
-        Lists users only when some are given.
+        Requests the users of the cluster only when `users` is not empty.
         """
         with self._translated_errors():
-            if topics & self._topics():
+            if topics & self._list_topics():
                 return True
             if not users:
                 return False
-            listed_users, topics_by_rule_user = self._users_and_rules()
+            listed_users, topics_by_rule_user = self._list_users_and_rules()
             return bool(users & (listed_users | topics_by_rule_user.keys()))
 
-    def _groups(self) -> dict[str, bool]:
-        """Return all groups, and whether they have members."""
-        listed = self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
-        for error in listed.errors:
+    def _list_groups(self) -> dict[str, bool]:
+        """Return all groups, and whether each has members."""
+        response = self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
+        for error in response.errors:
             raise error
-        return {group.group_id: group.state not in _WITHOUT_MEMBERS for group in listed.valid}
+        return {group.group_id: group.state not in _WITHOUT_MEMBERS for group in response.valid}
 
-    def _committed(self, group: str, topic: str, count: int) -> dict[int, int]:
+    def _read_committed(self, group: str, topic: str, count: int) -> dict[int, int]:
         partitions = [TopicPartition(topic, number) for number in range(count)]
         request = ConsumerGroupTopicPartitions(group, partitions)
         (response,) = _results(_send(self._admin.list_consumer_group_offsets, [request]))
@@ -403,12 +403,12 @@ class KafkaClusterAdmin:
     def _start_offsets(self, topic: str, partitions: Sequence[int], start_at: str) -> dict[int, int]:
         keys = [TopicPartition(topic, number) for number in partitions]
         # The end offsets are requested first, so that records that arrive between the two requests are read.
-        ends = self._offsets(dict.fromkeys(keys, LATEST))
-        starts = self._offsets(dict.fromkeys(keys, _offset_spec(start_at)))
+        ends = self._list_offsets(dict.fromkeys(keys, LATEST))
+        starts = self._list_offsets(dict.fromkeys(keys, _offset_spec(start_at)))
         # A negative offset means that no record has a timestamp at or after the time.
         return {key[1]: ends[key] if offset < 0 else offset for key, offset in starts.items()}
 
-    def _offsets(
+    def _list_offsets(
         self,
         specs: Mapping[TopicPartition, OffsetSpec],
         timeout_s: float = REQUEST_TIMEOUT_S,

@@ -19,6 +19,7 @@ from headwater.model.access import KafkaAccess
 
 REQUEST_TIMEOUT_S: Final = 5.0
 POLL_INTERVAL_S: Final = 1.0
+"""The interval of requests for the description of the topic."""
 
 _UNREACHABLE_ERRORS: Final = frozenset(
     {
@@ -97,7 +98,7 @@ def _offsets(futures: _OffsetFutures) -> dict[int, int]:
 class TopicMonitor:
     """Polls the description of a topic, measures outages of its cluster, and requests end offsets.
 
-    The constructor sends the first request, so that its answer arrives early.
+    The constructor sends the first request, so that its response arrives early.
 
     Args:
         access: How the admin client logs in.
@@ -130,7 +131,7 @@ class TopicMonitor:
         return futures[self._topic]
 
     def describe(self) -> TopicState:
-        """Describe the topic now, and wait for the answer.
+        """Request the description of the topic now, and wait for the response.
 
         Raises BrokerUnavailable, also when the topic does not exist.
         """
@@ -140,7 +141,7 @@ class TopicMonitor:
             raise broker_unavailable_error(error, self._access) from error
 
     def poll(self) -> TopicState | None:
-        """Return the state if a new answer has arrived, else None.
+        """Return the state of the topic if a response has arrived since the last call, else None.
 
         Sends a request every POLL_INTERVAL_S. Never waits.
         """
@@ -161,14 +162,14 @@ class TopicMonitor:
             self._unreachable_since, self._reachable_since = self._unreachable_since or requested_at, None
 
     def unreachable_for_s(self) -> float:
-        """Return for how long the cluster has not answered; 0 when it answers."""
+        """Return for how long the cluster has not answered; 0 when it has answered the last request."""
         now = self._clock()
         if self._unreachable_since is not None:
             return now - self._unreachable_since
         return max(0.0, now - self._requested_at - POLL_INTERVAL_S) if not self._request.done() else 0.0
 
     def reachable_for_s(self) -> float:
-        """Return for how long the cluster has answered every request; 0 when it does not answer."""
+        """Return for how long the cluster has answered every request; 0 when it has not answered the last one."""
         return 0.0 if self._reachable_since is None else self._clock() - self._reachable_since
 
     def request_end_offsets(self, partitions: Collection[int]) -> EndOffsetsRequest:
@@ -185,8 +186,8 @@ class TopicMonitor:
     def close(self) -> None:
         """Free the admin client on this thread.
 
-        A request is always pending, so the garbage collector could otherwise free the client on the client's own
-        thread, for which librdkafka aborts the process.
+        A request is always pending, and librdkafka's own thread completes it. If the garbage collector freed the client
+        on that thread, librdkafka would abort the process.
         """
         self._admin = None
 
