@@ -1,6 +1,6 @@
-"""Checks whether topics have leaders, with a client of its own.
+"""Checks whether topics have leaders, with a separate admin client.
 
-The answer does not depend on the connections of a producer, which may hang.
+The client works even when the connections of a producer hang.
 """
 
 from collections.abc import Collection
@@ -22,7 +22,7 @@ TIMEOUT_S: Final = 2.0
 class LeaderCheck:
     """Checks whether all partitions of some topics have a leader.
 
-    Its client exists from `start` to `close`.
+    The admin client exists from `start` to `close`.
     """
 
     def __init__(self, access: KafkaAccess, topics: Collection[str]) -> None:
@@ -39,10 +39,10 @@ class LeaderCheck:
         topics = TopicCollection(self._topics)
         self._futures = self._admin.describe_topics(topics, request_timeout=TIMEOUT_S).values()
 
-    def result(self) -> bool | None:
-        """Return whether all partitions have leaders, or None while the request is pending.
+    def take_result(self) -> bool | None:
+        """Return whether all partitions have leaders, and forget the request.
 
-        A failed request counts as False.
+        Returns None while the request is pending, and False when it has failed.
         """
         if not self._futures or not all(future.done() for future in self._futures):
             return None

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import ClientSettings
 from headwater.brokers.librdkafka_client import PRODUCER, LibrdkafkaClient, to_milliseconds
-from headwater.model.worker_spec import KafkaAccess
+from headwater.model.access import KafkaAccess
 from headwater.native.bytes_column import BytesColumn
 from headwater.native.ffi import FFI, NULL, Column
 from headwater.native.librdkafka import (

@@ -22,8 +22,8 @@ class ClusterCheck(Protocol):
     def start(self) -> None:
         """Send a request. Never waits."""
 
-    def result(self) -> bool | None:
-        """Return whether the cluster is healthy; None while the request is pending."""
+    def take_result(self) -> bool | None:
+        """Return whether the cluster is healthy, and forget the request. Return None while the request is pending."""
 
     def close(self) -> None:
         """Close the client that sends the requests."""
@@ -84,7 +84,7 @@ class StalledProducerDetector:
         self._restart(now)
 
     def _check_cluster(self, now: float) -> None:
-        is_healthy = self._check.result() if self._is_checking else None
+        is_healthy = self._check.take_result() if self._is_checking else None
         if is_healthy is not None:
             self._is_checking, self._has_result = False, True
             self._healthy_since = (self._healthy_since or self._checked_at) if is_healthy else None

@@ -19,7 +19,7 @@ class World:
     def start(self) -> None:
         self.is_open = True
 
-    def result(self) -> bool | None:
+    def take_result(self) -> bool | None:
         return self.leads
 
     def close(self) -> None:
