@@ -55,7 +55,7 @@ class PrometheusMetrics:
         )
         self._uncounted = Counter(
             "headwater_rate_limit_uncounted",
-            "Requests that the rate limit could not count because the set store was unavailable, by outcome.",
+            "Requests that the rate limit could not count because Valkey or Redis was unavailable, by outcome.",
             ["outcome"],
             registry=self._registry,
         )

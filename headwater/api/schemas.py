@@ -268,8 +268,8 @@ class DeploymentStats(BaseModel):
         "unavailable."
     )
     last_progress_at: Timestamp | None = Field(
-        description="Time of the last committed batch; null when there was none within a week, or when the set store "
-        "is unavailable."
+        description="Time of the last committed batch; null when there was none within a week, or when Valkey or "
+        "Redis is unavailable."
     )
 
     @classmethod

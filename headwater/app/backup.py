@@ -189,18 +189,18 @@ def _require_empty(endpoints: Endpoints) -> None:
     if endpoints.embeds_valkey:
         if any((endpoints.data_directory.path / "valkey").glob("appendonly*")):
             raise SetupError(
-                "There is a set store already. `headwater restore --replace` puts the backup in its place."
+                "There is data of Valkey already. `headwater restore --replace` puts the backup in its place."
             )
         return
     client = connect(endpoints.redis_url(), reply_timeout_s=REPLY_TIMEOUT_S)
     if not set_backup.is_empty(client):
-        raise SetupError("The set store holds data already. `headwater restore --replace` replaces it.")
+        raise SetupError("Valkey or Redis holds data already. `headwater restore --replace` replaces it.")
 
 
-def _load(url: str, archive: Archive, cipher: FieldCipher, fencing: int = 0) -> None:
+def _load(url: str, archive: Archive, cipher: FieldCipher, min_fencing_token: int = 0) -> None:
     """Write the rows of a backup into a database, and check that the secret key fits."""
     rows = ((str(name), values) for name, values in archive.lines(DATABASE))
-    _check_counts(database_backup.load(url, str(archive.manifest["schema"]), rows, fencing), archive)
+    _check_counts(database_backup.load(url, str(archive.manifest["schema"]), rows, min_fencing_token), archive)
     open_database(url, cipher).close()
 
 
@@ -217,8 +217,8 @@ def _draft_database(endpoints: Endpoints, archive: Archive, cipher: FieldCipher)
     final = endpoints.data_directory.database
     draft = final.with_name(f"{final.name}.restoring")
     _remove(draft)
-    fencing = database_backup.highest_fencing_token(endpoints.database_url()) if final.exists() else 0
-    _load(f"sqlite:///{draft}", archive, cipher, fencing)
+    last_fencing_token = database_backup.highest_fencing_token(endpoints.database_url()) if final.exists() else 0
+    _load(f"sqlite:///{draft}", archive, cipher, last_fencing_token)
     return draft
 
 
@@ -255,7 +255,7 @@ def _restore_set_store(endpoints: Endpoints, archive: Archive, stamp: str) -> No
     expected = archive.manifest["members"][SET_STORE]["lines"]
     if (loaded.sets, loaded.keys + loaded.unreadable) != (expected.get("sets", 0), expected.get("keys", 0)):
         raise SetupError(
-            f"Only {loaded} of {expected} entries were restored into the set store. Restore again, or use another "
+            f"Only {loaded} of {expected} entries were restored into Valkey or Redis. Restore again, or use another "
             "backup."
         )
     archive.manifest["unreadable_keys"] = loaded.unreadable

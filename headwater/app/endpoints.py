@@ -133,7 +133,7 @@ class Endpoints:
             raise SetupError(error.detail) from error
         except RedisUnavailable as error:
             log.warning(
-                "the set store is unavailable, so its maxmemory-policy could not be checked", reason=error.detail
+                "Valkey or Redis is unavailable, so its maxmemory-policy could not be checked", reason=error.detail
             )
         return client
 

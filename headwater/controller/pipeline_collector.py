@@ -38,7 +38,7 @@ _TIMES: dict[TimeType, str] = {
     "total_latency": "From the source record's timestamp to the sink's acknowledgement.",
     "processing_latency": "From the read of a record until it was handed to the producer.",
     "data_age": "Delivery time minus the record's event time, of a sample.",
-    "lookup_latency": "From a lookup request to the set store to the response.",
+    "lookup_latency": "From a lookup request to Valkey or Redis to the reply.",
 }
 
 

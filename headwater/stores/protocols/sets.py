@@ -46,7 +46,7 @@ class SetCount(NamedTuple):
 
 
 class SetLookup(Protocol):
-    """The part of a set store that workers use.
+    """The part of SetStore that workers use.
 
     Callers pass normalised values (model/value_sets.py). An unknown set counts as empty.
     """

@@ -80,7 +80,7 @@ def test_records_wait_while_the_set_store_is_unavailable(
         pipeline.wait_committed(400)
         valkey_server.kill()
         pipeline.feed(records[400:])
-        assert "set store" in worker.wait(lambda beat: beat.state == "waiting").reason
+        assert "Valkey or Redis" in worker.wait(lambda beat: beat.state == "waiting").reason
         assert pipeline.committed() == 400
         valkey_server.start()
         worker.ready()
