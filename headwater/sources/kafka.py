@@ -281,7 +281,8 @@ class KafkaSource:
     def _committed_starts(self, partitions: list[int]) -> dict[int, PartitionOffset]:
         """Return the committed positions of the group.
 
-        Raises SourceGap when the group has none for any partition, and WorkerError when they can't be read.
+        Raises SourceGap when the group has no position for any partition, and WorkerError when the positions can't be
+        read.
         """
         try:
             committed = self._read_committed(partitions, START_OFFSETS_TIMEOUT_S)
