@@ -249,7 +249,7 @@ def test_the_death_of_the_process_loses_the_state_and_no_record(bench: Bench) ->
 
 
 def test_few_lookups_are_sent_singly(bench: Bench) -> None:
-    """A rehearsal finds the lookups of a batch."""
+    """A dry run finds the lookups of a batch."""
     bench.fill("wallets", MEMBERS)
     run_script(bench, SCRIPTS["counter of hits"], [100, 100, 100])
     assert len(bench.sets.asked) <= 6
@@ -322,7 +322,7 @@ def test_a_slow_record_is_rejected_without_a_loss_of_state(bench: Bench) -> None
 
 
 @pytest.mark.long
-def test_a_heavy_top_level_is_rehearsed_without_harm(bench: Bench) -> None:
+def test_a_dry_run_of_a_heavy_top_level_does_no_harm(bench: Bench) -> None:
     script = f"""
       let sum = 0, calls = 0;
       for (let i = 0; i < 4e6; i++) sum += i % 7;

@@ -164,7 +164,7 @@ class _Resolver:
             return outside
         if kind not in _LEAVES:
             self._nodes.append((node, outside.function))
-        scope = _entered(node, outside) if kind in _BLOCKS else outside
+        scope = _open_scope(node, outside) if kind in _BLOCKS else outside
         if kind in _DECLARING:
             self._declare(node, kind, scope, outside)
         return scope
@@ -207,7 +207,7 @@ class _Resolver:
         self._declared[name.id] = binding
 
 
-def _entered(node: Node, outside: _Scope) -> _Scope:
+def _open_scope(node: Node, outside: _Scope) -> _Scope:
     if node.type == "program":
         return outside
     return _Scope(node, outside, node if node.type in FUNCTIONS else outside.function)

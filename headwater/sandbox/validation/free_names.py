@@ -21,12 +21,12 @@ def free_names(script: Script) -> dict[str, list[Node]]:
     nodes = [node for node, _ in scopes.nodes]
     declared = {text_of(name) for node in nodes for name in _declared(node)}
     aliases = {alias.id for node in nodes if node.type == "export_specifier" for alias in node.named_children[1:]}
-    found: dict[str, list[Node]] = {}
+    uses: dict[str, list[Node]] = {}
     for use in scopes.free:
         name = text_of(use)
         if name not in declared and use.id not in aliases:
-            found.setdefault(name, []).append(use)
-    return found
+            uses.setdefault(name, []).append(use)
+    return uses
 
 
 def _declared(node: Node) -> Iterator[Node]:
@@ -45,7 +45,7 @@ def _declared(node: Node) -> Iterator[Node]:
 def _assigned(target: Node | None) -> Iterator[Node]:
     if target is None:
         return
-    holder, member = target.child_by_field_name("object"), target.child_by_field_name("property")
-    if holder is not None and member is not None and text_of(holder) == "globalThis":
+    owner, member = target.child_by_field_name("object"), target.child_by_field_name("property")
+    if owner is not None and member is not None and text_of(owner) == "globalThis":
         yield member
     yield from bound_names(target)

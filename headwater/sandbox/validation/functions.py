@@ -21,12 +21,12 @@ def top_level_functions(script: Script) -> dict[str, Node]:
 def entry_point(script: Script) -> Node | None:
     """Return the function that is called with each record; None if the text does not show it."""
     bindings = dict(_bindings(script.root))
-    found = next((bindings[name] for name in (*ENTRY_NAMES, "default") if name in bindings), None)
+    value = next((bindings[name] for name in (*ENTRY_NAMES, "default") if name in bindings), None)
     for _ in range(_MAX_ALIASES):
-        if found is None or found.type != "identifier":
+        if value is None or value.type != "identifier":
             break
-        found = bindings.get(text_of(found))
-    return found if found is not None and found.type in (*_DECLARATIONS, *_VALUES) else None
+        value = bindings.get(text_of(value))
+    return value if value is not None and value.type in (*_DECLARATIONS, *_VALUES) else None
 
 
 def is_async(function: Node) -> bool:
@@ -67,10 +67,7 @@ def _declared(statement: Node) -> Iterator[tuple[str, Node]]:
 
 
 def _assigned(statement: Node) -> Iterator[tuple[str, Node]]:
-    """Yield names and values of assignments such as `module.exports = f`.
-
-    `exports.process = f` is another form.
-    """
+    """Yield the names and values of an assignment such as `module.exports = f` or `exports.process = f`."""
     assignment = statement.named_children[0] if statement.named_children else None
     if assignment is None or assignment.type != "assignment_expression":
         return
@@ -87,6 +84,6 @@ def _assigned(statement: Node) -> Iterator[tuple[str, Node]]:
 
 def _members(value: Node) -> Iterator[tuple[str, Node]]:
     for pair in value.named_children:
-        key, inner = pair.child_by_field_name("key"), pair.child_by_field_name("value")
-        if key is not None and inner is not None:
-            yield text_of(key), inner
+        key, member = pair.child_by_field_name("key"), pair.child_by_field_name("value")
+        if key is not None and member is not None:
+            yield text_of(key), member

@@ -57,8 +57,8 @@ def _members_of_process(script: Script) -> Iterator[str]:
     seen = set()
     if not _MENTIONS_PROCESS_MEMBER.search(script.text):
         return
-    for holder, member, node in _member_uses(script):
-        if holder == "process" and member in MEMBERS_OF_PROCESS and member not in seen:
+    for object_name, member, node in _member_uses(script):
+        if object_name == "process" and member in MEMBERS_OF_PROCESS and member not in seen:
             seen.add(member)
             advice = MEMBERS_OF_PROCESS[member]
             yield f"The script uses `process.{member}` ({_place(script, node)}), which is not defined: {advice}."
@@ -67,9 +67,9 @@ def _members_of_process(script: Script) -> Iterator[str]:
 def _member_uses(script: Script) -> Iterator[tuple[str, str, Node]]:
     for node in every_node(script.root):
         if node.type == "member_expression":
-            holder, member = node.child_by_field_name("object"), node.child_by_field_name("property")
-            if holder is not None and member is not None and holder.type == "identifier":
-                yield text_of(holder), text_of(member), node
+            owner, member = node.child_by_field_name("object"), node.child_by_field_name("property")
+            if owner is not None and member is not None and owner.type == "identifier":
+                yield text_of(owner), text_of(member), node
 
 
 def _promises(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
@@ -113,8 +113,8 @@ def _writes_to_built_ins(script: Script, free: dict[str, list[Node]]) -> Iterato
     built_ins = {node.start_byte for name, nodes in free.items() if name in GLOBALS for node in nodes}
     seen = set()
     for target in writes.writes_in_functions(script) if built_ins and _MENTIONS_WRITE.search(script.text) else ():
-        holder = writes.holder(target)
-        name = text_of(holder) if holder.start_byte in built_ins else ""
+        written_object = writes.written_object(target)
+        name = text_of(written_object) if written_object.start_byte in built_ins else ""
         if name and name not in seen:
             seen.add(name)
             yield (

@@ -1,6 +1,6 @@
 """The global names of every script, and advice for names that scripts don't have.
 
-The harness has the same names (harness/realm_setup.js, and the files that call `provide`).
+The realms of the harness have the same names, as a test verifies.
 """
 
 _GLOBALS = """

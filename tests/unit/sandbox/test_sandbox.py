@@ -1,12 +1,16 @@
-"""Children that break the protocol on purpose, which no script can, but an attacker in the child could."""
+"""Children that break the protocol, as only an attacker in the child can, and children that end during a load."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from headwater.errors import InvalidScript
 from headwater.sandbox import Sandbox
+from headwater.sandbox.child import ChildExited
 from headwater.sandbox.frames import Frame, Kind
+from headwater.sandbox.loadable_script import LoadableScript
+from headwater.sandbox.results import ScriptFailure
 from tests.support.sandbox import batch, lines
 
 Reply = Callable[[Kind, bytes], list[Frame]]
@@ -19,11 +23,13 @@ class Child:
 
     def __init__(self, reply: Reply) -> None:
         self.loaded_realms: set[int] = set()
+        self.is_dead = False
         self._reply = reply
         self._frames: deque[Frame] = deque()
 
-    def load(self, number: int, _script: str) -> None:
+    def load(self, number: int, _script: LoadableScript) -> ScriptFailure | None:
         self.loaded_realms.add(number)
+        return None
 
     def send(self, kind: Kind, *payload: bytes) -> None:
         self._frames += self._reply(kind, b"".join(payload))
@@ -35,7 +41,7 @@ class Child:
         pass
 
     def is_alive(self) -> bool:
-        return True
+        return not self.is_dead
 
     def cpu_s(self) -> float:
         return 0.0
@@ -44,7 +50,27 @@ class Child:
         return 0
 
     def kill(self) -> int:
+        self.is_dead = True
         return -9
+
+
+class LoadingChild(Child):
+    """A child that loads scripts with the given results. A timeout kills the child."""
+
+    def __init__(self, results: Iterator[ScriptFailure | ChildExited | None]) -> None:
+        super().__init__(echo)
+        self._results = results
+
+    def load(self, number: int, script: LoadableScript) -> ScriptFailure | None:
+        if self.is_dead:
+            raise ChildExited(-9)
+        result = next(self._results)
+        if isinstance(result, ChildExited):
+            self.is_dead = True
+            raise result
+        if result is not None:
+            self.kill()
+        return result
 
 
 class Pool:
@@ -136,3 +162,14 @@ def test_a_record_that_always_breaks_the_protocol_is_rejected(monkeypatch: pytes
         broken_sandbox.wait(job)
         assert [error.error for error in job.errors.values()] == ["SandboxCrash"]
         assert job.outputs == [b'{"n":1}', b"", b'{"n":3}']
+
+
+def test_a_child_that_a_timeout_killed_does_not_count_as_an_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first script times out, which kills the child. The second one ends its process once, and then loads."""
+    results = iter([ScriptFailure("Timeout", "slow"), ChildExited(-5), None])
+    with Sandbox(spare=False) as sandbox:
+        sandbox._starter.close()
+        monkeypatch.setattr(sandbox, "_starter", Pool(LoadingChild(results) for _ in range(3)))
+        with pytest.raises(InvalidScript, match="slow"):
+            sandbox.add("", lambda query: [])
+        assert sandbox.add("", lambda query: []) == 0

@@ -1,4 +1,4 @@
-"""The position of TypeScript syntax in a script, from the engine's error message."""
+"""The position of TypeScript syntax in a script, from Deno's error message."""
 
 import pytest
 
