@@ -1,4 +1,4 @@
-"""The protocols of the store of datasets, and of the names by which scripts find them."""
+"""The protocols of the store of datasets, and of the names by which scripts look up datasets."""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol
@@ -25,12 +25,12 @@ class DatasetStore(Protocol):
         """Return a live dataset. Raises NotFound."""
 
     def removable(self, owner: str, dataset_id: str) -> Dataset:
-        """Return a dataset that is live, or whose removal was interrupted. Raises NotFound."""
+        """Return a dataset that is live, or whose deletion was interrupted. Raises NotFound."""
 
     def list(self, owner: str, names: Sequence[str] = ()) -> Sequence[Dataset]:
         """Return the live datasets of an owner, newest first.
 
-        If names are given, return only datasets with these.
+        If names are given, return only the datasets with these names.
         """
 
     def remove(self, dataset_id: str) -> None:
@@ -41,7 +41,7 @@ class DatasetStore(Protocol):
 
 
 class DatasetNames(Protocol):
-    """The names of datasets as workers resolve them: by owner, the dataset id of each name."""
+    """The names by which workers look up datasets: by owner, the dataset id of each name."""
 
     def put(self, owner: str, name: str, dataset_id: str) -> None:
         """Map a name to a dataset."""

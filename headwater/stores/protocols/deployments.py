@@ -18,7 +18,7 @@ MAX_LOG_LINES = 1000
 
 
 class DeploymentStore(Protocol):
-    """Desired and observed state of deployments.
+    """The desired and observed state of deployments.
 
     The API writes the desired state, the controller the observed state. A deployment is active until its phase is
     ABSENT; a configuration has at most one active deployment. A deployment that this version can't read is returned
@@ -33,15 +33,15 @@ class DeploymentStore(Protocol):
         and generation are raised. If it is at the newest revision already, nothing changes. Concurrent calls never
         insert two deployments.
 
-        Raises NotFound, also when `new` is None and no deployment is active; TeardownInProgress; and Unreadable when
-        the configuration can't be read.
+        Raises NotFound (also when `new` is None and no deployment is active), TeardownInProgress, and
+        StoredDataUnreadable when the configuration can't be read.
         """
 
     def request_credential_rotation(self, owner: str, config_id: str, reader_password: str) -> Deployment:
         """Replace the password of the readers, and increment the change counter.
 
-        Raises NotFound, also when no deployment is active, and Unreadable when the password of the workers can't be
-        decrypted.
+        Raises NotFound (also when no deployment is active), and StoredDataUnreadable when the password of the workers
+        can't be decrypted.
         """
 
     def request_teardown(self, config_id: str) -> Deployment | None:
@@ -69,7 +69,7 @@ class DeploymentStore(Protocol):
         """
 
     def undeployed_among(self, config_ids: Collection[str]) -> Sequence[str]:
-        """Return the ids of configurations that had a deployment and have none now.
+        """Return the given ids of configurations that had a deployment and have no active deployment.
 
         Configurations that were recorded as ended are included. Unknown ids are not returned.
         """

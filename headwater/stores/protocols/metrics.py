@@ -7,26 +7,26 @@ from headwater.model.metric import Interval, MetricsDelta, TimeRange
 
 
 class MetricStore(Protocol):
-    """Metrics of deployments. Workers write them, the API reads them.
+    """The metrics of deployments. Workers write them, and the API reads them.
 
-    Counts are exact: for each partition of a consumer group the store has its owner, which is the worker that counts
-    it, and its counted offset, which is the position up to which records are counted. Metrics expire some time after
-    the end of the last time range that contains them.
+    Counts are exact: for each partition of a consumer group the store has its only writer, which is the worker that
+    counts it, and its counted offset, which is the position up to which records are counted. Metrics expire some time
+    after the end of the last time range that contains them.
     """
 
     def acquire_partitions(
-        self, deployment_id: str, group: str, owner: str, partitions: Collection[int]
+        self, deployment_id: str, group: str, writer: str, partitions: Collection[int]
     ) -> Mapping[int, int]:
-        """Make `owner` the only writer of these partitions.
+        """Make `writer` the only writer of these partitions.
 
-        Later writes of earlier owners are rejected. Return the counted offset of each partition that has one.
+        Later writes of earlier writers are rejected. Return the counted offset of each partition that has one.
         """
 
-    def write(self, deployment_id: str, group: str, owner: str, delta: MetricsDelta) -> frozenset[int]:
+    def write(self, deployment_id: str, group: str, writer: str, delta: MetricsDelta) -> frozenset[int]:
         """Add metrics and advance the counted offsets atomically.
 
-        Return the partitions whose counts were rejected, because another owner has acquired the partition. Counts up to
-        an offset that is counted already are ignored, so a write whose reply was lost can be repeated unchanged.
+        Return the partitions whose counts were rejected, because another writer has acquired the partition. Counts up
+        to an offset that is counted already are ignored, so a write whose reply was lost can be repeated unchanged.
         Histograms of times are added when any counts were added, or when the write contains no counts.
         """
 

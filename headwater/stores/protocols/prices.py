@@ -62,11 +62,11 @@ class PriceStore(Protocol):
     a token have a key, a state and a tail of their own (model/price/quoted_state.py). Times are ms since the epoch.
     """
 
-    def acquire_partitions(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
-        """Make `owner` the only writer of these partitions.
+    def acquire_partitions(self, writer: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
+        """Make `writer` the only writer of these partitions.
 
-        Later writes of earlier owners are rejected. Return by partition the offset on this topic up to which ticks were
-        written. A partition is left out when nothing was written to it for this `topic_id`.
+        Later writes of earlier writers are rejected. Return by partition the offset on this topic up to which ticks
+        were written. A partition is left out when nothing was written to it for this `topic_id`.
         """
 
     def read(self, partition: int, tokens: Sequence[bytes]) -> list[tuple[bytes | None, bytes | None]]:
@@ -75,11 +75,11 @@ class PriceStore(Protocol):
     def read_archived(self, archive_keys: Sequence[ArchiveKey]) -> list[bytes | None]:
         """Return the archived ticks of each token and time bucket."""
 
-    def write(self, partition: int, owner: str, written: PriceWrite) -> Mapping[bytes, int] | None:
+    def write(self, partition: int, writer: str, written: PriceWrite) -> Mapping[bytes, int] | None:
         """Write in this order: archived ticks, states, tails, and then the offset `written.end`.
 
-        Return the new sizes in bytes of the tails that were appended to. Return None when another owner has acquired
-        the partition, or when the store lost the last write of this owner; then acquire the partition again.
+        Return the new sizes in bytes of the tails that were appended to. Return None when another writer has acquired
+        the partition, or when the store lost the last write of this writer; then acquire the partition again.
 
         When a write is interrupted, the old offset stays, and the ticks must be folded again from there. Archived ticks
         are written before the states from which they were removed. So each tick is always in the archive or in a state.

@@ -45,17 +45,17 @@ class RedisMetrics:
         self._now = now
 
     def acquire_partitions(
-        self, deployment_id: str, group: str, owner: str, partitions: Collection[int]
+        self, deployment_id: str, group: str, writer: str, partitions: Collection[int]
     ) -> Mapping[int, int]:
         """See MetricStore."""
-        args: list[Argument] = [owner, _OWNERSHIP_TTL_MS, *(f"{group}/{partition}" for partition in partitions)]
+        args: list[Argument] = [writer, _OWNERSHIP_TTL_MS, *(f"{group}/{partition}" for partition in partitions)]
         offsets: list[bytes | None] = self._client.run(_ACQUIRE, [_ownership_key(deployment_id)], args)
         return {p: int(offset) for p, offset in zip(partitions, offsets, strict=True) if offset is not None}
 
-    def write(self, deployment_id: str, group: str, owner: str, delta: MetricsDelta) -> frozenset[int]:
+    def write(self, deployment_id: str, group: str, writer: str, delta: MetricsDelta) -> frozenset[int]:
         """See MetricStore."""
         interval_keys = (_interval_key(deployment_id, time_range, delta.minute) for time_range in TIME_RANGES)
-        args: list[Argument] = [owner, _OWNERSHIP_TTL_MS, *_TTL_MS, len(delta.partitions)]
+        args: list[Argument] = [writer, _OWNERSHIP_TTL_MS, *_TTL_MS, len(delta.partitions)]
         for partition, counts in delta.partitions.items():
             args += _count_arguments(f"{group}/{partition}", counts)
         args += _time_arguments(delta.times)

@@ -46,9 +46,9 @@ class RedisPrices:
         self._client = client
         self._last_positions: dict[int, tuple[str, str]] = {}
 
-    def acquire_partitions(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
+    def acquire_partitions(self, writer: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
         """See PriceStore."""
-        replies = {p: self._client.run(_ACQUIRE, [_ownership_key(p)], [owner]) for p in partitions}
+        replies = {p: self._client.run(_ACQUIRE, [_ownership_key(p)], [writer]) for p in partitions}
         positions = {p: (position or b"").decode() for p, position in replies.items()}
         self._last_positions.update({p: (topic_id, position) for p, position in positions.items()})
         parts = {p: position.rpartition(":") for p, position in positions.items() if position}
@@ -75,7 +75,7 @@ class RedisPrices:
                 archived[row] = ticks
         return archived
 
-    def write(self, partition: int, owner: str, written: PriceWrite) -> Mapping[bytes, int] | None:
+    def write(self, partition: int, writer: str, written: PriceWrite) -> Mapping[bytes, int] | None:
         """See PriceStore."""
         topic_id, before = self._last_positions[partition]
         after = f"{topic_id}:{written.end}"
@@ -89,8 +89,8 @@ class RedisPrices:
         last_run = _ScriptRun()  # writes the new position only
         tail_sizes: list[int] = []
         for run in (*runs, last_run):
-            keys = [_ownership_key(partition), _unsettled_key(partition), *run.keys(partition)]
-            args = [owner, before, after if run is last_run else "", TTL_S, *run.args()]
+            keys: list[Argument] = [_ownership_key(partition), _unsettled_key(partition), *run.keys(partition)]
+            args: list[Argument] = [writer, before, after if run is last_run else "", TTL_S, *run.args()]
             sizes = self._client.run(_WRITE, keys, args)
             if sizes is None:
                 return None

@@ -1,10 +1,10 @@
 -- Adds counts and times to one interval of each resolution, and advances the counted offsets. Returns the field prefixes
--- of the partitions whose counts were rejected, because another worker owns the partitions.
+-- of the partitions whose counts were rejected, because another worker writes the partitions.
 -- KEYS: ownership hash, interval...
--- ARGV: owner, milliseconds to live of each key, number of partitions, then per partition: prefix of its fields, end
+-- ARGV: writer, milliseconds to live of each key, number of partitions, then per partition: prefix of its fields, end
 --   offset, number of the following arguments, name, count...; then the histograms of times: name, count...
 local MAX_FIELDS = 500 -- in one command, because Lua limits the number of arguments
-local owner, rejected, added, at = ARGV[1], {}, false, #KEYS + 3
+local writer, rejected, added, at = ARGV[1], {}, false, #KEYS + 3
 
 -- One HMGET and one HSET block the server for less time than one HINCRBY per field.
 local function add_fields(key, first, last)
@@ -28,10 +28,10 @@ end
 for _ = 1, tonumber(ARGV[#KEYS + 2]) do
   local field, arguments = ARGV[at], tonumber(ARGV[at + 2])
   local known = redis.call('HMGET', KEYS[1], field .. ':owner', field .. ':mark')
-  if known[1] and known[1] ~= owner then
+  if known[1] and known[1] ~= writer then
     rejected[#rejected + 1] = field
   elseif not known[2] or tonumber(known[2]) < tonumber(ARGV[at + 1]) then
-    redis.call('HSET', KEYS[1], field .. ':owner', owner, field .. ':mark', ARGV[at + 1])
+    redis.call('HSET', KEYS[1], field .. ':owner', writer, field .. ':mark', ARGV[at + 1])
     add_to_all_intervals(at + 3, at + 2 + arguments)
   end
   at = at + 3 + arguments

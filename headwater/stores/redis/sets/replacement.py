@@ -41,7 +41,7 @@ _HEARTBEAT = Script.load("record_heartbeat")
 _ACTIVATE = Script.load("activate_generation")
 _MARK_DEAD = Script.load("mark_generation_dead")
 _DROP = Script.load("drop_set")
-_DELETE_REPLACED = Script.load("delete_replaced")
+_REMOVE_FROM_REPLACED = Script.load("remove_from_replaced")
 
 log = structlog.get_logger(__name__)
 
@@ -139,7 +139,7 @@ def drop(client: Client, keys: SetKeys, now: float) -> None:
     client.call("ZADD", REPLACED, began, keys.member)
     client.run(_DROP, [keys.metadata, keys.log, keys.staging], [])
     sweep(client, keys, now + ABANDONED_AFTER_S)  # all generations, because no heartbeat is later
-    _unlist_replaced(client, keys, began)
+    _remove_from_replaced(client, keys, began)
 
 
 def sweep_all(client: Client, seen_before: float) -> None:
@@ -151,13 +151,13 @@ def sweep_all(client: Client, seen_before: float) -> None:
     for member, began in zip(replaced, replaced, strict=True):
         keys = SetKeys(member.decode())
         sweep(client, keys, seen_before)
-        _unlist_replaced(client, keys, began)
+        _remove_from_replaced(client, keys, began)
 
 
-def _unlist_replaced(client: Client, keys: SetKeys, began: Argument) -> None:
+def _remove_from_replaced(client: Client, keys: SetKeys, began: Argument) -> None:
     """Remove a set from the list of replaced sets, unless it has leftovers or another replacement has begun."""
     if not client.call("EXISTS", keys.staging):
-        client.run(_DELETE_REPLACED, [REPLACED], [keys.member, began])
+        client.run(_REMOVE_FROM_REPLACED, [REPLACED], [keys.member, began])
 
 
 def sweep(client: Client, keys: SetKeys, seen_before: float) -> None:

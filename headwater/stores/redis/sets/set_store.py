@@ -62,7 +62,7 @@ class RedisSetStore:
         Args:
             client: The client of the server.
             kind: The type of the buckets of new sets; None to choose it by the version of the server.
-            clock: Seconds since the epoch. The clocks of the processes may differ by minutes.
+            clock: Returns seconds since the epoch. The clocks of the processes may differ by minutes.
         """
         self._client = client
         self._kind = kind
