@@ -38,20 +38,20 @@ class AuditedSets:
         self.drop = sets.drop
         self.sweep = sets.sweep
 
-    def add(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
-        return self._write("add", target, lambda: self._sets.add(target, values))
+    def add(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
+        return self._write("add", set_id, lambda: self._sets.add(set_id, values))
 
-    def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
-        return self._write("remove", target, lambda: self._sets.remove(target, values))
+    def remove(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
+        return self._write("remove", set_id, lambda: self._sets.remove(set_id, values))
 
-    def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
-        return self._write("replace", target, lambda: self._sets.replace(target, values))
+    def replace(self, set_id: SetId, values: Iterable[str]) -> SetWriteResult:
+        return self._write("replace", set_id, lambda: self._sets.replace(set_id, values))
 
-    def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
-        return self._sets.page(target, cursor, count)
+    def page(self, set_id: SetId, cursor: int | None, count: int) -> ValuePage:
+        return self._sets.page(set_id, cursor, count)
 
-    def _write(self, verb: str, target: SetId, write: Callable[[], SetWriteResult]) -> SetWriteResult:
-        entry_id = self._audit.begin(Change(_ACTIONS[target.kind, verb], current_actor().owner, target.id))
+    def _write(self, verb: str, set_id: SetId, write: Callable[[], SetWriteResult]) -> SetWriteResult:
+        entry_id = self._audit.begin(Change(_ACTIONS[set_id.kind, verb], current_actor().owner, set_id.id))
         try:
             written = write()
         except BaseException:

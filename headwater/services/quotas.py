@@ -79,41 +79,41 @@ class QuotaEnforcingSets:
         self.counts = self._sets.counts
         self.sweep = self._sets.sweep
 
-    def add(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
+    def add(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore. Raises QuotaExceeded before anything is written."""
         if not self._is_bounded():
-            return self._sets.add(target, values)
+            return self._sets.add(set_id, values)
         distinct = list(dict.fromkeys(values))
-        with _reservation(self._stores, target) as reservation:
+        with _reservation(self._stores, set_id) as reservation:
             if not reservation.reserve(len(distinct)):
-                reservation.require(self._sets.contains_many(target, distinct).count(False))
-            return self._sets.add(target, distinct)
+                reservation.require(self._sets.contains_many(set_id, distinct).count(False))
+            return self._sets.add(set_id, distinct)
 
-    def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
+    def replace(self, set_id: SetId, values: Iterable[str]) -> SetWriteResult:
         """See SetStore. Raises QuotaExceeded; nothing is changed then.
 
         A repeated value counts each time, because the values are not all in memory at the same time.
         """
         if not self._is_bounded():
-            return self._sets.replace(target, values)
-        with _reservation(self._stores, target, replaced_values=self._sets.count(target).values) as reservation:
-            return self._sets.replace(target, reservation.reserve_all(values))
+            return self._sets.replace(set_id, values)
+        with _reservation(self._stores, set_id, replaced_values=self._sets.count(set_id).values) as reservation:
+            return self._sets.replace(set_id, reservation.reserve_all(values))
 
-    def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
+    def remove(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore."""
-        return self._sets.remove(target, values)
+        return self._sets.remove(set_id, values)
 
-    def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
+    def page(self, set_id: SetId, cursor: int | None, count: int) -> ValuePage:
         """See SetStore."""
-        return self._sets.page(target, cursor, count)
+        return self._sets.page(set_id, cursor, count)
 
-    def drop(self, target: SetId) -> None:
+    def drop(self, set_id: SetId) -> None:
         """See SetStore. Also removes the reservations of values that have been written to the set."""
-        self._sets.drop(target)
+        self._sets.drop(set_id)
         if self._is_bounded():
             reservations = self._stores.reservations.all()
             self._stores.reservations.remove(
-                [each.id for each in reservations if each.target == target and each.written]
+                [each.id for each in reservations if each.target == set_id and each.written]
             )
 
     def _is_bounded(self) -> bool:
@@ -123,9 +123,9 @@ class QuotaEnforcingSets:
 
 @contextmanager
 def _reservation(
-    stores: QuotaStores, target: SetId, replaced_values: int | None = None
+    stores: QuotaStores, set_id: SetId, replaced_values: int | None = None
 ) -> Iterator["_ActiveReservation"]:
-    initial = Reservation(secrets.token_hex(8), current_actor().owner, target, 0, stores.clock() + RESERVATION_TTL_S)
+    initial = Reservation(secrets.token_hex(8), current_actor().owner, set_id, 0, stores.clock() + RESERVATION_TTL_S)
     try:
         reservation = _ActiveReservation(stores, initial, replaced_values)
         yield reservation

@@ -18,9 +18,9 @@ class TrialSets:
         self._filters = {set_id: frozenset(members) for set_id, members in values.items()}
         self._sets = sets
 
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+    def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         """See SetLookup."""
-        if target.kind == "ds":
-            return self._sets.contains_many(target, values)
-        members = self._filters.get(target, frozenset())
+        if set_id.kind == "ds":
+            return self._sets.contains_many(set_id, values)
+        members = self._filters.get(set_id, frozenset())
         return [value in members for value in values]

@@ -43,11 +43,11 @@ def remove_expired_filters(revisions: RevisionStore, sets: SetStore, before: dat
 
 def remove_unsaved_sets(unsaved_sets: UnsavedSets, revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
     """Drop filter sets that were first written before `before` and whose revision is unsaved."""
-    for target in unsaved_sets.added_before(before):
-        config_id, uid = parse_filter_set_id(target)
+    for set_id in unsaved_sets.added_before(before):
+        config_id, uid = parse_filter_set_id(set_id)
         if uid not in _removed_uids(revisions, config_id) | _stored_uids(revisions, config_id):
-            sets.drop(target)
-        unsaved_sets.remove([target])
+            sets.drop(set_id)
+        unsaved_sets.remove([set_id])
 
 
 def _stored_uids(revisions: RevisionStore, config_id: str) -> frozenset[str]:

@@ -23,18 +23,18 @@ Contains = Callable[[Sequence[str]], list[bool]]
 
 def build(config: RedisSetFilterTransform, context: TransformContext) -> "RedisSetFilter":
     """Build the transform of a worker. Raises InvalidExpression."""
-    target = filter_set_id(context.config_id, config.uid)
-    return RedisSetFilter(config.uid, parse(config.filter_expr), context.sets, target)
+    set_id = filter_set_id(context.config_id, config.uid)
+    return RedisSetFilter(config.uid, parse(config.filter_expr), context.sets, set_id)
 
 
 class RedisSetFilter:
     """Implements Transform. Records that pass are forwarded byte for byte."""
 
-    def __init__(self, uid: str, expression: Expression, sets: SetLookup, target: SetId) -> None:
+    def __init__(self, uid: str, expression: Expression, sets: SetLookup, set_id: SetId) -> None:
         self.uid = uid
         self._expression = expression
         self._sets = sets
-        self._target = target
+        self._set_id = set_id
 
     def start(self, batch: RecordBatch) -> PendingBatch:
         """See Transform. Selects the values; the lookup in the set happens in `result`."""
@@ -52,7 +52,7 @@ class RedisSetFilter:
         return DeferredBatch(partial(self._look_up, batch, _LookupValues(values, values_by_row), failures))
 
     def _look_up(self, batch: RecordBatch, lookup_values: "_LookupValues", failures: list[Failure]) -> TransformResult:
-        passes = lookup_values.rows_that_pass(partial(self._sets.contains_many, self._target))
+        passes = lookup_values.rows_that_pass(partial(self._sets.contains_many, self._set_id))
         return TransformResult(batch.select(passes), list(failures))
 
     def _select_fast(self, batch: RecordBatch) -> JsonFieldValues:

@@ -49,11 +49,11 @@ class DatasetLookup:
         ]
 
     def _contains(self, dataset_id: str, values: list[str]) -> list[bool]:
-        lowered, target = _lowered(values), dataset_set_id(dataset_id)
+        lowered, set_id = _lowered(values), dataset_set_id(dataset_id)
         if all(0 < length <= MAX_VALUE_CHARS for length in {*map(len, lowered)}):
-            return self._sets.contains_many(target, lowered)
+            return self._sets.contains_many(set_id, lowered)
         storable = [value for value in lowered if 0 < len(value) <= MAX_VALUE_CHARS]
-        members = dict(zip(storable, self._sets.contains_many(target, storable), strict=True))
+        members = dict(zip(storable, self._sets.contains_many(set_id, storable), strict=True))
         return [members.get(value, False) for value in lowered]
 
 

@@ -37,12 +37,12 @@ class LooksUp(RedisSetStore):
         self._now = 0.0
         self.lookup = RedisSetLookup(client, clock=lambda: self._now)
 
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+    def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         """Make the lookup build a filter, then look up the values."""
         self._now += REBUILD_AFTER_S
-        self.lookup.contains_many(target, [f"provoke {number}" for number in range(MIN_LOOKUPS_BEFORE_BUILD)])
+        self.lookup.contains_many(set_id, [f"provoke {number}" for number in range(MIN_LOOKUPS_BEFORE_BUILD)])
         self.lookup.wait()
-        return self.lookup.contains_many(target, values)
+        return self.lookup.contains_many(set_id, values)
 
 
 @pytest.fixture(params=["memory", "set", "hash", "lookup", "cluster"])
@@ -70,18 +70,18 @@ def numbers(first: int, last: int) -> list[str]:
     return [f"0x{number:040x}" for number in range(first, last)]
 
 
-def listing(store: SetStore, target: SetId, count: int) -> list[list[str]]:
+def listing(store: SetStore, set_id: SetId, count: int) -> list[list[str]]:
     """Return all pages of a listing."""
     pages: list[list[str]] = []
     cursor = None
     while True:
-        page = store.page(target, cursor, count)
+        page = store.page(set_id, cursor, count)
         pages.append(page.values)
         cursor = page.cursor
         if cursor is None:
             return pages
 
 
-def everything(store: SetStore, target: SetId, count: int = 1000) -> list[str]:
+def everything(store: SetStore, set_id: SetId, count: int = 1000) -> list[str]:
     """Return all values, by listing them."""
-    return [value for page in listing(store, target, count) for value in page]
+    return [value for page in listing(store, set_id, count) for value in page]

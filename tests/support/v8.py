@@ -26,11 +26,11 @@ class Stores(MemorySetStore):
         self.away = False
         self.asked: list[int] = []
 
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+    def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         if self.away:
             raise RedisUnavailable("away")
         self.asked.append(len(set(values)))
-        return super().contains_many(target, values)
+        return super().contains_many(set_id, values)
 
 
 class Bench:

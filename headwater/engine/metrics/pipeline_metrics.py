@@ -33,10 +33,10 @@ class TimedLookup:
         self._times = times
         self._clock = clock
 
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+    def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         """See SetLookup."""
         began = self._clock()
-        are_members = self._sets.contains_many(target, values)
+        are_members = self._sets.contains_many(set_id, values)
         self._times.append(1000 * (self._clock() - began))
         return are_members
 

@@ -51,7 +51,7 @@ class SetLookup(Protocol):
     Callers pass normalised values (model/value_sets.py). An unknown set counts as empty.
     """
 
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+    def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         """Return for each value whether it is a member of the set.
 
         Workers call this once per batch. All answers are from one version of the set, which is at least as new as the
@@ -65,30 +65,30 @@ class SetStore(SetLookup, Protocol):
     Callers pass normalised values (model/value_sets.py). An unknown set counts as empty.
     """
 
-    def add(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
+    def add(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
         """Add values. Every read that starts afterwards sees them. Idempotent."""
 
-    def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
+    def remove(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
         """Remove values. Idempotent."""
 
-    def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
+    def replace(self, set_id: SetId, values: Iterable[str]) -> SetWriteResult:
         """Replace all values atomically: readers see either all old or all new values.
 
         An empty iterable clears the set and frees its memory. `values` is read once, in bounded memory; if it raises,
         nothing changes. In the result, `changed` and `count` are the number of distinct values.
         """
 
-    def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
+    def page(self, set_id: SetId, cursor: int | None, count: int) -> ValuePage:
         """Return the first `count` values after `cursor`, in a fixed pseudo-random order.
 
         `cursor` is 0 to 2^53 − 1. A value that is present during the whole listing is on exactly one page, whatever is
         written in the meantime.
         """
 
-    def count(self, target: SetId) -> SetCount:
+    def count(self, set_id: SetId) -> SetCount:
         """Return the number of values and the version."""
 
-    def drop(self, target: SetId) -> None:
+    def drop(self, set_id: SetId) -> None:
         """Remove the set with all its keys.
 
         The caller must ensure that nobody writes to the set any more.
@@ -104,7 +104,7 @@ class SetStore(SetLookup, Protocol):
 class SetCounts(Protocol):
     """The sizes of sets."""
 
-    def counts(self, targets: Sequence[SetId]) -> Sequence[int]:
+    def counts(self, set_ids: Sequence[SetId]) -> Sequence[int]:
         """Return the number of values of each set, in order."""
 
 
@@ -114,10 +114,10 @@ class UnsavedSets(Protocol):
     It allows to remove the sets that an interrupted save left behind.
     """
 
-    def add(self, targets: Iterable[SetId], now: datetime) -> None:
+    def add(self, set_ids: Iterable[SetId], now: datetime) -> None:
         """Add sets to the list, before the first value is written to them."""
 
-    def remove(self, targets: Iterable[SetId]) -> None:
+    def remove(self, set_ids: Iterable[SetId]) -> None:
         """Remove sets from the list, after they are dropped or their revision is saved.
 
         Unknown sets are no error.

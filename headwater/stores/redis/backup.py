@@ -50,8 +50,8 @@ def dump(client: Client) -> Iterator[Entry]:
     """
     yield from _dump_keys(client, [unsaved_sets.KEY.encode()])
     for kind in _SET_KINDS:
-        for target in sorted(_sets(client, kind), key=lambda target: target.id):
-            yield from _dump_set(client, target)
+        for set_id in sorted(_sets(client, kind), key=lambda set_id: set_id.id):
+            yield from _dump_set(client, set_id)
     for pattern in _OTHER_KEYS:
         keys = sorted(set(client.scan(pattern)), key=lambda key: (not key.endswith(b":who"), key))
         yield from _dump_keys(client, keys)
@@ -63,7 +63,7 @@ def _sets(client: Client, kind: str) -> set[SetId]:
     return {SetId(kind, key.removeprefix(prefix).removesuffix(suffix).decode()) for key in keys}  # type: ignore[arg-type]  # one of _SET_KINDS
 
 
-def _dump_set(client: Client, target: SetId) -> Iterator[Entry]:
+def _dump_set(client: Client, set_id: SetId) -> Iterator[Entry]:
     """Yield an entry that begins the set, and then its values.
 
     When the set is replaced meanwhile, all its entries are yielded again. The entry that begins the set lets `load`
@@ -71,21 +71,21 @@ def _dump_set(client: Client, target: SetId) -> Iterator[Entry]:
     """
     store = RedisSetStore(client)
     for _ in range(MAX_ATTEMPTS):
-        before = SetKeys.of(target).read_generation(client)
-        yield {"set": [target.kind, target.id], "begin": True}
+        before = SetKeys.of(set_id).read_generation(client)
+        yield {"set": [set_id.kind, set_id.id], "begin": True}
         cursor: int | None = None
         while True:
-            page = store.page(target, cursor, VALUES_PER_ENTRY)
+            page = store.page(set_id, cursor, VALUES_PER_ENTRY)
             if page.values:
-                yield {"set": [target.kind, target.id], "values": page.values}
+                yield {"set": [set_id.kind, set_id.id], "values": page.values}
             cursor = page.cursor
             if cursor is None:
                 break
-        after = SetKeys.of(target).read_generation(client)
+        after = SetKeys.of(set_id).read_generation(client)
         if (before and before.number) == (after and after.number):
             return
     raise RedisUnavailable(
-        f"The set {target.id} was replaced during each of {MAX_ATTEMPTS} attempts to read it. "
+        f"The set {set_id.id} was replaced during each of {MAX_ATTEMPTS} attempts to read it. "
         "Repeat the backup when it is replaced less often."
     )
 
@@ -141,13 +141,13 @@ def load(client: Client, entries: Iterable[Entry]) -> Loaded:
         if "key" in entry:
             _restore(client, entry, loaded)
             continue
-        target = SetId(*entry["set"])
+        set_id = SetId(*entry["set"])
         if entry.get("begin"):
             loaded.sets += 1
-            store.replace(target, [])
+            store.replace(set_id, [])
         else:
             for values in chunks(entry["values"], VALUES_PER_ENTRY):
-                loaded.values += store.add(target, values).changed
+                loaded.values += store.add(set_id, values).changed
     return loaded
 
 

@@ -19,28 +19,28 @@ class SqlIdempotencyStore:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def claim(self, idempotency_id: str, claimant: str, now: datetime, until: datetime) -> Claim:
+    def claim(self, idempotency_id: str, request_id: str, now: datetime, until: datetime) -> Claim:
         try:
             with self._connections.writing() as connection:
-                return _claim(connection, idempotency_id, claimant, now, until)
+                return _claim(connection, idempotency_id, request_id, now, until)
         except IntegrityError:  # another process inserted the row at the same time
             return "running"
 
-    def renew(self, idempotency_id: str, claimant: str, until: datetime) -> None:
-        self._update(idempotency_id, claimant, expires_at=until)
+    def renew(self, idempotency_id: str, request_id: str, until: datetime) -> None:
+        self._update(idempotency_id, request_id, expires_at=until)
 
-    def finish(self, idempotency_id: str, claimant: str, response: StoredResponse, until: datetime) -> None:
-        self._update(idempotency_id, claimant, holder=None, expires_at=until, **asdict(response))
+    def finish(self, idempotency_id: str, request_id: str, response: StoredResponse, until: datetime) -> None:
+        self._update(idempotency_id, request_id, holder=None, expires_at=until, **asdict(response))
 
-    def _update(self, idempotency_id: str, claimant: str, **values: object) -> None:
+    def _update(self, idempotency_id: str, request_id: str, **values: object) -> None:
         with self._connections.writing() as connection:
             connection.execute(
-                update(idempotent_requests).where(_is_claimed(idempotency_id, claimant)).values(**values)
+                update(idempotent_requests).where(_is_claimed(idempotency_id, request_id)).values(**values)
             )
 
-    def release(self, idempotency_id: str, claimant: str) -> None:
+    def release(self, idempotency_id: str, request_id: str) -> None:
         with self._connections.writing() as connection:
-            connection.execute(delete(idempotent_requests).where(_is_claimed(idempotency_id, claimant)))
+            connection.execute(delete(idempotent_requests).where(_is_claimed(idempotency_id, request_id)))
 
     def purge(self, now: datetime) -> int:
         removed, expired = 0, idempotent_requests.c.expires_at <= now
@@ -55,14 +55,14 @@ class SqlIdempotencyStore:
                 return removed
 
 
-def _is_claimed(idempotency_id: str, claimant: str) -> ColumnElement[bool]:
-    return (idempotent_requests.c.id == idempotency_id) & (idempotent_requests.c.holder == claimant)
+def _is_claimed(idempotency_id: str, request_id: str) -> ColumnElement[bool]:
+    return (idempotent_requests.c.id == idempotency_id) & (idempotent_requests.c.holder == request_id)
 
 
-def _claim(connection: Connection, idempotency_id: str, claimant: str, now: datetime, until: datetime) -> Claim:
+def _claim(connection: Connection, idempotency_id: str, request_id: str, now: datetime, until: datetime) -> Claim:
     has_id = idempotent_requests.c.id == idempotency_id
     row = connection.execute(select(idempotent_requests).where(has_id).with_for_update()).one_or_none()
-    claim = {"holder": claimant, "expires_at": until, "body_sha256": "", "status": 0, "headers": {}, "body": b""}
+    claim = {"holder": request_id, "expires_at": until, "body_sha256": "", "status": 0, "headers": {}, "body": b""}
     if row is None:
         connection.execute(insert(idempotent_requests).values(id=idempotency_id, **claim))
         return "claimed"

@@ -289,8 +289,8 @@ audit = Table(
     Column("state", String, nullable=False),
 )
 
-# Requests with an Idempotency-Key. `holder` is the claimant while the request is processed; a row without a holder has
-# the stored response.
+# Requests with an Idempotency-Key. `holder` is the id of the HTTP request that has claimed the row and is processed; a
+# row without a holder has the stored response.
 idempotent_requests = Table(
     "calls",
     metadata,

@@ -37,42 +37,42 @@ class MemorySetStore:
         self._lock = threading.Lock()
         self._sets: dict[SetId, _Set] = defaultdict(_Set)
 
-    def add(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
+    def add(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore."""
         with self._lock:
-            found = self._sets[target]
+            found = self._sets[set_id]
             new = set(values) - found.values.keys()
             found.values.update((value, found.position(value)) for value in new)
             return found.written(len(new))
 
-    def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
+    def remove(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore."""
         with self._lock:
-            found = self._sets[target]
+            found = self._sets[set_id]
             gone = found.values.keys() & set(values)
             for value in gone:
                 del found.values[value]
             return found.written(len(gone))
 
-    def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
+    def replace(self, set_id: SetId, values: Iterable[str]) -> SetWriteResult:
         """See SetStore."""
         new = set(values)
         with self._lock:
-            found = self._sets[target]
+            found = self._sets[set_id]
             found.values = {value: found.position(value) for value in new}
             found.version += 1
             return SetWriteResult(len(new), found.version, len(new))
 
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+    def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         """See SetStore."""
         with self._lock:
-            known = self._sets[target].values
+            known = self._sets[set_id].values
             return [value in known for value in values]
 
-    def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
+    def page(self, set_id: SetId, cursor: int | None, count: int) -> ValuePage:
         """See SetStore."""
         with self._lock:
-            known = self._sets[target].values
+            known = self._sets[set_id].values
             after = sorted((p, value) for value, p in known.items() if cursor is None or p > cursor)
             total = len(known)
         end = min(count, len(after))
@@ -80,20 +80,20 @@ class MemorySetStore:
             end += 1
         return ValuePage([value for _, value in after[:end]], after[end - 1][0] if end < len(after) else None, total)
 
-    def count(self, target: SetId) -> SetCount:
+    def count(self, set_id: SetId) -> SetCount:
         """See SetStore."""
         with self._lock:
-            found = self._sets[target]
+            found = self._sets[set_id]
             return SetCount(len(found.values), found.version)
 
-    def counts(self, targets: Sequence[SetId]) -> Sequence[int]:
+    def counts(self, set_ids: Sequence[SetId]) -> Sequence[int]:
         """See SetCounts."""
-        return [self.count(target).values for target in targets]
+        return [self.count(set_id).values for set_id in set_ids]
 
-    def drop(self, target: SetId) -> None:
+    def drop(self, set_id: SetId) -> None:
         """See SetStore."""
         with self._lock:
-            self._sets.pop(target, None)
+            self._sets.pop(set_id, None)
 
     def sweep(self) -> None:
         """Do nothing: an interrupted replacement leaves nothing behind."""
@@ -105,18 +105,18 @@ class MemoryUnsavedSets:
     def __init__(self) -> None:
         self._added_at: dict[SetId, datetime] = {}
 
-    def add(self, targets: Iterable[SetId], now: datetime) -> None:
+    def add(self, set_ids: Iterable[SetId], now: datetime) -> None:
         """See UnsavedSets."""
-        self._added_at |= dict.fromkeys(targets, now)
+        self._added_at |= dict.fromkeys(set_ids, now)
 
-    def remove(self, targets: Iterable[SetId]) -> None:
+    def remove(self, set_ids: Iterable[SetId]) -> None:
         """See UnsavedSets."""
-        for target in targets:
-            self._added_at.pop(target, None)
+        for set_id in set_ids:
+            self._added_at.pop(set_id, None)
 
     def added_before(self, time: datetime) -> Sequence[SetId]:
         """See UnsavedSets."""
-        return [target for target, added_at in self._added_at.items() if added_at < time]
+        return [set_id for set_id, added_at in self._added_at.items() if added_at < time]
 
 
 class MemoryReservations:

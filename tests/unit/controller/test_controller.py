@@ -339,10 +339,10 @@ def test_a_configuration_that_cannot_be_purged_does_not_delay_others(
     other = FLOW[:-1] + "9"
     drop, bad = world.sets.drop, filter_set_id(other, "t1")
 
-    def fail_for_one(target: SetId) -> None:
-        if target == bad:
+    def fail_for_one(set_id: SetId) -> None:
+        if set_id == bad:
             raise RuntimeError("unexpected")
-        drop(target)
+        drop(set_id)
 
     monkeypatch.setattr(world.sets, "drop", fail_for_one)
     for config_id in (FLOW, other):

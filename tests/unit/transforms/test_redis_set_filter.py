@@ -24,11 +24,11 @@ class CountingStore(MemorySetStore):
         self.asked: list[list[str]] = []
         self.away = False
 
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+    def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         if self.away:
             raise RedisUnavailable("away")
         self.asked.append(sorted(values))
-        return super().contains_many(target, values)
+        return super().contains_many(set_id, values)
 
 
 @pytest.fixture

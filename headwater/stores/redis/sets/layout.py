@@ -168,9 +168,9 @@ class SetKeys:
     member: str
 
     @classmethod
-    def of(cls, target: SetId) -> "SetKeys":
+    def of(cls, set_id: SetId) -> "SetKeys":
         """Return the keys of a set."""
-        return cls(f"{target.kind}:{target.id}")
+        return cls(f"{set_id.kind}:{set_id.id}")
 
     @property
     def tag(self) -> str:

@@ -175,27 +175,27 @@ class RedisSetLookup:
             if state.job is not None:
                 state.job.result()
 
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+    def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         """See SetLookup.
 
         With a filter this takes one round trip, which looks up only the candidates.
         """
         if not values:
             return []
-        state = self._state_of(target)
+        state = self._state_of(set_id)
         if state.filter is not None:
-            are_members = self._look_up_with_filter(target, state, state.filter, values)
+            are_members = self._look_up_with_filter(set_id, state, state.filter, values)
             if are_members is not None:
                 return are_members
-        are_members = self._set_store.contains_many(target, values)
+        are_members = self._set_store.contains_many(set_id, values)
         state.lookups += len(set(values))
-        self._schedule_build_or_update(target, state)
+        self._schedule_build_or_update(set_id, state)
         return are_members
 
-    def _state_of(self, target: SetId) -> _SetState:
+    def _state_of(self, set_id: SetId) -> _SetState:
         with self._lock:
-            state = self._sets.setdefault(target, _SetState())
-            self._sets.move_to_end(target)
+            state = self._sets.setdefault(set_id, _SetState())
+            self._sets.move_to_end(set_id)
             if len(self._sets) > MAX_SETS:
                 self._sets.popitem(last=False)
             return state
@@ -203,7 +203,7 @@ class RedisSetLookup:
     # Lookups with a filter.
 
     def _look_up_with_filter(
-        self, target: SetId, state: _SetState, current: _Filter, values: Sequence[str]
+        self, set_id: SetId, state: _SetState, current: _Filter, values: Sequence[str]
     ) -> list[bool] | None:
         """Look up values, most of which the filter rules out.
 
@@ -218,7 +218,7 @@ class RedisSetLookup:
                 return None
             rows, encoded = _select(groups, candidates)
             distinct, first_indexes, indexes = _distinct(encoded)
-            reply = self._look_up(target, current, position, distinct, hashes[rows[first_indexes]])
+            reply = self._look_up(set_id, current, position, distinct, hashes[rows[first_indexes]])
             if reply is None or not reply.log_is_complete:
                 state.drop_filter()
                 return None
@@ -228,7 +228,7 @@ class RedisSetLookup:
             position = reply.log_version, reply.log_stamp
             new_candidates = current.bloom.may_contain(hashes) & ~candidates if reply.added else _NO_CANDIDATES
             if not new_candidates.any():
-                self._schedule_rebuild(target, state, current)
+                self._schedule_rebuild(set_id, state, current)
                 are_members = np.zeros(len(values), bool)
                 are_members[rows] = np.frombuffer(reply.are_members, bool)[indexes]
                 return are_members.tolist()
@@ -237,7 +237,7 @@ class RedisSetLookup:
 
     def _look_up(
         self,
-        target: SetId,
+        set_id: SetId,
         current: _Filter,
         position: tuple[int, bytes],
         encoded: Sequence[bytes],
@@ -247,7 +247,7 @@ class RedisSetLookup:
 
         Returns None when the filter's generation is no longer the current one.
         """
-        keys, generation = SetKeys.of(target), current.generation
+        keys, generation = SetKeys.of(set_id), current.generation
         buckets = generation.bucket_keys(hashes)
         if current.is_set_unchanged:
             are_members = self._look_up_unchanged(keys, generation, position, buckets, encoded)
@@ -282,14 +282,14 @@ class RedisSetLookup:
 
     # Builds of filters.
 
-    def _schedule_build_or_update(self, target: SetId, state: _SetState) -> None:
+    def _schedule_build_or_update(self, set_id: SetId, state: _SetState) -> None:
         """Schedule an update of the filter, or a build when the set is looked up often enough."""
         if state.filter is not None:
-            self._submit(state, lambda: self._update(target, state))
+            self._submit(state, lambda: self._update(set_id, state))
         elif state.lookups >= state.lookups_before_build and self._clock() - state.build_began_at >= REBUILD_AFTER_S:
-            self._submit(state, lambda: self._build(target, state))
+            self._submit(state, lambda: self._build(set_id, state))
 
-    def _schedule_rebuild(self, target: SetId, state: _SetState, current: _Filter) -> None:
+    def _schedule_rebuild(self, set_id: SetId, state: _SetState, current: _Filter) -> None:
         """Schedule a build of a new filter when this one has too many layers or values.
 
         A filter with too many layers is replaced only when the set does not grow any more.
@@ -297,7 +297,7 @@ class RedisSetLookup:
         has_too_many_layers = current.is_set_unchanged and current.bloom.layers > MAX_LAYERS
         is_due = self._clock() - state.build_began_at >= REBUILD_AFTER_S
         if is_due and (has_too_many_layers or current.bloom.is_over_capacity):
-            self._submit(state, lambda: self._build(target, state))
+            self._submit(state, lambda: self._build(set_id, state))
 
     def _submit(self, state: _SetState, job: Callable[[], None]) -> None:
         """Submit a build or update, unless a job of this set still runs.
@@ -320,8 +320,8 @@ class RedisSetLookup:
                 reason=error.detail,
             )
 
-    def _build(self, target: SetId, state: _SetState) -> None:
-        keys = SetKeys.of(target)
+    def _build(self, set_id: SetId, state: _SetState) -> None:
+        keys = SetKeys.of(set_id)
         generation = keys.read_generation(self._client)
         if generation is None:
             state.lookups = 0
@@ -333,17 +333,17 @@ class RedisSetLookup:
         capacity = int(int(count) * _ROOM_TO_GROW) + MIN_LOOKUPS_BEFORE_BUILD
         if state.filter is None and state.lookups < state.lookups_before_build:
             return
-        if not self._make_room(target, capacity):
+        if not self._make_room(set_id, capacity):
             state.lookups = 0
             return
         state.build_began_at = self._clock()
         built = _Filter(generation, Bloom(capacity, self._may_grow), int(version), stamp or b"")
         pause_factor = PAUSE_FACTOR if state.filter is None else LONG_PAUSE_FACTOR
         has_all = self._read_all(keys, generation, built.bloom, int(count), pause_factor)
-        if has_all and self._read_log_to_end(target, built):
+        if has_all and self._read_log_to_end(set_id, built):
             state.filter, state.lookups = built, 0
 
-    def _make_room(self, target: SetId, capacity: int) -> bool:
+    def _make_room(self, set_id: SetId, capacity: int) -> bool:
         """Drop the least recently used filters until there is room.
 
         Returns whether there is room for the new filter.
@@ -351,7 +351,7 @@ class RedisSetLookup:
         free = self._max_filter_bytes - size_bytes(capacity)
         with self._lock:
             for other, state in reversed(self._sets.items()):
-                if other != target and state.filter is not None:
+                if other != set_id and state.filter is not None:
                     free -= state.filter.bloom.size_bytes
                     if free < 0:
                         state.filter = None
@@ -384,18 +384,18 @@ class RedisSetLookup:
                 return False
         return True
 
-    def _update(self, target: SetId, state: _SetState) -> None:
+    def _update(self, set_id: SetId, state: _SetState) -> None:
         current = state.filter
-        if current is not None and not self._read_log_to_end(target, current):
+        if current is not None and not self._read_log_to_end(set_id, current):
             state.drop_filter()
 
-    def _read_log_to_end(self, target: SetId, current: _Filter) -> bool:
+    def _read_log_to_end(self, set_id: SetId, current: _Filter) -> bool:
         """Add the values that were added since the filter's version.
 
         Return False when the log is not complete.
         """
         while True:
-            reply = self._look_up(target, current, current.position, (), _NO_HASHES)
+            reply = self._look_up(set_id, current, current.position, (), _NO_HASHES)
             if reply is None or not reply.log_is_complete or self._closed.is_set():
                 return False
             current.advance(reply.log_version, reply.log_stamp, reply.added)

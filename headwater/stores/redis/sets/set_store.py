@@ -71,101 +71,101 @@ class RedisSetStore:
         # At most one write per process is in flight, so that a read never waits behind many writes.
         self._write_lock = threading.Lock()
 
-    def add(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
+    def add(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore. Raises RedisUnavailable when a reply is lost; how many values were new is unknown then."""
-        return self._write(target, _ADD, values)
+        return self._write(set_id, _ADD, values)
 
-    def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
+    def remove(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore. Raises RedisUnavailable when a reply is lost; how many values were removed is unknown then."""
-        return self._write(target, _REMOVE, values)
+        return self._write(set_id, _REMOVE, values)
 
-    def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
+    def replace(self, set_id: SetId, values: Iterable[str]) -> SetWriteResult:
         """See SetStore. Concurrent writes go to the old values, and are removed with them."""
-        generation = SetKeys.of(target).read_generation(self._client) or self._create(target)
-        result = Replacement(self._client, SetKeys.of(target), generation, self._clock).write(values)
-        self._forget(target)
+        generation = SetKeys.of(set_id).read_generation(self._client) or self._create(set_id)
+        result = Replacement(self._client, SetKeys.of(set_id), generation, self._clock).write(values)
+        self._forget(set_id)
         return result
 
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+    def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         """See SetStore. One round trip for up to 4,000 distinct values."""
         distinct = list(dict.fromkeys(values))
         encoded = encoded_values.encode_all(distinct)
-        while (generation := self._generation(target)) is not None:
-            are_members = self._contains(generation, SetKeys.of(target), encoded)
+        while (generation := self._generation(set_id)) is not None:
+            are_members = self._contains(generation, SetKeys.of(set_id), encoded)
             if are_members is not None:
                 is_member = dict(zip(distinct, are_members, strict=True))
                 return [is_member[value] for value in values]
-            self._forget(target)
+            self._forget(set_id)
         return [False] * len(values)
 
-    def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
+    def page(self, set_id: SetId, cursor: int | None, count: int) -> ValuePage:
         """See SetStore.
 
         A page has more than `count` values only if values share a position (2^-53 for each pair).
         """
         low = 0 if cursor is None else cursor + 1
-        while (generation := self._generation(target)) is not None:
-            page = self._page(generation, SetKeys.of(target), low, count)
+        while (generation := self._generation(set_id)) is not None:
+            page = self._page(generation, SetKeys.of(set_id), low, count)
             if page is not None:
                 return page
-            self._forget(target)
+            self._forget(set_id)
         return ValuePage([], None, 0)
 
-    def count(self, target: SetId) -> SetCount:
+    def count(self, set_id: SetId) -> SetCount:
         """See SetStore."""
-        count, version = self._client.call("HMGET", SetKeys.of(target).metadata, "count", "ver")
+        count, version = self._client.call("HMGET", SetKeys.of(set_id).metadata, "count", "ver")
         return SetCount(int(count or 0), int(version or 0))
 
-    def counts(self, targets: Sequence[SetId]) -> Sequence[int]:
+    def counts(self, set_ids: Sequence[SetId]) -> Sequence[int]:
         """See SetCounts."""
-        replies = self._client.pipelines([[("HGET", SetKeys.of(target).metadata, "count")] for target in targets])
+        replies = self._client.pipelines([[("HGET", SetKeys.of(set_id).metadata, "count")] for set_id in set_ids])
         return [int(count or 0) for [count] in replies]
 
-    def drop(self, target: SetId) -> None:
+    def drop(self, set_id: SetId) -> None:
         """See SetStore.
 
         After an interruption, another call completes the removal. Concurrent calls are safe.
         """
-        keys = SetKeys.of(target)
+        keys = SetKeys.of(set_id)
         if self._client.call("EXISTS", keys.metadata, keys.staging):
             drop(self._client, keys, self._clock())
-        self._forget(target)
+        self._forget(set_id)
 
     def sweep(self) -> None:
         """See SetStore."""
         sweep_all(self._client, self._clock() - ABANDONED_AFTER_S)
 
-    def _generation(self, target: SetId) -> SetGeneration | None:
-        generation = self._generations.get(target) or SetKeys.of(target).read_generation(self._client)
-        return self._cache(target, generation) if generation is not None else None
+    def _generation(self, set_id: SetId) -> SetGeneration | None:
+        generation = self._generations.get(set_id) or SetKeys.of(set_id).read_generation(self._client)
+        return self._cache(set_id, generation) if generation is not None else None
 
-    def _create(self, target: SetId) -> SetGeneration:
+    def _create(self, set_id: SetId) -> SetGeneration:
         if self._kind is None:
             self._kind = "set" if self._client.version() >= LISTPACK_SETS_SINCE else "hash"
-        return self._cache(target, SetKeys.of(target).create_set(self._client, self._kind))
+        return self._cache(set_id, SetKeys.of(set_id).create_set(self._client, self._kind))
 
-    def _cache(self, target: SetId, generation: SetGeneration) -> SetGeneration:
+    def _cache(self, set_id: SetId, generation: SetGeneration) -> SetGeneration:
         if len(self._generations) >= _MAX_CACHED_GENERATIONS:
             self._generations.clear()
-        self._generations[target] = generation
+        self._generations[set_id] = generation
         return generation
 
-    def _forget(self, target: SetId) -> None:
-        self._generations.pop(target, None)
+    def _forget(self, set_id: SetId) -> None:
+        self._generations.pop(set_id, None)
 
-    def _write(self, target: SetId, operation: str, values: Sequence[str]) -> SetWriteResult:
+    def _write(self, set_id: SetId, operation: str, values: Sequence[str]) -> SetWriteResult:
         encoded = encoded_values.encode_all(list(set(values)))
         while encoded:
-            generation = self._generation(target)
+            generation = self._generation(set_id)
             if generation is None:
                 if operation == _REMOVE:
                     break
-                generation = self._create(target)
-            result = self._write_to(generation, SetKeys.of(target), operation, encoded)
+                generation = self._create(set_id)
+            result = self._write_to(generation, SetKeys.of(set_id), operation, encoded)
             if result is not None:
                 return result
-            self._forget(target)
-        count, version = self.count(target)
+            self._forget(set_id)
+        count, version = self.count(set_id)
         return SetWriteResult(0, version, count)
 
     def _write_to(

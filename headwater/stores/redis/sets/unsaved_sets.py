@@ -15,15 +15,15 @@ class RedisUnsavedSets:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def add(self, targets: Iterable[SetId], now: datetime) -> None:
+    def add(self, set_ids: Iterable[SetId], now: datetime) -> None:
         """See UnsavedSets."""
-        arguments = [argument for target in targets for argument in (int(now.timestamp()), _member(target))]
+        arguments = [argument for set_id in set_ids for argument in (int(now.timestamp()), _member(set_id))]
         if arguments:
             self._client.call("ZADD", KEY, *arguments)
 
-    def remove(self, targets: Iterable[SetId]) -> None:
+    def remove(self, set_ids: Iterable[SetId]) -> None:
         """See UnsavedSets."""
-        members = [_member(target) for target in targets]
+        members = [_member(set_id) for set_id in set_ids]
         if members:
             self._client.call("ZREM", KEY, *members)
 
@@ -33,8 +33,8 @@ class RedisUnsavedSets:
         return [_set_id(member.decode()) for member in members]
 
 
-def _member(target: SetId) -> str:
-    return f"{target.kind}:{target.id}"
+def _member(set_id: SetId) -> str:
+    return f"{set_id.kind}:{set_id.id}"
 
 
 def _set_id(member: str) -> SetId:
