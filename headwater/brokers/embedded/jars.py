@@ -52,7 +52,7 @@ def _download(target: Path) -> None:
             f"Apache Maven (`mvn`) is not on the PATH; it downloads Kafka once. Install it, {_OWN_CLUSTER}."
         )
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [maven, "-B", "-q", "-C", "-Dstyle.color=never", "-f", str(POM), _GOAL, f"-Djars={target}"],
             env=_environment(os.environ),
             capture_output=True,
@@ -65,10 +65,10 @@ def _download(target: Path) -> None:
             f"Maven did not download Kafka within {MAVEN_TIMEOUT_S:g} s: check the network and Maven's settings.xml, "
             f"and run the command again, {_OWN_CLUSTER}."
         ) from error
-    if done.returncode != 0 or not target.is_dir():
+    if result.returncode != 0 or not target.is_dir():
         raise SetupError(
             f"Maven could not download Kafka; with a network connection, run the command again, {_OWN_CLUSTER}. "
-            f"Maven says: {_first_error(done.stdout + done.stderr)}"
+            f"Maven says: {_first_error(result.stdout + result.stderr)}"
         )
     check_jars(target)
 

@@ -40,8 +40,8 @@ class KafkaRuntime(NamedTuple):
     def broker(self, *, aot_cache_output: Path | None = None) -> list[str]:
         """Return the command line of the broker, which runs in its folder.
 
-        The folder contains server.properties and tmp. With `aot_cache_output` the broker writes an AOT cache to this
-        file when it ends, and uses none.
+        The folder contains server.properties and tmp. With `aot_cache_output` the broker starts without an AOT cache,
+        and writes one to this file when it ends.
         """
         aot = [f"-XX:AOTCacheOutput={aot_cache_output}"] if aot_cache_output else self._aot_cache_options()
         return self._command([*_BROKER_HEAP, *aot], "kafka.Kafka", "server.properties")

@@ -42,7 +42,7 @@ def _arguments(credential: str) -> str:
 def _run(runtime: KafkaRuntime, folder: Path) -> None:
     # The standard output contains the stored form of the password, so it is discarded.
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             runtime.formatter("arguments"),
             env=inherited_environment(*JVM_VARIABLES),
             cwd=folder,
@@ -56,6 +56,6 @@ def _run(runtime: KafkaRuntime, folder: Path) -> None:
             f"Kafka did not set up its data folder in {folder.parent} within {_TIMEOUT_S:g} s, perhaps because the "
             "machine is busy. Start it again."
         ) from error
-    if done.returncode != 0:
-        reason = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+    if result.returncode != 0:
+        reason = result.stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise SetupError(f"Kafka could not set up its data folder in {folder.parent}: {''.join(reason)}")
