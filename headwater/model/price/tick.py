@@ -1,11 +1,12 @@
-"""Converts ticks: records of pipelines to records of the ticks topic, and to PricedTick.
+"""Converts records of pipelines to records of the ticks topic, and records of the ticks topic to PricedTick.
 
-On the topic, the key is `<chain>:<address in lower case>`, and the partition follows from the key. The value is 25
-bytes (time, order, price, decimals; little-endian), followed by the on-chain address if that is not in lower case.
+On the ticks topic, the key is `<chain>:<address in lower case>`, and the partition follows from the key. The value has
+25 bytes (time, order, price, decimals; little-endian). When the token's address on chain is not in lower case, the
+address follows.
 
-The key of a tick that is quoted in another token ends with QUOTED. Its price is in units of the quote token. The 25
-bytes are followed by the address of the quote token in lower case, SEPARATOR, and the token's own on-chain address if
-that is not in lower case.
+The key of a tick that is quoted in another token ends with QUOTED. Its price is in units of the quote token. After the
+25 bytes, its value has the address of the quote token in lower case, SEPARATOR, and the token's own address when that
+is not in lower case.
 """
 
 import math
@@ -25,11 +26,13 @@ TICKS_TOPIC = "headwater.ticks"
 PARTITIONS = 16
 """A change of this number requires a new topic, and a rebuild of all prices."""
 MAX_AHEAD_MS = 300_000
+"""How far the time of a tick may be ahead of the clock."""
 MAX_DECIMALS = 255
 MAX_NAME_CHARS = 200
 MIN_TIMESTAMP = 10**8
 """Smaller numbers are rejected as timestamps: in seconds, they would be before March 1973."""
-_LOG_BITS, _BLOCK_BITS = 24, 40
+_LOG_INDEX_BITS, _BLOCK_NUMBER_BITS = 24, 40
+"""The order of a tick has the block number and then the log index, with this many bits."""
 _DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 SEPARATOR = b"\0"
@@ -39,11 +42,11 @@ QUOTED = SEPARATOR + b"quoted"
 _VALUE = struct.Struct("<qQdB")
 VALUE_BYTES = _VALUE.size
 _VALUE_WITHOUT_ADDRESS = struct.Struct("<qQdB0s")
-_PRICE, _PRICE_AT = struct.Struct("<d"), 16
+_PRICE, _PRICE_OFFSET = struct.Struct("<d"), 16
 
 
 class BadTick(Exception):
-    """A record is not a valid tick. It goes to the dead letters with `error` and `message`."""
+    """A record is not a valid tick. The record becomes a dead letter with `error` and `message`."""
 
     def __init__(self, error: str, message: str) -> None:
         super().__init__(message)
@@ -67,10 +70,7 @@ _decode = msgspec.json.Decoder(_Record).decode
 
 
 def token_key(chain: str, address: str) -> str:
-    """Return the key of a token: chain and address in lower case.
-
-    Addresses are matched case-insensitively. Chain names contain no colon.
-    """
+    """Return the key of a token: `<chain>:<address>`, in lower case because addresses match in any case."""
     return f"{chain}:{address}".lower()
 
 
@@ -80,17 +80,17 @@ def quoted_key(token: bytes) -> bytes:
 
 
 def is_quoted(key: bytes) -> bool:
-    """Whether a key is that of quoted ticks."""
+    """Whether a key is the key of quoted ticks."""
     return key.endswith(QUOTED)
 
 
 def quote_key(key: bytes, quote: bytes) -> bytes:
-    """Return the key of a quote token: the chain of `key`, and the lower-case `quote`."""
+    """Return the key of the quote token with the address `quote`, on the chain of the token with `key`."""
     return key[: key.index(b":") + 1] + quote
 
 
 def partition_of(key: bytes) -> int:
-    """Return the partition of a token, given its key or that of its quoted ticks."""
+    """Return the partition of a token, given the key of the token or the key of its quoted ticks."""
     return crc32(key.removesuffix(QUOTED)) % PARTITIONS
 
 
@@ -102,8 +102,8 @@ def encode_tick(value: bytes | None, now: int) -> tuple[bytes, bytes]:
     record = _parse(value)
     chain, address = _chain(record.chain), _address("token_address", record.token_address)
     key = token_key(chain, address).encode()
-    order = _whole("block_number", record.block_number, _BLOCK_BITS) << _LOG_BITS
-    order |= _whole("log_index", record.log_index, _LOG_BITS)
+    order = _whole("block_number", record.block_number, _BLOCK_NUMBER_BITS) << _LOG_INDEX_BITS
+    order |= _whole("log_index", record.log_index, _LOG_INDEX_BITS)
     time, decimals = _time(record.timestamp, now), _decimals(record.decimals)
     explicit_address = b"" if address == address.lower() else address.encode()
     if record.price_quote is None and record.quote_address is None:
@@ -129,7 +129,7 @@ def pack(time: int, order: int, price: float, decimals: int) -> bytes:
 
 
 def select_well_formed(records: RecordBatch) -> RecordBatch:
-    """Return the records of a batch that have the form of ticks; usually all of them."""
+    """Return the records of a batch that have the form of ticks. Usually all records have it."""
     if len(records) and records.keys.min_size >= 0 and records.values.min_size >= _VALUE.size:
         return records
     sizes = zip(records.keys.sizes, records.values.sizes, strict=True)
@@ -145,7 +145,7 @@ def decode_ticks(values: Sequence[bytes]) -> list[PricedTick]:
 
 def price_of(value: bytes) -> float:
     """Return the price in a value of the ticks topic."""
-    price: float = _PRICE.unpack_from(value, _PRICE_AT)[0]
+    price: float = _PRICE.unpack_from(value, _PRICE_OFFSET)[0]
     return price
 
 
@@ -161,71 +161,71 @@ def _parse(value: bytes | None) -> _Record:
         raise BadTick("InvalidJSON", f"A tick must be a JSON object: {error}.") from error
 
 
-def _name(member: str, given: Any) -> str:
-    if not isinstance(given, str) or not 0 < len(given) <= MAX_NAME_CHARS or not given.isprintable():
-        raise BadTick("BadTick", f"{member} must be a string of 1 to {MAX_NAME_CHARS} printable characters.")
-    return given
+def _name(field: str, value: Any) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME_CHARS or not value.isprintable():
+        raise BadTick("BadTick", f"{field} must be a string of 1 to {MAX_NAME_CHARS} printable characters.")
+    return value
 
 
-def _chain(given: Any) -> str:
-    chain = _name("chain", given)
+def _chain(value: Any) -> str:
+    chain = _name("chain", value)
     if ":" in chain:  # in a token's key, a colon ends the chain
         raise BadTick("BadTick", "chain must not contain a colon.")
     return chain
 
 
-def _address(member: str, given: Any) -> str:
-    """Return an address as on chain.
+def _address(field: str, value: Any) -> str:
+    """Return the address of a token on its chain.
 
-    Hexadecimal addresses, which may be in any case, are converted to lower case.
+    A hexadecimal address is converted to lower case, because its case has no meaning.
     """
-    address = _name(member, given)
+    address = _name(field, value)
     return address.lower() if address[:2] in ("0x", "0X") else address
 
 
-def _number(member: str, given: Any) -> float:
+def _number(field: str, value: Any) -> float:
     """Return the value of a JSON number or a decimal string."""
-    if isinstance(given, str):
-        if _is_decimal(given):
-            return float(given)
-    elif isinstance(given, int | float) and not isinstance(given, bool):
+    if isinstance(value, str):
+        if _is_decimal(value):
+            return float(value)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
         try:
-            return float(given)
+            return float(value)
         except OverflowError:
             return math.inf
-    raise BadTick("BadTick", f"{member} must be a number or a decimal string.")
+    raise BadTick("BadTick", f"{field} must be a number or a decimal string.")
 
 
-def _price(member: str, given: Any) -> float:
-    price = _number(member, given)
+def _price(field: str, value: Any) -> float:
+    price = _number(field, value)
     if not 0 < price < math.inf:
-        raise BadTick("BadTick", f"{member} must be finite and above 0.")
+        raise BadTick("BadTick", f"{field} must be finite and above 0.")
     return price
 
 
-def _whole(member: str, given: Any, bits: int) -> int:
-    """Return an integer of at most `bits` bits; 0 when the member is omitted."""
-    if given is None:
+def _whole(field: str, value: Any, bits: int) -> int:
+    """Return an integer of at most `bits` bits; 0 when the field is omitted."""
+    if value is None:
         return 0
-    number = _number(member, given) if not isinstance(given, int) else given
+    number = value if type(value) is int else _number(field, value)  # a large integer is not exact as a float
     if not 0 <= number < 1 << bits or number != int(number):
-        raise BadTick("BadTick", f"{member} must be an integer from 0 to {(1 << bits) - 1}.")
+        raise BadTick("BadTick", f"{field} must be an integer from 0 to {(1 << bits) - 1}.")
     return int(number)
 
 
-def _decimals(given: Any) -> int:
-    if given is None:
+def _decimals(value: Any) -> int:
+    if value is None:
         raise BadTick("BadTick", "The decimals of the token are unknown: decimals must be an integer.")
-    number = _number("decimals", given)
+    number = _number("decimals", value)
     if number not in range(MAX_DECIMALS + 1):
         raise BadTick("BadTick", f"decimals must be an integer from 0 to {MAX_DECIMALS}.")
     return int(number)
 
 
-def _time(given: Any, now: int) -> int:
+def _time(value: Any, now: int) -> int:
     try:
-        number = float(given) if isinstance(given, str) and _is_decimal(given) else given
-        time = None if _is_too_short(number) else to_epoch_ms(number)
+        number = float(value) if isinstance(value, str) and _is_decimal(value) else value
+        time = None if _is_too_small(number) else to_epoch_ms(number)
     except (ValueError, OverflowError):
         time = None
     if time is None or not 0 <= time < 1 << 53:
@@ -239,17 +239,11 @@ def _time(given: Any, now: int) -> int:
     return round(time)
 
 
-def _is_too_short(number: Any) -> bool:
-    """Whether a number is too small for a timestamp, as 20260102 is.
-
-    It is a date rather than a second of 1970.
-    """
+def _is_too_small(number: Any) -> bool:
+    """Whether a number is too small for a timestamp, such as 20260102, which is meant as a date."""
     return isinstance(number, int | float) and abs(number) < MIN_TIMESTAMP
 
 
 def _is_decimal(text: str) -> bool:
-    """Whether a string is a decimal number.
-
-    It has ASCII digits, at most one point, and an optional sign and exponent.
-    """
+    """Whether a text is a decimal number of ASCII digits, with an optional sign, point and exponent."""
     return _DECIMAL.fullmatch(text) is not None

@@ -1,6 +1,7 @@
-"""Read-only views of a stored state and its tail.
+"""Read-only views of a stored state and its tail, from which the statistics are computed.
 
-BandFigures are computed directly from the encoded bytes. The tail is folded only when it contains ticks in the future.
+The views read the encoded bytes directly. The state is decoded and its tail is folded only when they contain ticks in
+the future.
 """
 
 from bisect import bisect_left, bisect_right
@@ -19,7 +20,7 @@ from headwater.model.price.stats import BandFigures, EvaluableState
 from headwater.model.price.tail import unpack
 
 _UNSIGNED = (1 << 64) - 1
-_NO_HEAD = Head(window_start=0, recent_start=0, minute_hours=set(), bands=0, newest=None, ahead=[], end=0)
+_NO_HEAD = Head(window_start=0, recent_start=0, minute_hours=set(), band_count=0, newest=None, ahead=[], bands_offset=0)
 
 
 class StateView(NamedTuple):
@@ -39,19 +40,19 @@ class BandView:
     Args:
         words: The whole encoded state as integers.
         doubles: The whole encoded state as floats.
-        at: The word index of the first column of the band.
-        counts: The lengths in the band's head.
+        start: The word index of the first column of the band.
+        counts: The lengths in the head of the band.
     """
 
     __slots__ = ("_closes", "_counts", "_doubles", "_highs", "_hours", "_lows", "_recent", "_words")
 
     def __init__(
-        self, words: "memoryview[int]", doubles: "memoryview[float]", at: int, counts: tuple[int, int, int, int, int]
+        self, words: "memoryview[int]", doubles: "memoryview[float]", start: int, counts: tuple[int, int, int, int, int]
     ) -> None:
         self._words, self._doubles, self._counts = words, doubles, counts
         lows, highs, recent, closes, _ = counts
-        self._lows = at
-        self._highs = at + 3 * lows
+        self._lows = start
+        self._highs = start + 3 * lows
         self._recent = self._highs + 3 * highs
         self._closes = self._recent + 3 * recent
         self._hours = self._closes + 3 * closes
@@ -89,22 +90,23 @@ class BandView:
 
     def first_after(self, tick: Tick) -> Tick | None:
         _, _, recent, closes, _ = self._counts
-        found = []
+        candidates = []
         for start, count in ((self._recent, recent), (self._closes, closes)):
             at = bisect_left(self._words, tick[0], start, start + count) - start
             while at < count and self._tick(start, count, at) <= tick:
                 at += 1
             if at < count:
-                found.append(self._tick(start, count, at))
-        return min(found, default=None)
+                candidates.append(self._tick(start, count, at))
+        return min(candidates, default=None)
 
     def minute_mask(self, hour: int) -> int:
         start, count = self._hours, self._counts[4]
         at = bisect_left(self._words, hour, start, start + count)
         return self._words[at + count] if at < start + count and self._words[at] == hour else 0
 
-    def _tick(self, start: int, count: int, number: int) -> Tick:
-        at = start + number
+    def _tick(self, start: int, count: int, index: int) -> Tick:
+        """Return the tick at an index of the series that starts at the word `start` and has `count` ticks."""
+        at = start + index
         return self._words[at], self._words[at + count] & _UNSIGNED, self._doubles[at + 2 * count]
 
 
@@ -143,9 +145,9 @@ class TailedBand:
         return {hour: bits for hour, bits in minutes.items() if hour >= self._horizon}
 
     def first_after(self, tick: Tick) -> Tick | None:
-        found = self._base.first_after(tick) if self._base else None
-        first = next((one[:3] for one in self._ticks if one[:3] > tick), None)
-        return min((one for one in (found, first) if one), default=None)
+        first_of_base = self._base.first_after(tick) if self._base else None
+        first_of_tail = next((later[:3] for later in self._ticks if later[:3] > tick), None)
+        return min((first for first in (first_of_base, first_of_tail) if first), default=None)
 
     def extremes_after(self, time: int) -> Extremes | None:
         prices = self._prices[bisect_right(self._times, time) :]
@@ -154,21 +156,24 @@ class TailedBand:
         return (min(prices), max(prices)) if prices else None
 
     def last_until(self, time: int) -> Tick | None:
-        found = self._base.last_until(time) if self._base else None
-        at = bisect_right(self._times, time)
-        if not at:
-            return found
-        last = self._ticks[at - 1][:3]
-        return last if found is None or found < last else found
+        last_of_base = self._base.last_until(time) if self._base else None
+        count = bisect_right(self._times, time)
+        if not count:
+            return last_of_base
+        last_of_tail = self._ticks[count - 1][:3]
+        return last_of_tail if last_of_base is None else max(last_of_base, last_of_tail)
 
     def minute_mask(self, hour: int) -> int:
+        # The masks select archived buckets, and ticks of the tail are not archived.
         return self._base.minute_mask(hour) if self._base else 0
 
 
 class MergedBand:
     """A band of several states of one token. It implements stats.BandFigures.
 
-    `horizon` is the horizon of the merged state.
+    Args:
+        parts: The band in each of the states.
+        horizon: The horizon of the merged state.
     """
 
     __slots__ = ("_horizon", "_parts")
@@ -194,16 +199,16 @@ class MergedBand:
         return minutes
 
     def extremes_after(self, time: int) -> Extremes | None:
-        found = [extremes for part in self._parts if (extremes := part.extremes_after(time))]
-        return (min(low for low, _ in found), max(high for _, high in found)) if found else None
+        extremes = [extreme for part in self._parts if (extreme := part.extremes_after(time))]
+        return (min(low for low, _ in extremes), max(high for _, high in extremes)) if extremes else None
 
     def last_until(self, time: int) -> Tick | None:
-        found = (part.last_until(time) for part in self._parts)
-        return max((tick for tick in found if tick), default=None)
+        candidates = (part.last_until(time) for part in self._parts)
+        return max((tick for tick in candidates if tick), default=None)
 
     def first_after(self, tick: Tick) -> Tick | None:
-        found = (part.first_after(tick) for part in self._parts)
-        return min((first for first in found if first), default=None)
+        candidates = (part.first_after(tick) for part in self._parts)
+        return min((first for first in candidates if first), default=None)
 
     def minute_mask(self, hour: int) -> int:
         return reduce(or_, (part.minute_mask(hour) for part in self._parts))
@@ -212,7 +217,7 @@ class MergedBand:
 def merged(states: Sequence[EvaluableState]) -> EvaluableState:
     """Merge several states of a token for an evaluation.
 
-    The merged state has no minute_hours, so `needed_buckets` must be called for each part.
+    The merged state has no minute_hours, so `needed_buckets` must be called with each of the states as `part`.
     """
     parts = [state for state in states if state.newest is not None] or states[:1]
     if len(parts) == 1:
@@ -240,9 +245,9 @@ def read_at(data: bytes | None, tail: bytes | None, now: int) -> EvaluableState:
 
 
 def view_of(data: bytes | None, ticks: Iterable[PricedTick], now: int) -> EvaluableState:
-    """Return the state of a token at a time, from its encoded state and later ticks.
+    """Return the state of a token at a time, from its encoded state and from later ticks in any order.
 
-    The ticks may have any order. Raises PriceStateUnreadable.
+    Raises PriceStateUnreadable.
     """
     ticks = sorted(ticks)
     head = decode_head(data) if data else _NO_HEAD
@@ -261,12 +266,12 @@ def view_of(data: bytes | None, ticks: Iterable[PricedTick], now: int) -> Evalua
 
 def _bands(data: bytes, head: Head) -> dict[int, BandView]:
     words, doubles = memoryview(data).cast("q"), memoryview(data).cast("d")
-    at, bands = head.end, dict[int, BandView]()
-    for _ in range(head.bands):
-        number, *counts = BAND_HEAD.unpack_from(data, at)
-        at += BAND_HEAD.size
-        bands[number] = BandView(words, doubles, at // 8, (*counts,))
-        at += columns_size(counts)
+    offset, bands = head.bands_offset, dict[int, BandView]()
+    for _ in range(head.band_count):
+        number, *counts = BAND_HEAD.unpack_from(data, offset)
+        offset += BAND_HEAD.size
+        bands[number] = BandView(words, doubles, offset // 8, (*counts,))
+        offset += columns_size(counts)
     return bands
 
 
@@ -275,7 +280,7 @@ def _tailed(bands: Mapping[int, BandView], ticks: Sequence[PricedTick], horizon:
     lowest = band_of(min(prices))
     if lowest == band_of(max(prices)) and bands.keys() <= {lowest}:  # a shortcut: most tokens have a single band
         return {lowest: TailedBand(bands.get(lowest), ticks, horizon)}
-    found: dict[int, list[PricedTick]] = {number: [] for number in bands}
+    ticks_by_band: dict[int, list[PricedTick]] = {number: [] for number in bands}
     for tick in ticks:
-        found.setdefault(band_of(tick[2]), []).append(tick)
-    return {number: TailedBand(bands.get(number), some, horizon) for number, some in found.items()}
+        ticks_by_band.setdefault(band_of(tick[2]), []).append(tick)
+    return {number: TailedBand(bands.get(number), of_band, horizon) for number, of_band in ticks_by_band.items()}

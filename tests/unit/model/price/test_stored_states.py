@@ -7,6 +7,7 @@ from headwater.model.price.quote_history import QuoteHistory, history_of
 from headwater.model.price.quoted_state import FORMAT, QuotedState, encode_entries, read_unsettled, settle
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import evaluate
+from headwater.model.price.tail import unpack
 from headwater.model.price.tick import pack
 from headwater.model.price.view import read_at
 
@@ -67,6 +68,18 @@ def state_of(tick: tuple[int, int, float]) -> TokenState:
     state = TokenState()
     state.fold((*tick, 6, b""), 1 << 60)
     return state
+
+
+@pytest.mark.parametrize("tail", [b"\x00", b"\x18" + bytes(24), b"\x00" * 26, b"\x19" + bytes(25) + b"\x01\x00"])
+def test_a_tail_with_a_damaged_length_is_rejected(tail: bytes) -> None:
+    with pytest.raises(PriceStateUnreadable):
+        unpack(tail)
+
+
+@pytest.mark.parametrize("damaged", [b"\x00", bytes(10), b"\x18\x00" + bytes(8 + 24), entries(b"0xee\0") + bytes(10)])
+def test_an_unsettled_tick_with_a_damaged_length_is_rejected(damaged: bytes) -> None:
+    with pytest.raises(PriceStateUnreadable):
+        read_unsettled(damaged)
 
 
 def test_a_later_format_is_rejected() -> None:

@@ -104,6 +104,8 @@ def test_other_addresses_keep_their_case() -> None:
         ({"block_number": -1}, "block_number"),
         ({"block_number": 1 << 40}, "block_number"),
         ({"block_number": 0.5}, "block_number"),
+        ({"block_number": True}, "block_number"),
+        ({"log_index": True}, "log_index"),
         ({"log_index": "many"}, "log_index"),
         ({"log_index": "1_0"}, "log_index"),
         ({"block_number": "7\n"}, "block_number"),
