@@ -69,7 +69,7 @@ def backup(settings: Settings, path: Path, *, with_keys: bool = True) -> dict[st
 
 
 def _write_stores(archive: ArchiveWriter, endpoints: Endpoints, client: Client) -> dict[str, Any]:
-    """Add the database and the set store to the archive, and return the description for the manifest."""
+    """Add the database and the set store to the archive. Returns the manifest's description."""
     url = endpoints.database_url()
     with database_backup.snapshot(url) as snapshot:
         description = {

@@ -1,7 +1,5 @@
 """Builds the controller and runs it."""
 
-import signal
-import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,6 +12,7 @@ from headwater.app.environments import worker_environment
 from headwater.app.memory import limit_malloc_arenas
 from headwater.app.metrics_server import serve_metrics
 from headwater.app.source_clients import connect_sources
+from headwater.app.stop_signals import stop_on_signals
 from headwater.app.stream_bindings import load_bindings
 from headwater.app.topics import create_topics, stream_topics
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
@@ -56,9 +55,7 @@ def run(settings: Settings) -> None:
     data_directory = endpoints.data_directory
     endpoints.require_embedded_data()
     data_directory.create()
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stop_on_signals()
     with data_directory.locked("controller") as lock, connect_database(endpoints) as database:
         workers_kafka, manages_users = endpoints.worker_kafka(), endpoints.manages_kafka_users
         broker = KafkaClusterAdmin(

@@ -133,9 +133,10 @@ class DataDirectory:
 
 
 def _lock_name(descriptor: int) -> str:
-    """Return a name of a lock, which contains the machine's boot id and the device and inode of the file.
+    """Return a name of a lock.
 
-    Two processes whose locks have the same name have locked the same file of the same machine since its last boot.
+    The name contains the machine's boot id and the device and inode of the file. Two processes whose locks have the
+    same name have locked the same file of the same machine since its last boot.
     """
     file = os.fstat(descriptor)
     return f"{_BOOT_ID.read_text('ascii').strip()}:{file.st_dev}:{file.st_ino}"

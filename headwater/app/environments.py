@@ -108,7 +108,10 @@ def metrics_environment(directory: Path) -> dict[str, str]:
 
 
 def _secret(name: str, value: SecretStr) -> dict[str, str]:
-    """Return the variable that passes a secret: its value, or the path of the file that holds it."""
+    """Return the variable that passes a secret to a child.
+
+    Its value is the secret, or the path of the file that holds the secret.
+    """
     path = secret_file(name)
     return (
         {environment_variable(name): value.get_secret_value()}

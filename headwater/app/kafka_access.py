@@ -1,4 +1,4 @@
-"""Derives from the settings how Headwater, its workers and the readers authenticate to Kafka."""
+"""Derives from the settings how Headwater, workers and readers authenticate to Kafka."""
 
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def admin_access(settings: Settings) -> KafkaAccess:
 
 
 def require_embedded_settings(settings: Settings) -> None:
-    """Raise SetupError when the settings name Kafka users, which the embedded Kafka does not support."""
+    """Raise SetupError when the settings name Kafka users, since the embedded Kafka takes none."""
     if settings.kafka_credentials == "given":
         raise SetupError(
             f"{_CREDENTIALS}=given is only for your own Kafka. Set {_variable('bootstrap_servers')}, or remove the "
@@ -106,7 +106,7 @@ def _require_scram(access: KafkaAccess) -> None:
 
 
 def _require_applicable_login(access: KafkaAccess) -> None:
-    """Raise SetupError unless the mechanism uses the user name and the password, or both are empty."""
+    """Raise SetupError unless the mechanism uses a user name and a password, or both are empty."""
     if bool(access.username) != bool(access.password):
         raise SetupError(
             f"{_reader_variable('username')} and {_reader_variable('password')} belong together: set both or none."

@@ -3,7 +3,6 @@
 import secrets
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -12,10 +11,11 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from headwater.app.data_directory import DataDirectory, require_platform
+from headwater.app.data_directory import require_platform
 from headwater.app.endpoints import Endpoints
 from headwater.app.memory import tune_worker_memory
 from headwater.app.metrics_server import serve_metrics
+from headwater.app.stop_signals import stop_on_signals
 from headwater.app.topics import create_topics
 from headwater.app.worker import METRICS_WRITE_TIMEOUT_S
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
@@ -56,16 +56,13 @@ class PriceCollector(Collector):
 
 
 def run(settings: Settings) -> None:
-    """Run the prices worker until SIGTERM or SIGINT. Several workers share the partitions.
+    """Run the prices worker until SIGTERM or SIGINT. Several of them share the partitions.
 
     Raises SetupError. On other errors, the process exits with status 1.
     """
     require_platform()
-    data_directory = DataDirectory(settings.data_dir)
-    endpoints = Endpoints(settings, data_directory)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    endpoints = Endpoints.of(settings)
+    stop = stop_on_signals()
     create_topics(KafkaClusterAdmin(endpoints.admin_kafka(), endpoints.replication()), (TICKS_TOPIC_SPEC,), stop)
     owner = secrets.token_hex(8)
     with (
@@ -88,14 +85,14 @@ def run(settings: Settings) -> None:
 def run_until_end(worker: Worker) -> None:
     """Run a worker, and end the process.
 
-    The exit status is 0 when all ticks that were read are stored, otherwise 1.
+    The exit status is 0 when all ticks that the worker has read are stored, otherwise 1.
     """
     try:
-        complete = worker.run()
+        is_everything_stored = worker.run()
     except HeadwaterError as error:
         log.error("the prices worker ends", reason=error.detail)
-        complete = False
+        is_everything_stored = False
     except Exception:
         log.exception("the prices worker ends")
-        complete = False
-    sys.exit(0 if complete else 1)
+        is_everything_stored = False
+    sys.exit(0 if is_everything_stored else 1)

@@ -1,4 +1,4 @@
-"""Reads the secret key of an installation, which encrypts the credentials that the database stores."""
+"""Reads the secret key of an installation, which encrypts the stored credentials."""
 
 from headwater.app.data_directory import DataDirectory
 from headwater.errors import SetupError
@@ -32,5 +32,5 @@ def old_secret_keys(settings: Settings) -> list[bytes]:
 
 
 def field_cipher(settings: Settings, data_directory: DataDirectory) -> FieldCipher:
-    """Return the cipher of stored credentials, with the secret key and the old one. Raises SetupError."""
+    """Return the cipher of the stored credentials. Raises SetupError."""
     return FieldCipher(secret_key(settings, data_directory), *old_secret_keys(settings))

@@ -1,4 +1,4 @@
-"""The imported Token Lists in the data directory, and readers of Token List files."""
+"""Stores the tokens of imported Token Lists in the data directory."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ from headwater.app.data_directory import DataDirectory
 from headwater.model.listed_token import ListedToken
 from headwater.recipes import tokens as token_files
 from headwater.recipes.tokens import Tokens
-from headwater.record_files.record_file import read_lines
+from headwater.record_files.record_file import read_content
 from headwater.settings import Settings
 
 
@@ -18,25 +18,17 @@ def read_tokens(settings: Settings) -> Tokens:
 
 
 def add_tokens(settings: Settings, files: Iterable[Path]) -> Mapping[str, Mapping[str, ListedToken]]:
-    """Add the tokens of these lists.
+    """Add the tokens of Token List files. Returns all imported tokens.
 
-    Later entries replace earlier ones. Returns all imported tokens.
+    Later entries replace earlier entries of the same token.
     """
     tokens = read_tokens(settings)
     for file in files:
-        for chain, found in token_files.read_list(read_file(file)).items():
-            tokens.setdefault(chain, {}).update(found)
+        for chain, listed in token_files.read_list(read_content(file)).items():
+            tokens.setdefault(chain, {}).update(listed)
     data_directory = DataDirectory(settings.data_dir)
     data_directory.create()
-    new = data_directory.tokens.with_suffix(".new")
-    new.write_bytes(token_files.encode(tokens))
-    new.replace(data_directory.tokens)
+    scratch = data_directory.tokens.with_suffix(".new")
+    scratch.write_bytes(token_files.encode(tokens))
+    scratch.replace(data_directory.tokens)
     return tokens
-
-
-def read_file(file: Path) -> bytes:
-    """Return the content of a file, unpacked and without a byte order mark.
-
-    Raises SetupError when it is unreadable.
-    """
-    return b"\n".join(read_lines(file))

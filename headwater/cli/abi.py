@@ -33,12 +33,12 @@ def import_(
     """
     from headwater.app.abis import import_abis, shipped_names
 
-    done = import_abis(settings, files, address, override_shipped=override_shipped)
-    print(f"{done.new} new events; {done.known} imported in all")
+    result = import_abis(settings, files, address, override_shipped=override_shipped)
+    print(f"{result.new} new events; {result.total} imported in all")
     for event in shipped_names(settings):
         print(
-            f"{event} ships with Headwater and keeps its parameter names; use --override-shipped to replace them by "
-            "the imported ones"
+            f"{event} ships with Headwater and keeps its parameter names; use --override-shipped to use the imported "
+            "names instead"
         )
 
 

@@ -24,12 +24,13 @@ _SETTINGS = (*KAFKA, "log_level", "kafka_replication", "stream_bindings")
 def run(settings: Settings, name: Annotated[str, typer.Argument(help="A name in the file of --ingests.")]) -> None:
     """Run one ingest of the file of --ingests, as `headwater up` does."""
     from headwater.app.ingest_kinds import load_ingest
-    from headwater.app.run_ingest import run_ingest, stop_by_signal
+    from headwater.app.run_ingest import run_ingest
+    from headwater.app.stop_signals import stop_on_signals
     from headwater.logging_setup import configure_logging
 
     configure_logging(settings.log_level)
     options, open_reader = load_ingest(settings.ingests, name)
-    stop = stop_by_signal()
+    stop = stop_on_signals()
     metrics = run_ingest(settings, options, open_reader(options, settings, stop), stop)
     print(f"{name}: {metrics.summary()}")
 
@@ -191,15 +192,15 @@ def _open_ingest(kind: str, settings: Settings, **options: Any) -> "tuple[Ingest
     Raises SetupError when an option is invalid. Returns the options, the chain reader and the event that stops it.
     """
     from headwater.app.ingest_kinds import KINDS
-    from headwater.app.run_ingest import stop_by_signal
+    from headwater.app.stop_signals import stop_on_signals
     from headwater.ingest.options import read_options
     from headwater.logging_setup import configure_logging
 
     configure_logging(settings.log_level)
     model, open_reader = KINDS[kind]
-    checked = read_options(model, options)
-    stop = stop_by_signal()
-    return checked, open_reader(checked, settings, stop), stop
+    valid_options = read_options(model, options)
+    stop = stop_on_signals()
+    return valid_options, open_reader(valid_options, settings, stop), stop
 
 
 @app.callback()

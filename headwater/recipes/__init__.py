@@ -76,7 +76,7 @@ RECIPES = {
 }
 
 
-def find(name: str, chain: str, entity: str) -> tuple[Recipe, str, str]:
+def find_recipe(name: str, chain: str, entity: str) -> tuple[Recipe, str, str]:
     """Return a recipe with its chain and entity. Raises SetupError.
 
     An empty chain selects the only possible one, an empty entity the default.

@@ -42,6 +42,14 @@ def read_lines(path: Path) -> Iterator[bytes]:
                 yield text
 
 
+def read_content(path: Path) -> bytes:
+    """Return the non-empty lines of a file, decompressed and without a byte order mark.
+
+    Raises SetupError when the file can't be read.
+    """
+    return b"\n".join(read_lines(path))
+
+
 @dataclass(slots=True)
 class RecordFile:
     """Iterates over the records of a file as JSON. Each iteration reads the file from its beginning.

@@ -117,7 +117,7 @@ def test_nothing_else_runs_the_set_store_of_a_stopped_installation_during_a_back
             pass
         with backups._set_store(endpoints) as other:
             assert RedisSetStore(other).contains_many(FILTER, ["0xaa"]) == [True]
-        assert client.call("PING") in (b"PONG", "PONG", True)
+        assert RedisSetStore(client).contains_many(FILTER, ["0xaa"]) == [True]
     with data_directory.locked("up"):
         pass
 

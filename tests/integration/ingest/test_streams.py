@@ -5,7 +5,7 @@ from threading import Event
 import pytest
 from confluent_kafka import Producer
 
-from headwater.app.run_ingest import IngestTarget
+from headwater.app.ingest_target import IngestTarget
 from headwater.brokers.base import INGEST_TOPIC_CONFIG
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
