@@ -21,7 +21,7 @@ class Candidate:
         lock: The name of a file lock that the process holds; empty when the process holds none. Only one live process
             can hold a lock. So when the holder of the lease gave the same name, this holder has ended and the lease is
             free.
-        current_failure: What currently fails in the process, as sentences; empty when everything works.
+        current_failure: What currently fails in the process, as `loop: error`; empty when everything works.
     """
 
     holder: str

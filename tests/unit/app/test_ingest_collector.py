@@ -1,7 +1,6 @@
 """The Prometheus metrics of an ingest, which are read while the ingest counts."""
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from headwater.ingest.runner import IngestMetrics
 
 
 @pytest.fixture
-def metrics(monkeypatch: pytest.MonkeyPatch) -> Iterator[IngestMetrics]:
+def metrics(monkeypatch: pytest.MonkeyPatch) -> IngestMetrics:
     """Metrics in which the ingest counts a further stream, reason and count whenever a sample is added."""
     metrics = IngestMetrics(
         records=Counter({"log": 3}), skipped=Counter({"late": 1}), counts=Counter({"blocks": 2, "retries": 1})
@@ -27,7 +26,7 @@ def metrics(monkeypatch: pytest.MonkeyPatch) -> Iterator[IngestMetrics]:
         metrics.counts["reorgs" if "failovers" in metrics.counts else "failovers"] += 1
 
     monkeypatch.setattr(CounterMetricFamily, "add_metric", add_and_count)
-    yield metrics
+    return metrics
 
 
 def test_the_ingest_may_count_during_a_scrape(metrics: IngestMetrics) -> None:
