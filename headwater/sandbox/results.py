@@ -97,7 +97,7 @@ def _indexes(text: bytes) -> list[int]:
     return [int(index) for index in text.split(b",")] if text else []
 
 
-def parse_row(payload: bytes, expected: range) -> int:
+def parse_trace(payload: bytes, expected: range) -> int:
     """Parse a frame TRACE, which contains the index of a record in its segment. Raises ProtocolError."""
     if not payload.isdigit() or len(payload) > _MAX_DIGITS or int(payload) not in expected:
         raise ProtocolError("the index of a record is not in its segment")

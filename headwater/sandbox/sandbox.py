@@ -19,7 +19,7 @@ from headwater.sandbox.in_flight_segment import InFlightSegment
 from headwater.sandbox.invalid_script import invalid_script
 from headwater.sandbox.loadable_script import LoadableScript
 from headwater.sandbox.membership import LookupFunction
-from headwater.sandbox.results import ScriptFailure, parse_questions, parse_results, parse_row
+from headwater.sandbox.results import ScriptFailure, parse_questions, parse_results, parse_trace
 from headwater.sandbox.script_batch import ChildDeath, Mode, ScriptBatch, Segment
 
 log = structlog.get_logger(__name__)
@@ -47,6 +47,8 @@ _LOAD_ATTEMPTS = 2
 _MEMBERSHIP_DIGITS = bytes.maketrans(b"\0\1", b"01")
 _MAX_WAIT_S = 1.0
 """How long one wait for an event lasts at most."""
+_MIN_WAIT_S = 0.05
+"""How long the wait for a frame lasts at least when the running segment is overdue."""
 _INTERRUPT_POLL_S = 0.05
 """The interval at which the parent checks whether V8 interrupted a script that waits for an answer."""
 
@@ -78,20 +80,26 @@ class Sandbox:
         self._lookup_functions: dict[int, LookupFunction] = {}
         self._batches: deque[ScriptBatch] = deque()
         self._running: deque[InFlightSegment] = deque()
+        """The segments that the child runs, one after the other. The child runs the first one now."""
         self._awaiting_lookup: deque[InFlightSegment] = deque()
+        """The segments that wait for the answers to a QUESTIONS frame."""
         self._blocked_on_answer: InFlightSegment | None = None
+        """The running segment, while its script blocks for the answer to a SYNC_QUESTION frame."""
         self._interrupted_at_s: dict[int, float] = {}
+        """By script number: the clock when V8 last interrupted the script."""
         self._dry_runs = DryRunScheduler()
         self._pending_error: HeadwaterError | None = None
         self._recycled_at_s = clock()
-        self._measured_at_s, self._is_large = float("-inf"), False
+        self._memory_checked_at_s, self._child_is_large = float("-inf"), False
         self.crash_events = 0
         self._child: SandboxedChild | None = None
 
     def __enter__(self) -> "Sandbox":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()
 
     @property
@@ -150,6 +158,19 @@ class Sandbox:
                 raise error
             if not script_batch.finished:
                 self.wait_for_event(_MAX_WAIT_S)
+
+    def wait_for_event(self, timeout_s: float) -> None:
+        """Wait at most `timeout_s` for a child to start, a lookup to end, or a frame to arrive."""
+        if self._child is None:
+            self._starter.wait(timeout_s)
+        elif self._blocked_on_answer is not None and self._blocked_on_answer.lookup is not None:
+            wait([self._blocked_on_answer.lookup], min(timeout_s, _INTERRUPT_POLL_S))
+        elif self._running:
+            running = self._running[0]
+            left_s = running.run_began_s + running.limit_s + KILL_GRACE_S - self._clock()
+            self._child.wait(min(timeout_s, max(_MIN_WAIT_S, left_s)))
+        elif self._awaiting_lookup and self._awaiting_lookup[0].lookup is not None:
+            wait([self._awaiting_lookup[0].lookup], timeout_s)
 
     def strip_types(self, text: str) -> str | ScriptFailure:
         """Return the text without TypeScript types, or why the text can't be parsed.
@@ -213,8 +234,11 @@ class Sandbox:
     def _send_next_segment(self, child: SandboxedChild) -> bool:
         """Send the next segment, if there is one and if it may be sent now."""
         script_batch = next((script_batch for script_batch in self._batches if script_batch.pending is not None), None)
-        segment = None if script_batch is None else script_batch.pending
-        if script_batch is None or segment is None or not self._has_room(child, script_batch, segment):
+        if script_batch is None:
+            return False
+        segment = script_batch.pending
+        assert segment is not None
+        if not self._has_room(child, script_batch, segment):
             return False
         has_dry_run = self._prepare_dry_run(child, script_batch, segment)
         realm_number = self._prepare_realm(child, script_batch, segment)
@@ -330,8 +354,8 @@ class Sandbox:
     def _handle_frame(self, child: SandboxedChild, in_flight: InFlightSegment, frame: Frame) -> None:
         match frame.kind:
             case Kind.TRACE:
-                first = 0 if in_flight.traced is None else in_flight.traced + 1
-                in_flight.traced = parse_row(frame.payload, range(first, len(in_flight.segment.rows)))
+                next_index = 0 if in_flight.traced is None else in_flight.traced + 1
+                in_flight.traced = parse_trace(frame.payload, range(next_index, len(in_flight.segment.rows)))
             case Kind.QUESTIONS:
                 in_flight.question_frames += 1
                 if in_flight.question_frames > _MAX_QUESTION_FRAMES:
@@ -450,15 +474,17 @@ class Sandbox:
         The segment that ran is split; all other segments are requeued and run in another child.
         """
         lost = self._take_in_flight()
-        for in_flight in lost[1:]:
+        if not lost:
+            return
+        running, *others = lost
+        for in_flight in others:
             in_flight.script_batch.requeue(in_flight.segment)
-        for in_flight in lost[:1]:
-            if not in_flight.script_batch.crashed:
-                in_flight.script_batch.crashed = True
-                self.crash_events += 1
-            if in_flight.has_dry_run:
-                self._dry_runs.on_failed(in_flight.script_number)
-            in_flight.script_batch.apply_death(in_flight.segment, death, in_flight.traced)
+        if not running.script_batch.crashed:
+            running.script_batch.crashed = True
+            self.crash_events += 1
+        if running.has_dry_run:
+            self._dry_runs.on_failed(running.script_number)
+        running.script_batch.apply_death(running.segment, death, running.traced)
 
     def _take_in_flight(self) -> list[InFlightSegment]:
         """Forget the dead child, and return the segments that were in flight in it."""
@@ -479,7 +505,7 @@ class Sandbox:
             return False
         if self._load_missing_scripts(child):
             self._child = child
-            self._measured_at_s, self._is_large = float("-inf"), False
+            self._memory_checked_at_s, self._child_is_large = float("-inf"), False
         return True
 
     def _load_missing_scripts(self, child: SandboxedChild) -> bool:
@@ -552,19 +578,6 @@ class Sandbox:
 
     def _should_recycle(self, child: SandboxedChild) -> bool:
         now = self._clock()
-        if now - self._measured_at_s >= MEMORY_CHECK_INTERVAL_S:
-            self._measured_at_s, self._is_large = now, child.resident_bytes() > RECYCLE_ABOVE_BYTES
-        return self._is_large and now - self._recycled_at_s >= RECYCLE_INTERVAL_S and self._starter.is_ready()
-
-    def wait_for_event(self, timeout_s: float) -> None:
-        """Wait at most `timeout_s` for a child to start, a lookup to end, or a frame to arrive."""
-        if self._child is None:
-            self._starter.wait(timeout_s)
-        elif self._blocked_on_answer is not None and self._blocked_on_answer.lookup is not None:
-            wait([self._blocked_on_answer.lookup], min(timeout_s, _INTERRUPT_POLL_S))
-        elif self._running:
-            running = self._running[0]
-            left_s = running.run_began_s + running.limit_s + KILL_GRACE_S - self._clock()
-            self._child.wait(min(timeout_s, max(0.05, left_s)))
-        elif self._awaiting_lookup and self._awaiting_lookup[0].lookup is not None:
-            wait([self._awaiting_lookup[0].lookup], timeout_s)
+        if now - self._memory_checked_at_s >= MEMORY_CHECK_INTERVAL_S:
+            self._memory_checked_at_s, self._child_is_large = now, child.resident_bytes() > RECYCLE_ABOVE_BYTES
+        return self._child_is_large and now - self._recycled_at_s >= RECYCLE_INTERVAL_S and self._starter.is_ready()

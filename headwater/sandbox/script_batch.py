@@ -1,4 +1,4 @@
-"""The state machine of one batch: its segments, results, timeouts and crashes.
+"""The state machine of one batch, which decides what runs next after results, timeouts and crashes.
 
 This module does no I/O. A batch runs as segments. A segment that times out, is too large or kills the child is split
 until the faulty record is a segment of its own. A record fails with a timeout or crash only after it ran alone, so that
@@ -165,10 +165,14 @@ class ScriptBatch:
     crashed: bool = False
     finished: bool = False
     _lines: BytesColumn = field(init=False)
+    """The records as the child receives them."""
     _long_integers: list[int | list[int]] = field(init=False)
+    """Candidates for long integers in the lines, see `find_long_integers_by_row`."""
     _complete_outputs: BytesColumn | None = None
+    """The outputs of all rows, if one segment had them all. Then `_outputs` is not used."""
     _outputs: list[bytes] = field(default_factory=list)
     _queue: deque[Segment] = field(default_factory=deque)
+    """The segments that are not in flight, in the order in which they run."""
 
     def __post_init__(self) -> None:
         self._outputs = [b""] * len(self.batch)
@@ -235,8 +239,8 @@ class ScriptBatch:
         rows = segment.rows
         self._store(rows[: results.record_count], results)
         self.logs += results.logs
-        # A stateful script ran each record once; no record can have exceeded the limit unless the CPU time of the whole
-        # segment did.
+        # A stateful script ran each record once. So a record can have exceeded the limit only if the CPU time of the
+        # whole segment did.
         slow_indexes = results.slow_indexes if not self.keeps_state or cpu_s > CPU_LIMIT_S else []
         mode = Mode.MEASURED if self.keeps_state else Mode.ALONE
         next_segments = [Segment([rows[index]], mode, is_first_run=False) for index in slow_indexes]

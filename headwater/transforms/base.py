@@ -51,9 +51,9 @@ class PendingBatch(Protocol):
         """Wait until the batch is done, or for about `timeout_s`."""
 
     def result(self) -> TransformResult:
-        """Wait for the outcome, which takes some seconds at most.
+        """Wait for the result, which takes some seconds at most.
 
-        Errors of single records are in the outcome. Raises RedisUnavailable when sets can't be read. The batch is
+        Errors of single records are in the result. Raises RedisUnavailable when sets can't be read. The batch is
         kept then, and `result` can be called again. Raises SandboxFailed when the child process with V8 can't be
         restarted.
         """
@@ -62,10 +62,9 @@ class PendingBatch(Protocol):
 class DeferredBatch:
     """A PendingBatch of a transform that needs no other process.
 
-    The method `result` computes the outcome.
-
     Args:
-        compute: Returns the outcome. It is called again when it has raised RedisUnavailable.
+        compute: Computes the result of the transform. It is called by each call of `result`, because it may raise
+            RedisUnavailable.
     """
 
     def __init__(self, compute: Callable[[], TransformResult]) -> None:
