@@ -52,7 +52,7 @@ def remove_unsaved_sets(unsaved_sets: UnsavedSets, revisions: RevisionStore, set
 
 def _stored_uids(revisions: RevisionStore, config_id: str) -> frozenset[str]:
     """Return the uids of the filters in all stored revisions of a configuration."""
-    return frozenset().union(*revisions.filters(config_id).values())
+    return frozenset[str]().union(*revisions.filters(config_id).values())
 
 
 def _removed_uids(revisions: RevisionStore, config_id: str) -> frozenset[str]:

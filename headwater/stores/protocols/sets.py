@@ -111,7 +111,7 @@ class SetCounts(Protocol):
 class UnsavedSets(Protocol):
     """The list of filter sets whose values are written before their revision is saved.
 
-    It allows to remove the sets that an interrupted save left behind.
+    The sweeper removes sets of this list that an interrupted save left behind.
     """
 
     def add(self, set_ids: Iterable[SetId], now: datetime) -> None:

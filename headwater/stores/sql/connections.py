@@ -3,7 +3,7 @@
 SQLite uses WAL, so that readers never wait. A write transaction starts with BEGIN IMMEDIATE: it waits for the write
 lock at its start, and can't fail later with SQLITE_BUSY because another process wrote after it read.
 
-PostgreSQL uses READ COMMITTED, so that each statement sees what others committed before it. A transaction first locks
+PostgreSQL uses READ COMMITTED, so that each statement sees what was committed before it. A transaction first locks
 the rows on which its decision depends, by a SELECT … FOR UPDATE without a join. If a SELECT with a join waited for the
 lock, PostgreSQL would evaluate the join with the rows that it had read before the wait, and would miss the newest
 revision.

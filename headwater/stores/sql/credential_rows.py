@@ -19,8 +19,6 @@ FIELDS: Final = ("reader_password", "worker_password")
 DEPLOYMENTS_PER_TRANSACTION: Final = 200
 _PROOF: Final = ("headwater", "secret_key_proof", "sealed")
 """The text that is encrypted to prove a key, and the deployment id and field name that are its associated data."""
-
-
 COLUMNS: Final = (deployments.c.id.label("deployment_id"), *(deployments.c[name] for name in FIELDS))
 """The columns of a row that `CredentialRows.decryption_error` reads."""
 _SELECT_BATCH: Final = (
@@ -29,11 +27,11 @@ _SELECT_BATCH: Final = (
 
 
 class RotationResult(NamedTuple):
-    """The result of a rotation of the secret key, in numbers of deployments.
+    """The result of a rotation of the secret key.
 
     Attributes:
-        encrypted: Their passwords were encrypted with the new key.
-        unreadable: Neither key decrypts their passwords, which were left as they are.
+        encrypted: The number of deployments whose passwords were encrypted with the new key.
+        unreadable: The number of deployments whose passwords no key decrypts. These passwords are unchanged.
     """
 
     encrypted: int
@@ -41,7 +39,7 @@ class RotationResult(NamedTuple):
 
 
 class CredentialRows:
-    """Encrypts and decrypts the passwords of deployments. Only this class does."""
+    """Encrypts and decrypts the passwords of deployments. No other class does."""
 
     def __init__(self, cipher: FieldCipher) -> None:
         self._cipher = cipher
@@ -70,7 +68,7 @@ class CredentialRows:
     def check_key(self, connection: Connection) -> None:
         """Check that the secret key decrypts the stored secrets, and store a proof of the key.
 
-        Raises DecryptionFailed, a SetupError, when the key decrypts none of them. Single passwords that were encrypted
+        Raises DecryptionFailed, a SetupError, when the key decrypts no secret. Single passwords that were encrypted
         with another key are ignored: their deployments are reported as unreadable.
         """
         proof = connection.scalar(select(secret_key_proof.c.encrypted))
@@ -84,28 +82,32 @@ class CredentialRows:
     def rotate_key(self, connections: Connections) -> RotationResult:
         """Encrypt all passwords with the new secret key.
 
-        Each DEPLOYMENTS_PER_TRANSACTION are one transaction. Passwords with the id of the new key are skipped, so a
-        rotation that was killed is continued by another call. The proof of the key is written last.
+        Each transaction encrypts the passwords of at most DEPLOYMENTS_PER_TRANSACTION deployments. Passwords with the
+        id of the new key are skipped, so another call continues a rotation that was killed. The proof of the key is
+        written last.
         """
         encrypted = unreadable = 0
-        last = ""
+        last_id = ""
         while True:
             with connections.writing() as connection:
-                batch = connection.execute(_SELECT_BATCH.where(deployments.c.id > last)).all()
-                old = [row for row in batch if not all(self._cipher.is_current(getattr(row, name)) for name in FIELDS)]
-                done = sum(self._encrypt_row(connection, row) for row in old)
-            encrypted, unreadable = encrypted + done, unreadable + len(old) - done
+                batch = connection.execute(_SELECT_BATCH.where(deployments.c.id > last_id)).all()
+                results = [self._encrypt_row(connection, row) for row in batch if not self._is_current(row)]
+            encrypted += results.count(True)
+            unreadable += results.count(False)
             if not batch:
                 break
-            last = batch[-1].deployment_id
+            last_id = batch[-1].deployment_id
         with connections.writing() as connection:
             self._write_proof(connection)
         return RotationResult(encrypted, unreadable)
 
+    def _is_current(self, row: Row[Any]) -> bool:
+        return all(self._cipher.is_current(getattr(row, name)) for name in FIELDS)
+
     def _encrypt_row(self, connection: Connection, row: Row[Any]) -> bool:
         """Encrypt the passwords of a row with the new key.
 
-        Return False when they can't be decrypted.
+        Return False when the passwords can't be decrypted.
         """
         try:
             passwords = self.decrypt(row, row.deployment_id)

@@ -120,7 +120,7 @@ class DeploymentMapper:
             connection.execute(select(deployments.c.id).where(ACTIVE, *where).order_by("id").with_for_update())
         active = [self._deployment(row) for row in connection.execute(_SELECT_DEPLOYMENTS.where(ACTIVE, *where))]
         previous = _previous_revisions(connection, *where) if active else {}
-        return [replace(each, previous_revisions=tuple(previous.get(each.id, ()))) for each in active]
+        return [replace(deployment, previous_revisions=tuple(previous.get(deployment.id, ()))) for deployment in active]
 
     def progress(self, connection: Connection, config_ids: Sequence[str]) -> list[DeploymentProgress]:
         """Return the progress of the active deployments of these configurations."""
@@ -169,8 +169,8 @@ class DeploymentMapper:
         """Write a changed desired state, and increment the change counter."""
         values = {**_desired_columns(changed), "condition": changed.condition.value, "reason": changed.reason}
         connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**values))
-        requested = self.requested_revisions(connection, changed.id)
-        if all(each.revision != changed.desired_revision for each in requested):
+        requested = {entry.revision for entry in self.requested_revisions(connection, changed.id)}
+        if changed.desired_revision not in requested:
             self._insert_revision(connection, changed)
         increment(connection)
 

@@ -83,8 +83,8 @@ class SqlDeployments:
 
     def progress(self, config_ids: Collection[str]) -> Mapping[str, DeploymentProgress]:
         with self._connections.reading() as connection:
-            progress = [each for ids in id_chunks(config_ids) for each in self._mapper.progress(connection, ids)]
-        return {each.config_id: each for each in progress}
+            chunks = [self._mapper.progress(connection, ids) for ids in id_chunks(config_ids)]
+        return {progress.config_id: progress for chunk in chunks for progress in chunk}
 
     def list_active(self, deployment_ids: Collection[str] | None = None) -> Sequence[Deployment]:
         with self._connections.reading() as connection:
@@ -132,7 +132,7 @@ class SqlDeployments:
         with self._connections.writing() as connection:
             for ids in id_chunks([observation.deployment_id for observation in observed]):
                 for current in self._mapper.list_active(connection, deployments.c.id.in_(ids), lock=True):
-                    observations = (each for each in observed if each.deployment_id == current.id)
+                    observations = (observation for observation in observed if observation.deployment_id == current.id)
                     self._mapper.write_observed(connection, reduce(rollout.apply_observation, observations, current))
 
     def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:

@@ -100,10 +100,10 @@ class SqlFlows:
             return [ListPosition(*row) for row in connection.execute(page)]
 
     def get_many(self, owner: str, config_ids: Collection[str]) -> Sequence[Flow]:
-        of_owner = (flows.c.owner == owner) & (flows.c.deleted == false())
-        chunks = (self._select(of_owner, flows.c.id.in_(ids)) for ids in id_chunks(config_ids))
-        found = [flow for chunk in chunks for flow in chunk]
-        return sorted(found, key=lambda flow: (flow.created_at, flow.id), reverse=True)
+        has_owner = (flows.c.owner == owner) & (flows.c.deleted == false())
+        chunks = (self._select(has_owner, flows.c.id.in_(ids)) for ids in id_chunks(config_ids))
+        matching = [flow for chunk in chunks for flow in chunk]
+        return sorted(matching, key=lambda flow: (flow.created_at, flow.id), reverse=True)
 
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
         return self._select(flows.c.owner == owner, flows.c.deleted == false(), flows.c.external_id == external_id)

@@ -61,7 +61,7 @@ def key_not_found(key_id: str) -> NotFound:
 
 def key_exists(key_id: str) -> Conflict:
     """Return the error for an id of an API key that exists already."""
-    return Conflict(f"There is an API key {key_id} already. Make another one.")
+    return Conflict(f"There is an API key {key_id} already. Create another one.")
 
 
 def dataset_not_found(dataset_id: str) -> NotFound:

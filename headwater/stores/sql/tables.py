@@ -63,7 +63,7 @@ The column `filter_uids` is used too; it holds the uids of the revision's filter
 class StoredJson(TypeDecorator[Any]):
     """JSON whose text may be damaged.
 
-    Reading such a value returns the text, so that other rows can still be read.
+    A damaged value is read as its text, so that other rows can still be read.
     """
 
     impl = JSON

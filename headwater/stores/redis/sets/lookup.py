@@ -245,7 +245,7 @@ class RedisSetLookup:
     ) -> _Reply | None:
         """Look up values on the server, and read the values that were added since `position`.
 
-        Returns None when the filter's generation is no longer the current one.
+        Returns None when the filter's generation is no longer current.
         """
         keys, generation = SetKeys.of(set_id), current.generation
         buckets = generation.bucket_keys(hashes)
@@ -359,8 +359,8 @@ class RedisSetLookup:
 
     def _may_grow(self, by_bytes: int) -> bool:
         with self._lock:
-            filters = [state.filter for state in self._sets.values() if state.filter is not None]
-        return sum(each.bloom.size_bytes for each in filters) + by_bytes <= self._max_filter_bytes
+            blooms = [state.filter.bloom for state in self._sets.values() if state.filter is not None]
+        return sum(bloom.size_bytes for bloom in blooms) + by_bytes <= self._max_filter_bytes
 
     def _read_all(
         self, keys: SetKeys, generation: SetGeneration, bloom: Bloom, count: int, pause_factor: float

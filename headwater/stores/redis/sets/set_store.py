@@ -171,7 +171,7 @@ class RedisSetStore:
     def _write_to(
         self, generation: SetGeneration, keys: SetKeys, operation: str, encoded: list[bytes]
     ) -> SetWriteResult | None:
-        """Write all values to one generation. Returns None when it is no longer the current generation."""
+        """Write all values to one generation. Returns None when it is no longer current."""
         changed = version = count = 0
         ordered = generation.sort(encoded)
         for start in range(0, len(encoded), VALUES_PER_WRITE):
@@ -195,7 +195,7 @@ class RedisSetStore:
     def _contains(self, generation: SetGeneration, keys: SetKeys, encoded: list[bytes]) -> list[bool] | None:
         """Look up values in one version of the set.
 
-        Returns None when the generation is no longer the current one. Many values are looked up by several runs of the
+        Returns None when the generation is no longer current. Many values are looked up by several runs of the
         script. If the version changes between two runs, the values are looked up again, and the third time by one run.
         """
         for size in (VALUES_PER_LOOKUP, VALUES_PER_LOOKUP, max(len(encoded), 1)):
@@ -214,7 +214,7 @@ class RedisSetStore:
     ) -> tuple[bytes, bytes] | None:
         """Return the version of the set and a digit per value, 1 for members.
 
-        Returns None when the generation is no longer the current one.
+        Returns None when the generation is no longer current.
         """
         buckets = generation.bucket_keys(encoded_values.hashes(encoded, generation.hash_key))
         reply = self._client.run(_CONTAINS, [keys.metadata, *buckets], [generation.number, generation.kind, *encoded])
@@ -223,7 +223,7 @@ class RedisSetStore:
     def _page(self, generation: SetGeneration, keys: SetKeys, low: int, count: int) -> ValuePage | None:
         """Return a page from position `low` on.
 
-        Returns None when the generation is no longer the current one.
+        Returns None when the generation is no longer current.
         """
         first = low >> (POSITION_BITS - generation.bits)
         (gen, total), bitmap = self._client.pipeline(
