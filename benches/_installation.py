@@ -10,7 +10,7 @@ from tests.acceptance.installation import Installation
 
 @contextmanager
 def running_installation(flags: Sequence[str] = ()) -> Iterator[Installation]:
-    """Run `headwater up` with these flags in a temporary directory, for as long as the block lasts."""
+    """Run `headwater up` with these flags in a temporary directory, during the block."""
     with tempfile.TemporaryDirectory() as folder:
         installation = Installation(Path(folder) / "data", flags=tuple(flags))
         installation.start()

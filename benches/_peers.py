@@ -1,4 +1,6 @@
-"""Other programs (peers) that do a pipeline's work: hand-written Python, Kafka Streams, Quix Streams and Bento.
+"""Runs other programs (peers) that do the work of a pipeline.
+
+The peers are hand-written Python, Kafka Streams, Quix Streams and Bento.
 
 Each peer gets the settings of a worker: lz4, acks=all, batches, 20 ms of linger, commits after delivery, and two
 processes or threads. The first use downloads what a peer needs into the cache directory. A peer that cannot run on

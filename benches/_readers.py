@@ -1,4 +1,6 @@
-"""Programs that only read a topic, for `small_batches`: `python -m benches._readers KIND ACCESS TOPIC RECORDS GROUP`.
+"""Programs that only read a topic, for `small_batches`.
+
+`python -m benches._readers KIND ACCESS TOPIC RECORDS GROUP` runs one of them.
 
 Each program prints how many records it read after the first batch, and the CPU seconds of all threads for them.
 """
@@ -42,7 +44,10 @@ class Listener:
 
 
 def worker(access: KafkaAccess, topic: str, group: str) -> Callable[[], int]:
-    """Return a function that polls a worker's source, in a process whose memory is tuned like a worker's."""
+    """Return a function that polls a worker's source.
+
+    It runs in a process whose memory is tuned like a worker's.
+    """
     source = KafkaSource(access, topic, group)
     source.join(Listener())
     tune_worker_memory()

@@ -70,7 +70,9 @@ LARGE_BATCHES: dict[str, Any] = {"queue.buffering.max.messages": 200_000, "batch
 def fill(
     access: KafkaAccess, name: str, values: Sequence[bytes], count: int, settings: Mapping[str, Any] = LARGE_BATCHES
 ) -> None:
-    """Write `count` records: record i has the value `values[i % len(values)]` and goes to partition i % PARTITIONS.
+    """Write `count` records, of which record i goes to partition i % PARTITIONS.
+
+    Record i has the value `values[i % len(values)]`.
 
     Its offset in that partition is i // PARTITIONS. `settings` are added to the settings of every producer.
     """

@@ -1,4 +1,4 @@
-"""Records for the data-plane benchmarks, and the output that each pipeline must produce from them."""
+"""Records for the data-plane benchmarks, and the outputs that each pipeline must produce."""
 
 import json
 import random
@@ -71,7 +71,7 @@ class Workload:
         return [json.dumps(record, separators=(",", ":")).encode() for record in self.records]
 
     def passes(self, work: str) -> Callable[[int], bool]:
-        """Return a predicate: whether the pipeline of this name passes the record with a given number."""
+        """Return a predicate that says whether a pipeline passes the record with a given number."""
         return self.is_member.__getitem__ if work.startswith("filter") else lambda _: True
 
     def is_correct(self, work: str, number: int, output: bytes, *, exact: bool = True) -> bool:
@@ -124,7 +124,7 @@ class Tally:
         return number
 
     def is_complete(self, times: int) -> bool:
-        """Return whether every record that passes was output exactly `times` times, and no other record was."""
+        """Return whether exactly the records that pass were output, each exactly `times` times."""
         passes = self._workload.passes(self._work)
         return self._counts == [times if passes(number) else 0 for number in range(DISTINCT)]
 

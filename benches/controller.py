@@ -1,4 +1,6 @@
-"""The CPU time of the controller's resync when nothing has changed: `python -m benches.controller`.
+"""Measures the CPU time of the controller's resync when nothing has changed.
+
+`python -m benches.controller` runs it.
 
 A thousand deployed configurations of 30 kB are in SQLite; workers are simulated in memory, and there is no Kafka. Every
 five seconds one tick is a resync, which reads the database's versions, plans every deployment and compares the states
@@ -126,7 +128,10 @@ def cpu_ms(work: Callable[[], object]) -> float:
 
 
 def measure(controller: Controller, clock: Clock) -> tuple[float, float]:
-    """Return the CPU time, in ms, of the most expensive tick of one resync period, and of all its ticks."""
+    """Return the CPU time of a resync period's most expensive tick, and of all its ticks.
+
+    The times are in ms.
+    """
     ticks = []
     for _ in range(TICKS):
         ticks.append(cpu_ms(controller.tick))

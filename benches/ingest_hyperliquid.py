@@ -1,4 +1,6 @@
-"""Convert the lines of a Hyperliquid node to records on one core: `python -m benches.ingest_hyperliquid`.
+"""Converts the lines of a Hyperliquid node to records on one core.
+
+`python -m benches.ingest_hyperliquid` runs it.
 
 The lines resemble recorded ones: blocks of fills, of order statuses and of misc events, read from files. The reference
 is a minimal converter with Python's own JSON: `json.loads` of the line and `json.dumps` of each event with its block

@@ -1,4 +1,6 @@
-"""Four workers together look up 50,000 records per second while their set grows: `python -m benches.live_lookups`
+"""Measures lookups of four workers, 50,000 records per second, while their set grows.
+
+`python -m benches.live_lookups` runs it.
 
 In a complete installation, records come from Kafka, and values are added over HTTP by five concurrent requests of
 250,000 values each. Every output is checked: a record passes if a completed request had added its value before the
@@ -112,7 +114,9 @@ class Latencies:
 
 
 def quantile(counts: dict[float, float], share: float) -> str:
-    """Format a quantile as Prometheus computes it, linearly within its bucket, and the bucket's bounds.
+    """Format a quantile and the bounds of its bucket.
+
+    The quantile is computed as Prometheus does, linearly within the bucket.
 
     `counts` has the cumulative count for each upper bound, in seconds.
     """

@@ -1,4 +1,6 @@
-"""The throughput of one worker, compared with plain copies by librdkafka: `python -m benches.pipelines`.
+"""Measures the throughput of one worker, compared with plain copies by librdkafka.
+
+`python -m benches.pipelines` runs it.
 
 Every pipeline, and the two processes of every plain copy, read the same stream of a real broker, one after another.
 Rates are input records per second between the broker's first and last append of the outputs; CPU seconds are those of
@@ -133,7 +135,10 @@ def main_thread_seconds(pid: int) -> float:
 
 
 def tree(pid: int) -> list[int]:
-    """Return the ids of a process and its descendants. psutil is too slow here, since it walks all processes."""
+    """Return the ids of a process and its descendants.
+
+    psutil is too slow here, because it walks all processes.
+    """
     try:
         children = [p for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
     except OSError:
@@ -170,7 +175,10 @@ class Bench:
     _number: Iterator[int] = field(default_factory=itertools.count)
 
     def run(self, work: str) -> Result:
-        """Run a pipeline, a copy or a peer over the whole stream, check its outputs, and return its figures."""
+        """Run a pipeline, a copy or a peer over the whole stream, and return its figures.
+
+        The outputs are checked.
+        """
         task = self.peers[work].work if work in self.peers else work
         expected = sum(map(self.workload.passes(task), (n % DISTINCT for n in range(self.count))))
         with topic(self.access, f"out-{next(self._number)}") as target:

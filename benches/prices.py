@@ -1,4 +1,6 @@
-"""Token prices: the CPU time of folding ticks, and the latency of requests and updates: `python -m benches.prices`.
+"""Measures the CPU time of folding ticks, and the latency of price requests and updates.
+
+`python -m benches.prices` runs it.
 
 A complete installation has 100,000 tokens, whose trades are distributed by Zipf's law. Ticks are written while the
 prices worker is paused by SIGSTOP; then it folds all of them, and the positions that it reaches are checked. The
@@ -178,7 +180,10 @@ def requests(installation: Installation, seconds: float, at_once: int, path: str
 
 
 def memory(client: Client, topic: Topic, tokens: int = 2_000, per_day: int = 200) -> None:
-    """Print the store's memory per token, for tokens with `per_day` trades at random times of a day."""
+    """Print the store's memory per token, for tokens with `per_day` trades a day.
+
+    The trades are at random times of the day.
+    """
     draw, now = random.Random(5), int(time.time() * 1000)
     ticks = sorted((now - draw.randrange(DAY_MS), TOKENS - 1 - n) for n in range(tokens) for _ in range(per_day))
     before = _used(client)
@@ -193,7 +198,10 @@ def _used(client: Client) -> int:
 
 
 def staleness(installation: Installation, topic: Topic, rate: int) -> None:
-    """Print the time from writing a tick until HTTP returns it, while other ticks are written at `rate` per second."""
+    """Print the time from writing a tick until HTTP returns it.
+
+    Other ticks are written at `rate` per second meanwhile.
+    """
     stop, latencies, others = threading.Event(), list[float](), Topic(installation)
 
     def load() -> None:

@@ -1,4 +1,6 @@
-"""The rate of `headwater replay` from files to a topic, by file format: `python -m benches.replay`
+"""Measures the rate of `headwater replay` from files to a topic, by file format.
+
+`python -m benches.replay` runs it.
 
 The topic's records are counted after each run. The reference of the same run is a librdkafka producer with the same
 settings that sends the file's lines without parsing them.

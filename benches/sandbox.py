@@ -1,4 +1,6 @@
-"""Records per second and CPU time per record of scripts in the sandbox: `python -m benches.sandbox [--jit]`.
+"""Measures records per second and CPU time per record of scripts in the sandbox.
+
+`python -m benches.sandbox [--jit]` runs it.
 
 Batches have 500 transfers of about 800 bytes, and two batches are in flight. Lookups are answered from a Python set.
 Every output byte is compared with the expected output. The cases `two` and `two big` are chains of two scripts: the
@@ -94,7 +96,7 @@ def cases(rng: random.Random, records: list[dict[str, object]]) -> list[Case]:
 
 
 def chains(records: list[dict[str, object]]) -> list[tuple[str, list[str], list[bytes]]]:
-    """Return the name of each chain, its scripts in order, and the expected output for each record."""
+    """Return each chain by name, with its scripts in order and the outputs of each record."""
     return [
         (
             "two",
@@ -170,7 +172,10 @@ def measure(case: Case, batch: RecordBatch, batches: int, *, jit: bool) -> str:
 
 
 def in_flight(sandbox: Sandbox, number: int, batch: RecordBatch, batches: int) -> Iterator[ScriptBatch]:
-    """Yield the finished script batches; the next batch is always submitted before the previous one is awaited."""
+    """Yield the finished script batches.
+
+    The next batch is always submitted before the previous one is awaited.
+    """
     job = sandbox.submit(number, batch)
     for _ in range(batches - 1):
         following = sandbox.submit(number, batch)

@@ -1,4 +1,6 @@
-"""The speed of the set store, compared with plain Redis commands in the same run: `python -m benches.sets`.
+"""Measures the speed of the set store, compared with plain Redis commands in the same run.
+
+`python -m benches.sets` runs it.
 
 Every result is checked. The reference is a plain Redis set of the same values as strings, queried by SMISMEMBER.
 """
@@ -99,7 +101,10 @@ def fill(client: Client, store: RedisSetStore, values: list[str]) -> None:
 
 
 def look_up(client: Client, values: Sequence[str]) -> None:
-    """Measure lookups of 1,000 values, with several shares of members, each followed by the reference."""
+    """Measure lookups of 1,000 values, with several shares of members.
+
+    Each measurement is followed by one of the reference.
+    """
     others = addresses(LOOKUP * ROUNDS, seed=2)
     for at in range(0, len(values), 10_000):
         client.call("SADD", PLAIN, *values[at : at + 10_000])

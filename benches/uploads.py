@@ -1,4 +1,6 @@
-"""Upload filter values over HTTP: one big PUT, and other requests during uploads: `python -m benches.uploads`
+"""Measures uploads of filter values over HTTP, and other requests during uploads.
+
+`python -m benches.uploads` runs it.
 
 Every response is checked. The references of the same run are adding the same values to a plain Redis set by SADD, and
 the same requests while nothing is uploaded.
@@ -177,7 +179,10 @@ def reference(body: Path, count: int) -> None:
 
 
 def calls(api: Api, path: str) -> None:
-    """Measure single requests on one connection of http.client, which adds less time than other HTTP clients."""
+    """Measure single requests on one connection of http.client.
+
+    Other HTTP clients add more time.
+    """
     connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=60)
     paths = {
         "healthz (reference)": "/healthz",
@@ -198,7 +203,10 @@ def calls(api: Api, path: str) -> None:
 
 
 def parallel(installation: Installation, api: Api, client: httpx2.Client, path: str, folder: Path) -> None:
-    """Measure other requests during concurrent uploads, during a continuous upload, and while deploys are waiting."""
+    """Measure other requests during uploads, and while deploys are waiting.
+
+    There are concurrent uploads, and a continuous upload.
+    """
     bodies = [folder / f"part-{number}.json" for number in range(3 * UPLOADS + 1)]
     for body in bodies:
         write_body(body, MAX_VALUES_PER_REQUEST)

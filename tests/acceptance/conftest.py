@@ -1,4 +1,4 @@
-"""Fixtures: an installation that acceptance tests share, and installations for single tests."""
+"""Fixtures with an installation that tests share, and with installations for single tests."""
 
 import contextlib
 from collections.abc import Iterator

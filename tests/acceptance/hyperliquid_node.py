@@ -1,4 +1,7 @@
-"""Writes files like a Hyperliquid node: partial lines, a file per hour, several folders concurrently."""
+"""Writes files like a Hyperliquid node.
+
+Lines are partial for a moment, each hour has a file, and several folders are written concurrently.
+"""
 
 import json
 import random

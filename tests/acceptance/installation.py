@@ -1,4 +1,6 @@
-"""Runs a complete installation of Headwater, and uses it like a user: by the command line, HTTP and Kafka.
+"""Runs a complete installation of Headwater, and uses it like a user.
+
+It is used by the command line, HTTP and Kafka.
 
 This module imports nothing of the package.
 """

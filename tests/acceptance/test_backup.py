@@ -1,4 +1,4 @@
-"""Restore a backup: deployments from before it run, and resources that were created after it wait for an operator."""
+"""After a restore, deployments of the backup run, and later resources wait for an operator."""
 
 import time
 from pathlib import Path

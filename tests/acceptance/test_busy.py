@@ -1,4 +1,4 @@
-"""Concurrent create and deploy requests of many users, while the command line writes to the same database."""
+"""Many users create and deploy while the command line writes to the same database."""
 
 import threading
 import time

@@ -1,4 +1,6 @@
-"""The API behaves as /openapi.json describes: Schemathesis sends valid and invalid requests.
+"""The API behaves as /openapi.json describes.
+
+Schemathesis sends valid and invalid requests.
 
 The requests are examples, boundary values, random values and sequences of requests. Each response is checked for its
 status, headers, body and content type; invalid input must be rejected and valid input accepted. Requests without a key

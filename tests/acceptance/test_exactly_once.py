@@ -1,4 +1,4 @@
-"""Deployments with `"delivery": "exactly_once"`: a read_committed consumer sees each output once."""
+"""With `"delivery": "exactly_once"`, a read_committed consumer sees each output once."""
 
 import json
 import os

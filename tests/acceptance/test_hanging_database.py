@@ -1,4 +1,7 @@
-"""Responses while PostgreSQL hangs, that is, keeps its connections open but answers nothing, and after it resumes."""
+"""Responses while PostgreSQL hangs, and after it resumes.
+
+It keeps its connections open but answers nothing.
+"""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

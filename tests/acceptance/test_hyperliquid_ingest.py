@@ -125,7 +125,7 @@ class Ingest:
 
 
 def check(streams: Streams, expected_records: dict[str, list[dict[str, Any]]]) -> None:
-    """Assert that each expected record came once, and that the records of a partition are in order."""
+    """Assert that each expected record came once, and that partitions are in order."""
     for stream, expected in expected_records.items():
         found = streams.found[stream]
         order = {json.dumps(record, sort_keys=True): place for place, record in enumerate(expected)}

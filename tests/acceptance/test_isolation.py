@@ -58,7 +58,10 @@ def first_error(
 def read_with(
     deployment: Deployed, group: str, count: int, options: Mapping[str, str] = MappingProxyType({})
 ) -> list[int]:
-    """Return the member `n` of the first records that a group reads, and commit the group's offsets."""
+    """Return the member `n` of the first records that a group reads.
+
+    The group's offsets are committed.
+    """
     consumer = Consumer(client_config(deployment.sink, group) | dict(options))
     consumer.subscribe([deployment.sink["topic"]])
     read: list[int] = []

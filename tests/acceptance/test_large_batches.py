@@ -1,4 +1,4 @@
-"""A record batch that is small on Kafka, but larger than a worker's memory when it is decompressed."""
+"""A record batch may be small on Kafka, but larger than a worker's memory."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def worker_of(client: httpx2.Client, deployment: Deployed) -> dict[str, Any]:
 
 
 def committed(installation: Installation) -> list[int]:
-    """Return the committed offsets of the workers' group on the first two partitions of the stream."""
+    """Return the committed offsets of the workers' group on the stream's first two partitions."""
     settings = {**installation.admin_config(), "log_level": 0}
     admin = AdminClient(settings)
     for group in admin.list_consumer_groups().result(60).valid:

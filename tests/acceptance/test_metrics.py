@@ -1,4 +1,7 @@
-"""The metrics of pipelines are exact although processes are killed, and are exported to Prometheus."""
+"""The metrics of pipelines are exact although processes are killed.
+
+They are exported to Prometheus.
+"""
 
 import random
 import threading

@@ -1,4 +1,7 @@
-"""Responses while Kafka or Valkey hangs: they do not reveal internal addresses, and their status is never 500."""
+"""Responses while Kafka or Valkey hangs.
+
+They do not reveal internal addresses, and their status is never 500.
+"""
 
 import re
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,7 @@
-"""The price recipes on generated and recorded trades, compared with independently computed prices."""
+"""The price recipes, on generated and recorded trades, give the correct prices.
+
+The expected prices are computed independently.
+"""
 
 import csv
 import gzip
@@ -203,7 +206,10 @@ def solana_tokens() -> list[dict[str, Any]]:
 
 
 def transaction(swaps: Sequence[tuple[str, bool, int, int]], slot: int, index: int) -> dict[str, Any]:
-    """Return a `nonvoting_transaction` record with swaps (whirlpool, A to B?, amount in, amount out)."""
+    """Return a `nonvoting_transaction` record with swaps.
+
+    A swap is (whirlpool, A to B?, amount in, amount out).
+    """
     outer, inner = [], []
     for number, (pool, a_to_b, paid, bought) in enumerate(swaps):
         accounts = [TOKEN_PROGRAM, "owner", pool, "own-a", "vault-a", "own-b", "vault-b"]

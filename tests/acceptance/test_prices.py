@@ -48,7 +48,10 @@ def record(address: str, trade: Trade) -> dict[str, Any]:
 
 
 def ask(client: httpx2.Client, tokens: Sequence[str]) -> tuple[int, int, list[dict[str, Any]]]:
-    """Return the items with their `held_since`, and the times in ms between which they were computed."""
+    """Return the items with their `held_since`, and two times in ms.
+
+    The items were computed between the two times.
+    """
     began = int(time.time() * 1000)
     answer = client.post(STATS, json=[{"token_address": address, "chain": "base"} for address in tokens])
     assert answer.status_code == 200, answer.text
@@ -62,7 +65,10 @@ def ask(client: httpx2.Client, tokens: Sequence[str]) -> tuple[int, int, list[di
 
 
 def possible(trades: Sequence[Trade], began: int, ended: int) -> list[BruteForceStats | None]:
-    """Return the possible statistics between two times, since trades leave the windows meanwhile."""
+    """Return the possible statistics between two times.
+
+    There are several, because trades leave the windows meanwhile.
+    """
     leaving = {at + width for at, _, _ in trades for width in (HOUR, DAY) if began < at + width <= ended}
     return [brute_force(trades, now) for now in sorted({began, *leaving})]
 

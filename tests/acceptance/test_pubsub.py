@@ -48,7 +48,10 @@ def subscription(deployment: Deployed) -> str:
 
 
 class Bench:
-    """A Pub/Sub server with topics for several streams, and a user-managed subscription for another stream."""
+    """A Pub/Sub server with topics for several streams.
+
+    Another stream has a subscription that the user manages.
+    """
 
     def __init__(self, server: "PubSubServer", kafka: KafkaServer, folder: Path) -> None:
         self.server = server

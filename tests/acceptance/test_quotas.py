@@ -1,4 +1,4 @@
-"""Two owners on one installation: one has reached all quotas, and the other must not be affected."""
+"""An owner who has reached all quotas does not affect the other owner."""
 
 import pytest
 

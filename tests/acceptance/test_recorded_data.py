@@ -1,4 +1,7 @@
-"""Pipelines on every recorded log file of Base and Polygon, compared with an independent computation."""
+"""Pipelines on every recorded log file of Base and Polygon have the correct outputs.
+
+The expected outputs are computed independently.
+"""
 
 import json
 import os

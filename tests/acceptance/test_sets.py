@@ -1,4 +1,7 @@
-"""Filter values over HTTP: large PUTs, interrupted uploads, and listings during changes and crashes."""
+"""Filter values over HTTP.
+
+There are large PUTs, interrupted uploads, and listings during changes and crashes.
+"""
 
 import random
 import socket

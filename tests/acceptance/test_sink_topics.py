@@ -45,7 +45,10 @@ def deploy(client: httpx2.Client, deployment: Deployed) -> dict[str, Any]:
 
 
 def on_partition(records: Iterable[ReadRecord], count: int) -> bool:
-    """Return whether each record is on the partition that its source partition maps to, and in order."""
+    """Return whether each record is on the right partition, and in order.
+
+    The source partition determines the partition.
+    """
     return all(read.partition == read.source[0] % count for read in records)
 
 

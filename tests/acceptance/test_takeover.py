@@ -1,4 +1,6 @@
-"""Two controllers on one PostgreSQL: when the leader ends, the other one takes over, and no record is lost.
+"""When the leader of two controllers ends, the other one takes over, and no record is lost.
+
+Both controllers use one PostgreSQL.
 
 Each controller has its own data directory, as if it ran on another machine.
 """
@@ -145,7 +147,10 @@ def stop(leader: Process) -> None:
 
 
 def clock_off(directory: Path, seconds: int) -> dict[str, str]:
-    """Return environment variables that shift a process's wall clock, but not its monotonic clock."""
+    """Return environment variables that shift a process's wall clock.
+
+    The monotonic clock stays.
+    """
     library, source = directory / "wall_clock.so", ROOT / "tests" / "support" / "wall_clock.c"
     compiler = [sys.executable, "-m", "ziglang", "cc", "-shared", "-fPIC", "-O1"]
     subprocess.run([*compiler, "-o", str(library), str(source)], check=True)
@@ -220,7 +225,10 @@ class Leaders:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("off_s", [(-60, 0), (0, -60)])
 def test_takeovers_with_clocks_a_minute_apart_and_a_copied_directory(tmp_path: Path, off_s: tuple[int, int]) -> None:
-    """The leader is killed, hangs, is stopped, and is killed and immediately restarted on its own directory."""
+    """The leader is killed, hangs, is stopped, and is killed and restarted at once.
+
+    The restart uses its own directory.
+    """
     clocks = [clock_off(tmp_path, each) for each in off_s]
     with two_controllers(tmp_path, clocks, copied=True) as controllers:
         installation = controllers.installation

@@ -1,4 +1,7 @@
-"""The command line of the reliability tests: `python -m tests.chaos NAME`. docs/reliability.md describes each test."""
+"""The command line of the reliability tests, `python -m tests.chaos NAME`.
+
+docs/reliability.md describes each test.
+"""
 
 import secrets
 import shutil
@@ -69,7 +72,10 @@ def run_copy(
         typer.Option(help='Use only this action, for example "worker KILL"; can be given several times.'),
     ] = None,
 ) -> None:
-    """Check that no output is lost while processes are killed and stopped, and network links are impaired."""
+    """Check that faults cause no loss of outputs.
+
+    Processes are killed and stopped, and network links are impaired.
+    """
     kinds = ALL_KINDS if kind == "all" else (kind,)
     default_records, default_rate = DEFAULTS[source]
     options = RunOptions(
@@ -91,14 +97,17 @@ def run_busy(
     seed: Seed = 0,
     rate: Rate = 1_000,
 ) -> None:
-    """Check that no record becomes a dead letter on a busy machine on which V8 is stopped every two seconds."""
+    """Check that no record becomes a dead letter on a busy machine.
+
+    V8 is stopped every two seconds.
+    """
     options = RunOptions(seed_or_random(seed), records, ["busy"], rate=rate, poison_every=0, network=False)
     conclude(lambda directory: busy(directory, options))
 
 
 @app.command("loops")
 def run_loops(minutes: Annotated[float, typer.Option()] = 5.0, seed: Seed = 0, rate: Rate = 1_000) -> None:
-    """Check that endless loops in one of 1,000 records delay the other records by seconds at most."""
+    """Check that endless loops in one of 1,000 records delay other records by seconds at most."""
     options = RunOptions(
         seed_or_random(seed), int(minutes * 60 * rate), rate=rate, poison_every=1_000, poisons=["loop"], network=False
     )
@@ -112,7 +121,7 @@ def run_outage(
     seed: Seed = 0,
     rate: Rate = 500,
 ) -> None:
-    """Check that pipelines with lookups wait while the set store is unavailable, and that other pipelines do not."""
+    """Check that only pipelines with lookups wait while the set store is unavailable."""
     options = RunOptions(seed_or_random(seed), 0, ALL_KINDS, rate=rate)
     conclude(lambda directory: outage(directory, options, seconds, silent=silent))
 
@@ -133,13 +142,16 @@ def run_attack(
         float, typer.Option(help="Scale of the attack; 1 means 10,000 slow connections and 1 GB of headers.")
     ] = 1.0,
 ) -> None:
-    """Check that a client without an API key neither delays a user's requests nor makes a process grow."""
+    """Check that a client without an API key does no harm.
+
+    It neither delays a user's requests nor makes a process grow.
+    """
     conclude(lambda directory: attack(directory, minutes, scale))
 
 
 @app.command("neighbours")
 def run_neighbours() -> None:
-    """Check that an owner who has reached all quotas does not delay the requests of another owner."""
+    """Check that an owner who has reached all quotas does not delay another owner's requests."""
     conclude(neighbours)
 
 
@@ -147,7 +159,10 @@ def run_neighbours() -> None:
 def run_storms(
     strikes: Annotated[int, typer.Option(help="The number of strikes.")] = 100, seed: Seed = 0, rate: Rate = 1_000
 ) -> None:
-    """Check that no partition stalls while the broker is killed, stopped and fenced and group members change."""
+    """Check that no partition stalls while the broker fails and group members change.
+
+    The broker is killed, stopped and fenced.
+    """
     configure_logging("info")
     options = StormOptions(seed_or_random(seed), strikes, rate)
     conclude(lambda directory: storms(directory, options, typer.echo))
@@ -159,7 +174,10 @@ def run_rolling(
     seed: Seed = 0,
     rate: Rate = 10_000,
 ) -> None:
-    """Check that a rolling restart of three brokers under load loses nothing and does not pause the output."""
+    """Check that a rolling restart of three brokers under load loses nothing.
+
+    The output must not pause either.
+    """
     options = RollingOptions(seed_or_random(seed), rate, rounds)
     conclude(lambda directory: rolling(directory, options, typer.echo))
 

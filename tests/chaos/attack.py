@@ -1,4 +1,7 @@
-"""The attack test: an attacker without an API key floods the API, and the requests of a user must not be affected."""
+"""The attack test, in which an attacker without an API key floods the API.
+
+The requests of a user must not be affected.
+"""
 
 import itertools
 import json

@@ -1,4 +1,6 @@
-"""The copy test: pipelines process a stream while processes are killed and stopped and network links are impaired.
+"""The copy test, in which pipelines process a stream under faults.
+
+Processes are killed and stopped, and network links are impaired.
 
 It follows Apache Kafka's transactions_test: records are numbered, victims are random, the outputs are compared with
 the expected content, and a second reader must see the same outputs.
@@ -64,7 +66,10 @@ class _CopyTest:
         self._began = time.time()
 
     def run(self, report: RunReport) -> None:
-        """Apply all strikes once every pipeline has had an output, and wait until all pipelines have recovered."""
+        """Apply all strikes, and wait until all pipelines have recovered.
+
+        The strikes begin when every pipeline has had an output.
+        """
         try:
             self._wait(lambda: self._environment.newest_ms > 0, "the first outputs")
             for _ in range(self._plan.count):
@@ -100,7 +105,9 @@ class _CopyTest:
         self._echo(f"{len(self._strikes)}: {action.name}" + (f" for {duration_s:.0f} s" if applied.end else ""))
 
     def _is_recovered(self, action: Action) -> bool:
-        """Return whether all earlier strikes on the victim, or on any victim for an exclusive action, are over.
+        """Return whether all earlier strikes on the victim are over.
+
+        For an exclusive action, all strikes on any victim must be over.
 
         A strike is over when the pipelines have processed CHECKPOINT_MS of the stream after it.
         """

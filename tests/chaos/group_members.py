@@ -1,4 +1,7 @@
-"""Members that join and leave a consumer group: complete workers in threads that copy one topic to another."""
+"""Members that join and leave a consumer group.
+
+They are complete workers in threads, which copy one topic to another.
+"""
 
 import random
 import secrets
@@ -170,7 +173,10 @@ class GroupMembers:
         self._static[self._random.choice(STATIC_IDS)].restart()
 
     def _replace_static(self, stop: threading.Event) -> None:
-        """Start a second member with the instance id of a running static member, which is then fenced."""
+        """Start a second member with the instance id of a running static member.
+
+        The running member is then fenced.
+        """
         self.changes["static member replaced"] += 1
         instance_id = self._random.choice(STATIC_IDS)
         before = self._static[instance_id]

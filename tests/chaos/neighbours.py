@@ -1,4 +1,4 @@
-"""Two owners: one has reached all quotas and keeps sending requests; the requests of the other must not slow down."""
+"""Requests of an owner do not slow down while another owner exceeds all quotas."""
 
 import json
 import os
@@ -73,7 +73,10 @@ def neighbours(directory: Path) -> NeighboursReport:
 def measure(
     installation: Installation, rounds: int = ROUNDS, deploys: int = DEPLOYS, lists: int = LISTS
 ) -> NeighboursReport:
-    """Use up one owner's quotas, let this owner send more requests, and measure the other owner's requests."""
+    """Use up one owner's quotas, and measure the other owner's requests.
+
+    Meanwhile the first owner sends more requests.
+    """
     report = NeighboursReport()
     full, other = (installation.client(_key(installation, name)) for name in ("full", "other"))
     with full, other:

@@ -1,4 +1,7 @@
-"""Compares the outputs of numbered records with the expected outputs, one by one and in constant memory."""
+"""Compares the outputs of numbered records with the expected outputs.
+
+It needs constant memory, because it compares them one by one.
+"""
 
 import hashlib
 from collections.abc import Callable
@@ -80,5 +83,8 @@ class OutputVerifier:
         return left
 
     def digest(self) -> list[str]:
-        """Return a digest of each partition: of all outputs in the order they came, repeat included."""
+        """Return a digest of each partition, over all outputs in the order of arrival.
+
+        Repeats are included.
+        """
         return [digest.hexdigest() for digest in self._digests]

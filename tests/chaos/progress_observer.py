@@ -1,4 +1,7 @@
-"""Measures how long a consumer group makes no progress on a partition although Kafka answers and has records."""
+"""Measures how long a consumer group makes no progress on a partition.
+
+Only the time counts in which Kafka answers and has records.
+"""
 
 import threading
 import time
@@ -85,11 +88,10 @@ class ProgressMonitor:
 
 
 class ProgressObserver:
-    """Polls end offsets with an admin client and committed offsets with a consumer; `__call__` runs in its own thread.
+    """Polls end offsets with an admin client, and committed offsets with a consumer.
 
-    The committed offsets come from a consumer because
-
-    librdkafka's admin client aborts the process if a group's coordinator answers too late (librdkafka issue 4605).
+    `__call__` runs in its own thread. The committed offsets come from a consumer, because librdkafka's admin client
+    aborts the process if a group's coordinator answers too late (librdkafka issue 4605).
     """
 
     def __init__(self, access: KafkaAccess, topic: str, group: str, partitions: int) -> None:

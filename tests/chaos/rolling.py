@@ -1,4 +1,7 @@
-"""The rolling restart: three brokers are restarted one after the other under load, and the output must not pause."""
+"""The rolling restart, in which three brokers are restarted one after the other under load.
+
+The output must not pause.
+"""
 
 import json
 import threading

@@ -1,4 +1,7 @@
-"""One run of a test: an installation, pipelines on one stream, a feeder, verifying consumers, and a disturbance."""
+"""Runs one test: starts an installation with pipelines, and disturbs it while records flow.
+
+A feeder writes one stream, and consumers verify the outputs.
+"""
 
 import json
 import time
@@ -255,7 +258,10 @@ def _behind_proxies(directory: Path, options: RunOptions, cleanup: ExitStack) ->
 
 
 def _bind_to_pubsub(environment: Environment, directory: Path, options: RunOptions, cleanup: ExitStack) -> None:
-    """Bind the stream to the fake Pub/Sub server, which is also behind a proxy if Kafka and Valkey are."""
+    """Bind the stream to the fake Pub/Sub server.
+
+    It is behind a proxy, too, if Kafka and Valkey are.
+    """
     from tests.support.pubsub_server import PROJECT, start_fake
 
     environment.pubsub = server = start_fake()
@@ -378,7 +384,10 @@ def _restarts_when_healthy(environment: Environment, pipeline: RunningPipeline) 
 
 
 def summary(counts: Mapping[Any, int]) -> dict[str, float]:
-    """Return the median, 99th percentile and maximum of values, given how many times each value came."""
+    """Return the median, 99th percentile and maximum of values.
+
+    `counts` says how many times each value came.
+    """
     total = sum(counts.values())
     if not total:
         return {"count": 0}

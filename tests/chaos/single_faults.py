@@ -1,4 +1,7 @@
-"""Tests of single faults for a long time: a busy machine, endless loops in scripts, an unavailable set store."""
+"""Tests of single faults that last for a long time.
+
+The faults are a busy machine, endless loops in scripts, and an unavailable set store.
+"""
 
 import contextlib
 import itertools

@@ -1,4 +1,7 @@
-"""The soak test: pipelines run for hours under constant load while a script changes, and no process may grow."""
+"""The soak test, in which no process may grow while pipelines run for hours.
+
+The load is constant, and a script changes.
+"""
 
 import itertools
 import json
@@ -61,7 +64,10 @@ class Series:
     threads: list[float] = field(default_factory=list)
 
     def growth(self) -> float:
-        """Return the slope of a line through the last two thirds of the memory samples, in MiB per half hour."""
+        """Return the growth of memory in MiB per half hour.
+
+        It is the slope of a line through the last two thirds of the samples.
+        """
         start = len(self.mib) // 3
         if len(self.mib) - start < 2:
             return 0.0
@@ -105,7 +111,10 @@ class _SoakTest:
         self._judge()
 
     def _warm_up(self) -> None:
-        """Send concurrent requests, on which each API process opens its connections and threads for the first time."""
+        """Send concurrent requests before the first sample.
+
+        On them, each API process opens its connections and threads for the first time.
+        """
         with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
             list(pool.map(self._call, range(10 * CALLS_AT_ONCE)))
 
@@ -177,7 +186,10 @@ def _statistics(series: Series) -> dict[str, float]:
 
 
 def grown(values: list[float], tolerated: float = 1.0) -> bool:
-    """Return whether the median of the last third exceeds that of the second third by more than `tolerated`."""
+    """Return whether values have grown by more than `tolerated`.
+
+    The medians of the second and of the last third are compared.
+    """
     third = len(values) // 3
     return third > 0 and statistics.median(values[-third:]) > statistics.median(values[third : 2 * third]) + tolerated
 
@@ -198,7 +210,10 @@ def roles(installation: Installation, pipelines: Iterable[RunningPipeline]) -> I
 
 
 def measure(pids: list[int]) -> tuple[float, int, int] | None:
-    """Return the maximum of resident MiB, descriptors and threads over these processes; None if all have ended."""
+    """Return the maximum of resident MiB, descriptors and threads over these processes.
+
+    Return None if all have ended.
+    """
     measured = [figures for pid in pids if (figures := _measure(pid)) is not None]
     if not measured:
         return None

@@ -1,4 +1,6 @@
-"""The storm test: a broker is killed, terminated, stopped and fenced under load while group members change.
+"""The storm test, in which a broker fails under load while group members change.
+
+The broker is killed, terminated, stopped and fenced.
 
 Unlike the copy test it runs only the engine, so that strikes can follow each other closely. After one to three strikes
 it waits until each partition has made progress.

@@ -60,7 +60,10 @@ class VerifyingConsumer:
         return consumer
 
     def _replace_stalled_consumer(self) -> None:
-        """Replace the consumer if a partition has made no progress since the last check but may have more records."""
+        """Replace the consumer if a partition has made no progress since the last check.
+
+        The partition may have no more records.
+        """
         self._next_check_at = time.monotonic() + CHECK_EVERY_S
         before, self._before = self._before, dict(self._next)
         if any(self._next[partition] == offset and self._has_more(partition) for partition, offset in before.items()):
@@ -69,7 +72,10 @@ class VerifyingConsumer:
             self._consumer = self._new_consumer()
 
     def _has_more(self, partition: int) -> bool:
-        """Return whether a partition has more records, or whether the client cannot say: a new client may."""
+        """Return whether a partition has more records.
+
+        Return True if the client cannot say this, because a new client may.
+        """
         try:
             marks = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=REQUEST_S)
         except KafkaException:

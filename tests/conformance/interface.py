@@ -1,4 +1,7 @@
-"""Splits docs/reference/interface.md into rows: one per table row, list entry and sentence that can be proven."""
+"""Splits docs/reference/interface.md into rows.
+
+A row is a table row, list entry or sentence that can be proven.
+"""
 
 import re
 from collections.abc import Iterator

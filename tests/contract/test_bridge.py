@@ -1,4 +1,7 @@
-"""The bridge to librdkafka on a real Kafka: columns are read as they were written, whatever their content."""
+"""The bridge to librdkafka reads columns from a real Kafka as they were written.
+
+Their content may be anything.
+"""
 
 import contextlib
 import itertools

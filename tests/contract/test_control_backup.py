@@ -1,4 +1,7 @@
-"""Backups of a database are restored into another one, of the same kind and of the other kind."""
+"""Backups of a database are restored into another database.
+
+The other database may be of the other kind.
+"""
 
 import sqlite3
 from collections.abc import Iterator

@@ -1,4 +1,7 @@
-"""The contract of DeploymentStore about rollouts, which are the requested revisions of a deployment."""
+"""The contract of DeploymentStore about rollouts.
+
+Rollouts are the requested revisions of a deployment.
+"""
 
 import pytest
 

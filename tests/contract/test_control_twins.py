@@ -42,7 +42,10 @@ CONFIGS = st.sampled_from(
 
 
 class Twins(RuleBasedStateMachine):
-    """Every rule calls both databases and compares results and errors; the invariant compares all readable content."""
+    """Every rule calls both databases, and compares results and errors.
+
+    The invariant compares all readable content.
+    """
 
     open_empty: ClassVar[Callable[[], Database]]
 
@@ -114,7 +117,10 @@ class Twins(RuleBasedStateMachine):
         behind=st.integers(0, 2),
     )
     def observe(self, newest: int, phase: Phase, condition: Condition, behind: int) -> None:
-        """Observe one of the three newest deployments in its current state, or in one of its last two states."""
+        """Observe one of the three newest deployments, perhaps in an old state.
+
+        The state is its current state, or one of its last two states.
+        """
         name = f"d{self._made - newest}"
         known = {deployment.id: deployment for deployment in self._sqlite.deployments.list_active()}
         current = known.get(name, a_deployment(name))

@@ -1,4 +1,7 @@
-"""A damaged row of a database does not affect other rows, and it can be repaired or removed."""
+"""A damaged row of a database does not affect other rows.
+
+It can be repaired or removed.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

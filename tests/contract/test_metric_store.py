@@ -148,7 +148,10 @@ def test_deployments_are_independent_and_dropped_completely(store: MetricStore) 
 
 
 def test_any_order_of_owners_counts_each_position_once(store: MetricStore) -> None:
-    """Owners acquire the partition, write late, repeat writes and lose the partition; each record is counted once."""
+    """Each record is counted once, whatever the owners of the partition do.
+
+    Owners acquire the partition, write late, repeat writes and lose the partition.
+    """
     draw = random.Random(3)
     counted = 0
     for owner in "abcdefgh":

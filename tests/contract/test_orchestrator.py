@@ -1,4 +1,6 @@
-"""The contract of Orchestrator: in memory, and with real processes that run a small fake worker.
+"""The contract of Orchestrator, in memory and with real processes.
+
+The processes run a small fake worker.
 
 The fake worker implements the workers' probe protocol; acceptance tests use real workers.
 """

@@ -123,7 +123,10 @@ WITHIN_S = 90.0
 
 
 class TestIsolation:
-    """One record of partition 0 needs more memory than a worker may use: tests/support/memory_worker.py."""
+    """One record of partition 0 needs more memory than a worker may use.
+
+    tests/support/memory_worker.py implements this worker.
+    """
 
     @pytest.fixture(params=["measured", "control group"])
     def isolating(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ProcessOrchestrator]:

@@ -1,4 +1,7 @@
-"""The filter with a real Valkey: writes take effect at once, and the filter waits while the server is unavailable."""
+"""The filter works with a real Valkey.
+
+Writes take effect at once, and the filter waits while the server is unavailable.
+"""
 
 import json
 from collections.abc import Iterator

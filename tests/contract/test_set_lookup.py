@@ -218,7 +218,10 @@ class TestWrites:
 class TestAtOnce:
     @pytest.mark.slow
     def test_exactly_the_acknowledged_writes_are_seen(self, store: RedisSetStore, client: Counting) -> None:
-        """A writer adds and removes values while readers check that lookups agree with the acknowledged writes."""
+        """Lookups agree with the acknowledged writes.
+
+        A writer adds and removes values while readers check them.
+        """
         written, stop = [0], threading.Event()
         wrong: list[object] = []
 

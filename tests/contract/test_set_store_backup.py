@@ -1,4 +1,7 @@
-"""Backups of a set store are restored into another one, also when they were made during writes."""
+"""Backups of a set store are restored into another set store.
+
+Some of them were made during writes.
+"""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,7 @@
-"""Connections to a set store with users, databases and TLS, and what happens to a connection after an error."""
+"""Connections to a set store with users, databases and TLS.
+
+They are also tested after an error.
+"""
 
 import ssl
 from collections.abc import Iterator
@@ -20,7 +23,10 @@ DATABASE = 3
 
 @pytest.fixture
 def admin(valkey_server: ValkeyServer) -> Iterator[Any]:
-    """An administrator of a server with a user `me`, a password for everybody else, and a TCP port."""
+    """An administrator of a server with a user `me` and a TCP port.
+
+    Everybody else needs a password.
+    """
     with redis.Redis.from_url(valkey_server.url) as admin:
         admin.acl_setuser("me", enabled=True, passwords=["+secret"], categories=["+@all"], keys=["*"])
         admin.config_set("port", free_port())

@@ -1,4 +1,4 @@
-"""A Valkey that evicts keys when its memory is full: a lookup raises an error rather than return a wrong answer."""
+"""On a Valkey that evicts keys, a lookup raises an error rather than return a wrong answer."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -35,7 +35,10 @@ class Bench(Protocol):
         """Return a new producer, which is closed at the end of the test."""
 
     def records(self, count: int) -> list[tuple[int, bytes | None, bytes | None, int, Headers]]:
-        """Return partition, value, key, timestamp and headers of all records, by partition and in order."""
+        """Return partition, value, key, timestamp and headers of all records.
+
+        They are sorted by partition, and in order.
+        """
 
 
 class MemoryBench:
@@ -93,7 +96,10 @@ def one(topic: str, value: bytes | None, key: bytes | None, partition: int, head
 
 
 def flush(producer: Producer) -> list[Rejection]:
-    """Wait until all records are acknowledged, or one was rejected: then no more are acknowledged."""
+    """Wait until all records are acknowledged, or one was rejected.
+
+    After a rejection, no more records are acknowledged.
+    """
     for _ in range(FLUSHES):
         left, failures = producer.flush(0.1), producer.take_rejections()
         if failures:

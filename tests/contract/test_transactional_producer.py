@@ -35,7 +35,10 @@ BEGIN_S = 30.0
 
 
 class Bench(Protocol):
-    """A source topic with two partitions, a group with committed offsets 0, and an output topic with two partitions."""
+    """A source topic with two partitions, a group, and an output topic with two partitions.
+
+    The committed offsets of the group are 0.
+    """
 
     topic: str
 
@@ -44,7 +47,10 @@ class Bench(Protocol):
         """Return a topic that rejects records of 8,000 random bytes."""
 
     def producer(self) -> TransactionalProducer:
-        """Return a new producer with the shared transactional id, which is closed at the end of the test."""
+        """Return a new producer with the shared transactional id.
+
+        It is closed at the end of the test.
+        """
 
     def source(self) -> Source:
         """Return a new member that replaces the group's previous member.
@@ -227,7 +233,10 @@ class TestCommit:
         assert (bench.values(), bench.positions()) == ([b"b"], {0: 0, 1: 1})
 
     def test_a_forgotten_source_partition_is_not_written_to_a_topic_with_fewer_partitions(self, bench: Bench) -> None:
-        """Both source partitions map to the topic's partition 0, and only the records of one are forgotten."""
+        """Both source partitions map to the topic's partition 0.
+
+        Only the records of one source partition are forgotten.
+        """
         source, producer = member(bench), begun(bench)
         sink = KafkaSink("out", bench.topic, partitions=1)
         now_ms = time.time_ns() // 1_000_000
@@ -298,7 +307,10 @@ class TestFailures:
 
 class TestKafkaAlone:
     def test_a_successor_aborts_the_open_transaction_of_a_killed_worker(self, kafka_bench: KafkaBench) -> None:
-        """Neither consumers nor the next member wait for the transaction timeout, which is ten minutes here."""
+        """Neither consumers nor the next member wait for the transaction timeout.
+
+        It is ten minutes here.
+        """
         source = member(kafka_bench)
         zombie = kafka_bench.left_open(source)
         producer = begun(kafka_bench)
@@ -311,7 +323,10 @@ class TestKafkaAlone:
         assert (kafka_bench.values(), kafka_bench.positions()) == ([b"seen"], {0: 1, 1: 0})
 
     def test_the_next_member_waits_for_the_end_of_an_open_transaction(self, kafka_bench: KafkaBench) -> None:
-        """A partition may move to a worker of another slot, which cannot abort the transaction, and so waits."""
+        """A worker of another slot waits, because it cannot abort the transaction.
+
+        A partition may move to such a worker.
+        """
         source = member(kafka_bench)
         client = kafka_bench.left_open(source)
         end = threading.Timer(0.5, client.commit_transaction, (BEGIN_S,))

@@ -1,4 +1,4 @@
-"""Batches that are processed in parts, and records that run again with earlier lookup results."""
+"""Batches are processed in parts, and records run again with earlier lookup results."""
 
 import json
 from typing import Any

@@ -1,4 +1,7 @@
-"""Random scripts with lookups, outputs and errors, in batches of any size, give the same results as in Python."""
+"""Random scripts give the same results as in Python.
+
+They have lookups, outputs and errors, and run in batches of any size.
+"""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Scripts with state on a real V8: their lookup results are correct, and each record runs once."""
+"""Scripts with state on a real V8 get correct lookup results, and run once for each record."""
 
 import json
 import random
@@ -280,7 +280,10 @@ def counted(bench: Bench, script: str, sizes: list[int]) -> list[int]:
 
 
 def test_a_table_that_is_built_at_the_first_record_rejects_no_record(bench: Bench) -> None:
-    """Building it takes longer than a record may take, but a record is rejected only if it is slow every time."""
+    """A record is rejected only if it is slow every time.
+
+    Building the object takes longer than a record may take.
+    """
     script = f"""
       let table = null, calls = 0;
       function make() {{ let sum = 0; for (let i = 0; i < 4.5e6; i++) sum += i % 7; return new Map([['sum', sum]]); }}

@@ -1,4 +1,7 @@
-"""An independent implementation of filter expressions: generates queries together with their expected results."""
+"""An independent implementation of filter expressions.
+
+It generates queries together with their expected results.
+"""
 
 import json
 import re

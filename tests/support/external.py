@@ -1,4 +1,4 @@
-"""Runs Kafka, Valkey and PostgreSQL outside of Headwater, which reaches them by its settings.
+"""Runs Kafka, Valkey and PostgreSQL outside of Headwater.
 
 `python -m tests.support.external DIR [HOST]` starts the servers, prints Headwater's settings as one JSON object, and
 restarts servers that end, until SIGTERM or the end of its input. So tests can kill these servers like the processes of

@@ -1,4 +1,7 @@
-"""Runs an embedded Kafka broker per test session, with helpers to produce and consume records."""
+"""Runs an embedded Kafka broker per test session.
+
+It has helpers to produce and consume records.
+"""
 
 import contextlib
 import functools
@@ -55,7 +58,10 @@ class KafkaServer:
 
     @property
     def plain_settings(self) -> dict[str, str]:
-        """The settings with which any librdkafka client authenticates, without a worker's other settings."""
+        """The settings with which any librdkafka client authenticates.
+
+        A worker's other settings are not among them.
+        """
         return {
             "bootstrap.servers": self.bootstrap_servers,
             "security.protocol": self.access.security_protocol,

@@ -1,4 +1,6 @@
-"""A worker with the real engine and command line, whose topic is in memory and whose committed offsets are in a file.
+"""A worker with the real engine and command line, on a topic in memory.
+
+Its committed offsets are in a file.
 
 `HEADWATER_TEST_POSITIONS` names the file, which has the group's offsets by partition. The record of partition 0 at
 offset BOMB needs more memory than a worker may use.

@@ -1,4 +1,7 @@
-"""An OpenID Connect server: it issues signed tokens for client credentials, and serves the key that verifies them."""
+"""An OpenID Connect server.
+
+It issues signed tokens for client credentials, and serves the key that verifies them.
+"""
 
 import base64
 import json

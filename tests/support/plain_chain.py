@@ -1,4 +1,7 @@
-"""Runs chains of scripts and filters in plain Deno and in Headwater's sandbox, to compare the outputs per record."""
+"""Runs chains of scripts and filters in plain Deno and in Headwater's sandbox.
+
+The outputs of each record are compared.
+"""
 
 import json
 import subprocess
@@ -27,7 +30,10 @@ Outputs = list[list[str]]
 
 
 class Filter(NamedTuple):
-    """Keeps a record if a member's value, or one of its elements, is among the lower-case values."""
+    """Keeps a record if a member matches.
+
+    The value of the member, or one of its elements, must be among the lower-case values.
+    """
 
     member: str
     values: tuple[str, ...]
@@ -66,7 +72,9 @@ NUMBERS = ("3", "12345678901234567890")
 
 
 class SandboxChains:
-    """Runs chains in one sandbox, built as a worker builds them, for the block of a `with` statement.
+    """Runs chains in one sandbox, during the block of a `with` statement.
+
+    They are built as a worker builds them.
 
     The dataset `numbers` has the values NUMBERS.
     """
@@ -107,7 +115,10 @@ class SandboxChains:
         return RedisSetFilterTransform(uid=uid, type="redis_set_filter", filter_expr=f'root = this."{step.member}"')
 
     def _script(self, config: V8Transform, resources: TransformContext) -> Built:
-        """Return the transform of a script, cached by the script and by whether the next step is a script."""
+        """Return the transform of a script.
+
+        The cache key is the script, and whether the next step is a script.
+        """
         key = config.script, resources.feeds_script
         if key not in self._built:
             self._built[key] = TRANSFORMS["v8"].build(config, resources)

@@ -120,7 +120,10 @@ class PostgresServer:
 
     @contextmanager
     def hanging(self) -> Iterator[None]:
-        """Pause all processes of the server for the block by SIGSTOP: connections stay open but hang."""
+        """Pause all processes of the server during the block by SIGSTOP.
+
+        Connections stay open but hang.
+        """
         assert self._process is not None
         pids = [self._process.pid, *(child.pid for child in descendants(self._process.pid))]
         with suspended(pids):

@@ -1,4 +1,7 @@
-"""Fixtures for PostgreSQL: one server per test session, whose tables are emptied for each test."""
+"""Fixtures for PostgreSQL.
+
+There is one server per test session, whose tables are emptied for each test.
+"""
 
 import itertools
 from collections.abc import Iterator

@@ -1,4 +1,7 @@
-"""Computes the statistics of a token from all of its ticks, directly by the definitions in docs/prices.md; slow."""
+"""Computes the statistics of a token from all of its ticks, directly by the definitions.
+
+The definitions are in docs/prices.md. The computation is slow.
+"""
 
 import math
 from collections.abc import Iterable

@@ -30,7 +30,10 @@ VALUES = [
 
 
 class LooksUp(RedisSetStore):
-    """A RedisSetStore whose lookups use a worker's RedisSetLookup, with a filter whenever it can have one."""
+    """A RedisSetStore whose lookups use a worker's RedisSetLookup.
+
+    The lookup has a filter whenever it can have one.
+    """
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)

@@ -68,7 +68,10 @@ class ControlStores(Protocol):
 
 
 class FreshDatabases:
-    """Makes empty SQLite databases as copies of a migrated database, and closes and deletes them."""
+    """Makes empty SQLite databases as copies of a migrated database.
+
+    It closes and deletes them.
+    """
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="headwater-databases-")

@@ -34,7 +34,10 @@ class Stores(MemorySetStore):
 
 
 class Bench:
-    """A sandbox, and datasets: the owner "ann" has `wallets` and `tokens`, and "bob" has `secret`."""
+    """A sandbox with datasets.
+
+    The owner "ann" has `wallets` and `tokens`, and "bob" has `secret`.
+    """
 
     def __init__(self) -> None:
         self.sandbox = Sandbox(spare=False)

@@ -1,4 +1,7 @@
-"""Supervised processes are restarted after a delay, and stopped in the reverse order of their start."""
+"""Supervised processes are restarted after a delay.
+
+They are stopped in the reverse order of their start.
+"""
 
 import signal
 import sys

@@ -93,7 +93,10 @@ def prose(page: Path) -> Iterator[tuple[int, str]]:
 
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the docstrings of a module, its classes and its functions, each with its line number."""
+    """Yield the docstrings of a module, its classes and its functions.
+
+    Each has its line number.
+    """
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
             text := ast.get_docstring(node)

@@ -1,4 +1,7 @@
-"""Fixtures: two owners on the shared installation, and a deployed pipeline that tests must not change."""
+"""Fixtures with two owners on the shared installation, and a deployed pipeline.
+
+Tests must not change the pipeline.
+"""
 
 from collections.abc import Iterator
 

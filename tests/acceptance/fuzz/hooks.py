@@ -1,4 +1,7 @@
-"""Rules that a schema cannot express: valid scripts and expressions, unique names, and false positives of checks."""
+"""Hooks for rules that a schema cannot express.
+
+Such rules are valid scripts and expressions, unique names, and false positives of checks.
+"""
 
 import itertools
 import re
@@ -27,7 +30,10 @@ _numbers = itertools.count()
 
 @schemathesis.hook
 def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -> None:
-    """Keep valid requests valid where a rule spans several members or requests, and keep configurations small."""
+    """Keep valid requests valid where a rule spans several members or requests.
+
+    Configurations stay small.
+    """
     if case.meta is None:
         return
     _tame_headers(case.headers)

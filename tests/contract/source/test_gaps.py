@@ -1,4 +1,4 @@
-"""How every source handles records that were deleted before they were read, and recreated topics."""
+"""Every source reports records that were deleted before it read them, and recreated topics."""
 
 import pytest
 from confluent_kafka import TopicPartition

@@ -1,4 +1,4 @@
-"""With Kafka, the source reports partitions that cannot be read for a while, and continues afterwards."""
+"""KafkaSource reports partitions that cannot be read for a while, and continues afterwards."""
 
 import contextlib
 from collections.abc import Callable
@@ -58,7 +58,10 @@ def test_an_open_transaction_of_another_producer(
 
 
 def refusal(source: Source) -> str:
-    """Return the error that the source raises when Kafka rejects its requests; no record may come before."""
+    """Return the error that the source raises when Kafka rejects its requests.
+
+    No record may come before.
+    """
     for _ in range(POLLS):
         try:
             assert not source.poll(10, POLL_S)

@@ -43,7 +43,10 @@ def test_a_list_of_64_megabytes_needs_little_memory(tmp_path: Path) -> None:
 
 
 def _read(url: str, key: str) -> tuple[list[str], int]:
-    """Return the ids in the array's order and the number of bytes, with at most one object in memory."""
+    """Return the ids in the array's order, and the number of bytes.
+
+    At most one object is in memory.
+    """
     ids, size, kept = [], 0, b""
     with httpx2.stream("GET", url, headers={"X-API-Key": key}, timeout=120) as answer:
         assert answer.status_code == 200

@@ -1,4 +1,7 @@
-"""Each SASL mechanism and mutual TLS on a real broker with a listener for each: logins and error messages."""
+"""Each SASL mechanism and mutual TLS work on a real broker, with clear error messages.
+
+The broker has a listener for each.
+"""
 
 import itertools
 import threading

@@ -1,4 +1,7 @@
-"""On a Kafka without an authorizer, topics and groups can be managed, but not users and ACLs."""
+"""On a Kafka without an authorizer, topics and groups can be managed.
+
+Users and ACLs can't be managed there.
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The feeder of the chaos tests writes each record once, at its offset, although its client stalls."""
+"""The feeder writes each record once, at its offset, although its client stalls."""
 
 import time
 

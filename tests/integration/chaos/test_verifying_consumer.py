@@ -1,4 +1,4 @@
-"""The verifying consumer of the chaos tests reads each record once, although its client loses a partition."""
+"""The verifying consumer reads each record once, although its client loses a partition."""
 
 import time
 
@@ -15,7 +15,10 @@ ROUND = 5
 
 
 def write(kafka: KafkaServer, topic: str, first: int) -> None:
-    """Write ROUND records to each partition in one transaction, whose marker also takes an offset."""
+    """Write ROUND records to each partition in one transaction.
+
+    The marker of the transaction also takes an offset.
+    """
     producer = Producer({**kafka.plain_settings, "transactional.id": kafka.unique("writes")})
     producer.init_transactions(WAIT_S)
     producer.begin_transaction()

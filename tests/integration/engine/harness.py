@@ -1,4 +1,4 @@
-"""Runs real worker processes with a real broker, and reads their heartbeats like a supervisor."""
+"""Runs real worker processes with a real broker, and reads their heartbeats."""
 
 import contextlib
 import json

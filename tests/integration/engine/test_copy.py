@@ -1,4 +1,7 @@
-"""A worker that only copies records: it is killed and stopped, others join, and Kafka rejects records."""
+"""A worker that only copies records survives faults.
+
+It is killed and stopped, other workers join, and Kafka rejects records.
+"""
 
 import random
 from dataclasses import replace

@@ -51,7 +51,10 @@ def test_a_worker_waits_while_the_broker_is_killed(
 
 @pytest.mark.long
 def test_an_idle_worker_is_not_ready_while_kafka_is_unavailable(own_kafka: OwnKafka, tmp_path: Path) -> None:
-    """The worker is not ready while its connections fail, when it loses its partitions, and until it has them again."""
+    """The worker is not ready while its connections fail.
+
+    It is not ready either from the loss of its partitions until it has them again.
+    """
     pipeline = Pipeline(own_kafka.server, tmp_path)
     with pipeline.worker() as worker:
         worker.ready()

@@ -1,4 +1,7 @@
-"""Records that Kafka rejects permanently become dead letters, and all others are delivered in order."""
+"""Records that Kafka rejects permanently become dead letters.
+
+All other records are delivered in order.
+"""
 
 import contextlib
 import random
@@ -161,7 +164,10 @@ class TestRejectedRecords:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_committed_offsets_include_trailing_control_records(kafka: KafkaServer, mode: DeliveryMode) -> None:
-    """The offsets after control records are committed, so that the lag becomes 0, and no gap is reported."""
+    """The offsets after control records are committed, so that the lag becomes 0.
+
+    No gap is reported.
+    """
     with copying(kafka, mode) as copier:
         with transactions(kafka, copier.stream) as write:
             write(b"first", LibrdkafkaProducer.commit_transaction)

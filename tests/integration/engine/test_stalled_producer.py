@@ -1,4 +1,7 @@
-"""A producer whose connections lose all data while Kafka answers other clients is replaced, and all records arrive."""
+"""A producer whose connections lose all data is replaced, and all records arrive.
+
+Kafka answers other clients meanwhile.
+"""
 
 from collections.abc import Iterator
 from contextlib import closing

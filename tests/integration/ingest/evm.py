@@ -1,4 +1,7 @@
-"""Runs `headwater ingest evm` as a process with new topics per test, and sends known transfers of tokens."""
+"""Runs `headwater ingest evm` as a process, and sends known transfers of tokens.
+
+Each test has new topics.
+"""
 
 import json
 import os

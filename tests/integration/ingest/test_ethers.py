@@ -90,7 +90,10 @@ def some_word_type(rng: Random) -> str:
 
 
 def type_of(entry: Entry) -> str:
-    """Return the type with tuples in parentheses, and with `bytes` for `string`, so that any bytes can be encoded."""
+    """Return the type with tuples in parentheses, and with `bytes` for `string`.
+
+    Any bytes can then be encoded.
+    """
     base, bracket, rest = entry["type"].partition("[")
     if base == "tuple":
         base = f"({','.join(map(type_of, entry['components']))})"
@@ -251,7 +254,10 @@ def by_ethers(logs: Sequence[Entry]) -> list[Entry]:
 
 
 def difference(log: Entry, ours: list[Any] | None, theirs: Entry) -> str:
-    """Return the name of the difference: empty if there is none, and `?` for an unknown difference."""
+    """Return the name of the difference.
+
+    It is empty if there is none, and `?` for an unknown difference.
+    """
     strict, loose = theirs["strict"].get("values"), theirs["loose"].get("values")
     if ours == strict:
         return ""

@@ -1,4 +1,7 @@
-"""The EVM ingest on a real node and a real Kafka: every event arrives once, despite kills and reorganisations."""
+"""The EVM ingest writes every event once, despite kills and reorganisations.
+
+It runs on a real node and a real Kafka.
+"""
 
 import json
 import random
@@ -168,7 +171,9 @@ def test_a_reorganisation_is_retracted_and_never_in_the_final_stream(fast_stream
 
 
 def assert_retracted(streams: Streams, stream: str, orphans: set[str]) -> list[Written]:
-    """Assert that zerolag records of orphaned blocks are retracted, and are not in the normal stream.
+    """Assert that zerolag records of orphaned blocks are retracted.
+
+    They must not be in the normal stream.
 
     Return the records that a consumer of the zerolag stream has after it applies all retractions.
     """
@@ -192,7 +197,10 @@ def assert_retracted(streams: Streams, stream: str, orphans: set[str]) -> list[W
 
 
 def assert_stands(streams: Streams, tokens: Tokens, orphans: set[str]) -> None:
-    """Assert that the zerolag streams, after retractions, have exactly the transfers of the final chain."""
+    """Assert that the zerolag streams have exactly the transfers of the final chain.
+
+    Retractions are applied first.
+    """
     for kind in KINDS:
         standing = assert_retracted(streams, f"{kind}_token_transfer", orphans)
         expected = [transfer for transfer in tokens.sent if transfer[0] == kind]
@@ -289,7 +297,10 @@ def take_back(tokens: Tokens, rng: random.Random) -> set[str]:
 
 
 class UnreliableNode:
-    """Rejects requests, closes connections, allows only small ranges and batches, and lacks eth_getBlockReceipts."""
+    """Behaves like a bad node.
+
+    It rejects requests, closes connections, allows only small ranges and batches, and lacks eth_getBlockReceipts.
+    """
 
     def __init__(self, run_number: int) -> None:
         self._random = random.Random(run_number)

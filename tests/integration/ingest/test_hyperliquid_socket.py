@@ -1,4 +1,7 @@
-"""Trades and blocks over a real WebSocket, whose server closes connections, repeats messages and sends snapshots."""
+"""Trades and blocks arrive over a real WebSocket.
+
+The server closes connections, repeats messages and sends snapshots.
+"""
 
 import json
 import threading

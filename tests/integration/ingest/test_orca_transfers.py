@@ -1,4 +1,7 @@
-"""The price recipe for Orca matches transfers with swaps correctly, although transfers with a fee have another form."""
+"""The price recipe for Orca matches transfers with swaps correctly.
+
+Transfers with a fee have another form.
+"""
 
 import json
 from typing import Any

@@ -41,7 +41,10 @@ def taken(steps: Iterator[Step | None], count: int) -> list[str]:
 
 
 def resumed(reader: SolanaReader, position: bytes | None = None) -> Generator[Step | None]:
-    """Yield steps like the runner, which continues after the last stored step when there is an error."""
+    """Yield steps like the runner.
+
+    After an error, the runner continues after the last stored step.
+    """
     for _ in range(300):
         try:
             for step in reader.steps(position):

@@ -1,4 +1,6 @@
-"""The price recipe for Orca on recorded swaps, compared with the balance changes of the pools' vaults.
+"""The price recipe for Orca gives the correct prices of recorded swaps.
+
+The prices are compared with the balance changes of the pools' vaults.
 
 The recipe reads amounts from the transfers, so the balances are an independent source.
 """

@@ -1,4 +1,4 @@
-"""An ingest writes records and its position to Kafka in one transaction, although it is killed."""
+"""An ingest writes records and its position in one transaction, although it is killed."""
 
 from threading import Event
 

@@ -1,4 +1,6 @@
-"""Runs the tests of the compiled loops under gcc's address and undefined-behaviour sanitizers.
+"""Runs the tests of the compiled loops under sanitizers.
+
+They are gcc's address and undefined-behaviour sanitizers.
 
 Python's allocator would hide writes beyond a buffer, so these runs use malloc.
 """

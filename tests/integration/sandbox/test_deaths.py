@@ -1,4 +1,7 @@
-"""Children that die or grow at any time: no record is lost or wrongly rejected, and nothing is left behind."""
+"""No record is lost or wrongly rejected when children die or grow at any time.
+
+Nothing is left behind.
+"""
 
 import contextlib
 import os
@@ -299,7 +302,10 @@ def children() -> set[int]:
     [pytest.param(8, marks=pytest.mark.long), pytest.param(1_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])],
 )
 def test_nothing_is_left_behind(times: int) -> None:
-    """The test runs in its own process, since threads of other tests open and close descriptors."""
+    """The test runs in its own process.
+
+    Threads of other tests open and close descriptors.
+    """
     program = f"from {__name__} import check_left_behind; check_left_behind({times})"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[3])
 

@@ -1,4 +1,4 @@
-"""Scripts that try to escape from their realm, to access the harness, or to affect other records."""
+"""Scripts try to leave their realm, to access the harness, or to affect other records."""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""Scripts that try to exhaust, to escape or to kill their process, as single records between good ones.
+"""Scripts try to exhaust, to escape or to kill their process.
+
+They are single records between good ones.
 
 CI runs the fast scripts together in one worker. `make test-all` runs each script alone, so that failures are specific.
 """

@@ -1,4 +1,7 @@
-"""Native code in the sandboxed child can do nothing, and Headwater does not start without the sandbox."""
+"""Native code in the sandboxed child can do nothing.
+
+Headwater does not start without the sandbox.
+"""
 
 import errno
 import os
@@ -143,7 +146,10 @@ class TestCheck:
             check_machine()
 
     def test_under_a_filter_that_has_a_listener(self) -> None:
-        """The kernel allows one listener per process, which a container's seccomp profile may already use."""
+        """The kernel allows one listener per process.
+
+        A container's seccomp profile may already use it.
+        """
         program = (
             "from headwater.sandbox.launcher import seccomp, syscalls\n"
             "from headwater.sandbox.launcher.bpf import ALLOW, return_action\n"

@@ -1,4 +1,7 @@
-"""The scripts on the page about migrating scripts give the documented results for the streams' example records."""
+"""The scripts on the page about migrating scripts give the documented results.
+
+They get the streams' example records.
+"""
 
 import json
 import re

@@ -41,7 +41,7 @@ def body(*scripts: str) -> dict[str, Any]:
 
 
 def stored(headwater: Installation, config_id: str) -> list[tuple[str, str | None]]:
-    """Return the stored scripts of a configuration, each with the JavaScript that was generated from it."""
+    """Return the stored scripts of a configuration, each with the generated JavaScript."""
     transforms = headwater.database.flows.get("alice", config_id).pipeline_config.transforms
     return [(t.script, t.javascript) for t in transforms if isinstance(t, V8Transform)]
 

@@ -1,4 +1,7 @@
-"""Modules and TypeScript: the generated scripts run, errors keep their positions, and hostile sources are rejected."""
+"""Modules and TypeScript work in scripts.
+
+The generated scripts run, errors keep their positions, and hostile sources are rejected.
+"""
 
 import contextlib
 import json
@@ -305,7 +308,10 @@ def test_ordinary_nesting_is_accepted() -> None:
 
 
 class TestCheckingChild:
-    """Only the child that checks scripts has the type stripper, and it is sandboxed like the others."""
+    """Only the child that checks scripts has the type stripper.
+
+    It is sandboxed like the other children.
+    """
 
     def test_workers_have_no_stripper(self) -> None:
         assert "stripTypeScriptTypes }" not in json.dumps(deno_command(jit=False).argv)
@@ -382,7 +388,10 @@ def test_sources_with_errors_are_rejected_or_keep_their_lines(text: str, data: s
 
 
 def _is_from(generated: str, sent: str) -> bool:
-    """Return whether a generated line has the source's characters at each position, or blanks, or a replaced export."""
+    """Return whether a generated line matches the source line.
+
+    At each position it must have the source's character, a blank, or a replaced export.
+    """
     pairs = zip(_units(generated), _units(sent), strict=False)
     return sum(one not in (other, *_BLANKS) for one, other in pairs) <= len("function process")
 

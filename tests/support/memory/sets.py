@@ -1,4 +1,7 @@
-"""Sets, reservations and dataset names in memory, with the same order and paging of values as stores/redis."""
+"""Sets, reservations and dataset names in memory.
+
+The order and the paging of values are the same as in stores/redis.
+"""
 
 import secrets
 import threading
@@ -15,7 +18,10 @@ from headwater.stores.redis.sets import value_encoding
 
 @dataclass(slots=True)
 class _Set:
-    """A set: the position of each value. hash_key and version are kept when the values are replaced."""
+    """A set with the position of each value.
+
+    hash_key and version are kept when the values are replaced.
+    """
 
     values: dict[str, int] = field(default_factory=dict)
     version: int = 0

@@ -1,4 +1,7 @@
-"""In-memory implementation of the Kafka source, for tests: a topic, a consumer group, and its members."""
+"""The Kafka source in memory, for tests.
+
+It has a topic, a consumer group, and the members of the group.
+"""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -126,7 +129,10 @@ class MemoryGroup:
         self.targets = targets
 
     def start(self, partition: int) -> int:
-        """Return where a new owner starts: at the committed position, or at the first record without one."""
+        """Return where a new owner starts.
+
+        That is the committed position, or the first record if there is none.
+        """
         if partition in self.committed:
             return self.committed[partition]
         return self.topic.first(partition)

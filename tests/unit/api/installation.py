@@ -87,7 +87,10 @@ def validate_script(script: str, example: str) -> CheckedScript:
 
 
 class Script:
-    """Replaces a v8 transform: it adds a member to each record and logs a line, or fails, or takes half a minute."""
+    """Replaces a v8 transform.
+
+    It adds a member to each record and logs a line, or fails, or takes half a minute.
+    """
 
     uid = ""
 
@@ -130,7 +133,9 @@ class Clock:
 
 
 class Controller:
-    """A DeploymentStore that acts as the controller: each read returns the state after the controller has acted.
+    """A DeploymentStore that acts as the controller.
+
+    Each read returns the state after the controller has acted.
 
     Attributes:
         reasons: The reasons for which the next rollouts fail, in order.

@@ -112,7 +112,7 @@ def test_a_running_older_generation_does_not_count() -> None:
 
 
 async def wait_while_polls_fail(failures: int) -> tuple[list[str], str, str]:
-    """A request that waits while polls raise an unexpected error, and one that waits when they work again.
+    """One request waits while polls raise an unexpected error, and one after they work again.
 
     Returns the errors of the first request, and the loop's error before and after the second.
     """

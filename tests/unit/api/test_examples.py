@@ -86,7 +86,10 @@ class World:
 
 
 def shape(value: Any) -> Any:
-    """Return the members of a JSON value without their values; for an array, those of its first item."""
+    """Return the members of a JSON value without their values.
+
+    For an array, return the members of its first item.
+    """
     if isinstance(value, dict):
         return {name: shape(member) for name, member in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,7 @@
-"""Configurations that this version can't read: they are shown as stored, and PUT repairs them."""
+"""Configurations that this version can't read are shown as stored.
+
+PUT repairs them.
+"""
 
 import json
 from dataclasses import replace

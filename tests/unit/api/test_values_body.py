@@ -77,7 +77,10 @@ def outcome(body: bytes, cuts: list[int]) -> object:
 
 
 class TestRuns:
-    """Compares _FastStrings with ijson: with an escape in the member's name, ijson parses everything."""
+    """Compares _FastStrings with ijson.
+
+    With an escape in the member's name, ijson parses everything.
+    """
 
     awkward = st.text(st.sampled_from('",\\ []{}xé\n\u2028'), max_size=6)
 

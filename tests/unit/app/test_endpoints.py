@@ -42,7 +42,7 @@ class TestEmbeddedKafka:
         ],
     )
     def test_its_users_are_headwaters(self, tmp_path: Path, settings: dict[str, str], message: str) -> None:
-        """Both `headwater up` and the single processes report the error before they connect to Kafka."""
+        """`headwater up` and the single processes report the error before they connect to Kafka."""
         with pytest.raises(SetupError, match=message):
             addresses(tmp_path, **settings).require_kafka_settings()
         with pytest.raises(SetupError, match=message):

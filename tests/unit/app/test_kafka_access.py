@@ -1,4 +1,4 @@
-"""The credentials of Headwater, its workers and readers for an external Kafka, from the settings."""
+"""The settings give Headwater's, workers' and readers' credentials for an external Kafka."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,7 @@
-"""A prices worker ends with a status on which its supervisor restarts it, and logs the reason."""
+"""A prices worker ends with a status on which its supervisor restarts it.
+
+It logs the reason.
+"""
 
 from typing import Any
 

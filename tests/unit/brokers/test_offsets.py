@@ -15,7 +15,10 @@ GONE = KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 class Cluster:
-    """A fake AdminClient: partition 1 has the error until the metadata was requested several times."""
+    """A fake AdminClient.
+
+    Partition 1 has the error until the metadata was requested several times.
+    """
 
     def __init__(self, error: int, until: int) -> None:
         self._error, self._until = error, until

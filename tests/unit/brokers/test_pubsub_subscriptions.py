@@ -11,7 +11,10 @@ TOPIC = "projects/project-1/topics/t"
 
 
 class VanishingSubscription:
-    """A client for a subscription that exists when it is created again, and is deleted by another program then."""
+    """A client for a subscription that another program creates, and then deletes.
+
+    The subscription exists when it is created again.
+    """
 
     def create_subscription(self, **_: object) -> None:
         raise exceptions.AlreadyExists("it exists")

@@ -1,4 +1,4 @@
-"""librdkafka's settings for SASL and TLS, tokens of AWS, and the messages of authentication errors."""
+"""librdkafka's settings for SASL and TLS, AWS tokens, and authentication errors."""
 
 import base64
 import hashlib

@@ -34,7 +34,10 @@ def page_rows(name: str) -> list[list[str]]:
 
 
 def cells(name: str, count: int) -> list[list[str]]:
-    """Return the first cells of rows that start with this number of code cells, without backticks."""
+    """Return the first cells of rows that start with this number of code cells.
+
+    They are without backticks.
+    """
     rows = [row[:count] for row in page_rows(name) if len(row) > count]
     return [[cell[1:-1] for cell in row] for row in rows if all(re.fullmatch("`.+`", cell) for cell in row)]
 

@@ -1,4 +1,4 @@
-"""The rules about which resources of deployments are removed, and which need an operator's confirmation."""
+"""Rules say which resources are removed, and which need an operator's confirmation."""
 
 from dataclasses import replace
 

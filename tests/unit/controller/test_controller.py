@@ -1,4 +1,7 @@
-"""The controller with dependencies in memory: deploys, teardowns, outages, kills between steps, and a test clock."""
+"""The controller with dependencies in memory and a test clock.
+
+It is tested with deploys, teardowns, outages, and kills between steps.
+"""
 
 import contextlib
 import threading

@@ -1,4 +1,7 @@
-"""Leadership depends on the database's clock and a fencing number, and not on the controllers' clocks."""
+"""Leadership depends on the database's clock and a fencing token.
+
+It does not depend on the controllers' clocks.
+"""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,7 @@
-"""Deployments on external streams, with dependencies in memory: created and removed resources, and access."""
+"""Deployments on external streams, with dependencies in memory.
+
+Resources and access are created and removed.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A clock, and a source, producers and a metric store with faults that tests of the worker inject."""
+"""A clock, a source, producers and a metric store with faults that tests inject."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future
@@ -211,7 +211,10 @@ class FaultyMetrics(MemoryMetrics):
 
 
 class FaultySource(MemorySource):
-    """A source whose worker may be killed at a read or a commit. reported_gaps: collects its gaps."""
+    """A source whose worker may be killed at a read or a commit.
+
+    `reported_gaps` collects its gaps.
+    """
 
     def __init__(self, group: MemoryGroup, faults: Faults, reported_gaps: list[Gap]) -> None:
         super().__init__(group, faults.clock.sleep)

@@ -1,4 +1,7 @@
-"""Workers on a queue with random faults: no loss, order per ordering key, and repeats only after failures."""
+"""Workers on a queue with random faults lose nothing and keep the order per ordering key.
+
+Repeats occur only after failures.
+"""
 
 from typing import Any
 
@@ -75,7 +78,10 @@ class QueueStory(RuleBasedStateMachine):
     @precondition(lambda self: not self.calm)
     @rule()
     def stand_still(self) -> None:
-        """Sleep for longer than a lease: the worker that polls next gets the messages of the other workers."""
+        """Sleep for longer than a lease.
+
+        The worker that polls next gets the messages of the other workers.
+        """
         self.faults.clock.sleep(LEASE_S + 1)
         self.fault_count += 1
 

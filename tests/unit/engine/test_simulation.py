@@ -1,4 +1,6 @@
-"""Workers with random faults: no loss, order, repeats only after failures, and correct commits.
+"""Workers with random faults lose nothing, keep the order, and commit correctly.
+
+Repeats occur only after failures.
 
 With exactly-once delivery nothing is repeated: at any time the outputs are exactly those of the committed offsets.
 
@@ -128,7 +130,10 @@ class WorkerStory(RuleBasedStateMachine):
     @precondition(lambda self: not self.calm)
     @rule(steps=st.integers(1, 8), pace=st.sampled_from([0.0, 0.2, 1.1]))
     def suspended_while_it_writes_metrics(self, steps: int, pace: float) -> None:
-        """End the session of the worker, so that another worker takes over before the write arrives."""
+        """End the session of the worker.
+
+        Another worker takes over before the write arrives.
+        """
         killed_at_commit = self.faults.killed_at_commit
 
         def taken_over() -> None:

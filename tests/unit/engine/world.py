@@ -231,7 +231,10 @@ class World:
         return sum(map(len, self.topics.records.values()))
 
     def expected(self, partition: int, before: int) -> dict[str, list[str]]:
-        """Return by output topic the expected `headwater-src` of all records of a partition, in order; see `owed`."""
+        """Return the expected `headwater-src` of all records of a partition, in order.
+
+        They are by output topic; see `owed`.
+        """
         owed: dict[str, list[str]] = {name: [] for name in (*OUTPUTS, DEAD)}
         for record in self.appended[partition]:
             if record.offset < before:
@@ -243,7 +246,10 @@ class World:
         return owed
 
     def may_be_missing(self) -> set[str]:
-        """Return the ids of the source records that were reported as deleted, `<topic>/<partition>/<offset>`."""
+        """Return the ids of the source records that were reported as deleted.
+
+        An id is `<topic>/<partition>/<offset>`.
+        """
         return {f"{SOURCE}/{gap.partition}/{n}" for gap in self.reported_gaps for n in range(gap.start, gap.end)}
 
     def owed(self, origins: Iterable[str]) -> list[str]:
@@ -263,7 +269,10 @@ def without_repeats(records: Iterable[Produced]) -> list[str]:
 
 
 class QueueWorld(World):
-    """A World with a queue as the source. published: by ordering key, the id and value of all messages."""
+    """A World with a queue as the source.
+
+    `published` has the id and value of all messages, by ordering key.
+    """
 
     def __init__(self, max_queued: int = 1 << 30) -> None:
         super().__init__(max_queued=max_queued)

@@ -1,4 +1,7 @@
-"""The replay writer: keys by natural id, a fixed partition per key, a rate limit, and errors for unstored records."""
+"""The replay writer keys records by natural id, and limits the rate.
+
+A key has a fixed partition, and unstored records are an error.
+"""
 
 import itertools
 import json

@@ -1,4 +1,7 @@
-"""The bridge to librdkafka without a broker: the events of callbacks, columns in and out, and the errors."""
+"""The bridge to librdkafka without a broker.
+
+It records callbacks as events, moves columns in and out, and reports errors.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager

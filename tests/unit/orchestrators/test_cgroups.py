@@ -1,4 +1,6 @@
-"""The files that are written for workers' cgroups (v2, as delegated by systemd), in ordinary directories.
+"""The files that are written for workers' cgroups, in ordinary directories.
+
+The cgroups are v2, as delegated by systemd.
 
 The kernel creates the files of a new cgroup; in a directory they appear when they are written.
 """

@@ -1,4 +1,7 @@
-"""The counter of out-of-memory kills in the control group of this process, in ordinary directories."""
+"""The out-of-memory kills in the control group of this process are counted.
+
+The groups are ordinary directories here.
+"""
 
 import os
 from pathlib import Path
@@ -30,7 +33,10 @@ def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_kills_are_counted(
     mount: Path, monkeypatch: pytest.MonkeyPatch, folder: str, controllers: str, hierarchy: str, counters: str
 ) -> None:
-    """In a container without a cgroup namespace, the kernel names the path on the host, and the mount is the group."""
+    """In a container without a cgroup namespace, the kernel names the path on the host.
+
+    The mount is the group.
+    """
     group(mount / hierarchy / folder, counters)
     monkeypatch.setattr(cgroups, "own_groups", lambda: [(controllers, "headwater.service")])
     assert own_group_counter()() == 3

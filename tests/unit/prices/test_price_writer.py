@@ -60,7 +60,10 @@ class Topic:
 
 
 class Unreliable(MemoryPrices):
-    """A store that fails at random, also within a write: after the archive, the states or the tails."""
+    """A store that fails at random, also within a write.
+
+    It fails after the archive, the states or the tails.
+    """
 
     def __init__(self, draw: random.Random, share: float) -> None:
         super().__init__()

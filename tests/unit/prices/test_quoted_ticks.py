@@ -48,7 +48,10 @@ class Fed(NamedTuple):
 
 
 class Worker:
-    """A prices worker on topics in memory, which tests kill and restart, with its store and a test clock."""
+    """A prices worker on topics in memory, with its store and a test clock.
+
+    Tests kill and restart it.
+    """
 
     def __init__(self, store: PriceStore | None = None) -> None:
         self.store = store or MemoryPrices()
@@ -134,7 +137,10 @@ fed = st.one_of(
 
 
 def arrive(worker: Worker, ticks: Sequence[Fed], draw: random.Random) -> None:
-    """Feed all ticks within the window, in random order and with repeats, while the worker is killed at random."""
+    """Feed all ticks within the window, in random order and with repeats.
+
+    Meanwhile the worker is killed at random.
+    """
     arrivals = sorted((draw.randrange(QUOTE_WINDOW_MS), fed) for fed in [*ticks, *draw.sample(ticks, len(ticks) // 5)])
     for arrival, one in arrivals:
         worker.now = max(worker.now, START + arrival)
@@ -181,7 +187,10 @@ test_many_ticks_and_quotes_in_any_order = pytest.mark.long(
 
 
 def day_of_trade(draw: random.Random, count: int) -> list[Fed]:
-    """Generate ticks of a token in USD and in a quote token, and of the quote token, with outliers."""
+    """Generate ticks of a token in USD and in a quote token.
+
+    The quote token has ticks, too, and there are outliers.
+    """
     found, price, quote = list[Fed](), 0.004, 2000.0
     for number in range(count):
         time = START - 20 * HOUR + number * 20 * HOUR // count + draw.randrange(1000)

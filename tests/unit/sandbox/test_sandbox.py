@@ -1,4 +1,7 @@
-"""Children that break the protocol, as only an attacker in the child can, and children that end during a load."""
+"""Children that break the protocol, or end during a load.
+
+Only an attacker in the child can break the protocol.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterator

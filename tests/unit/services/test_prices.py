@@ -46,7 +46,10 @@ def ask(store: MemoryPrices, *tokens: Token, filter_outliers: bool = True) -> Pr
 
 
 def crash(minutes: int) -> list[Tick]:
-    """Eight hours of trade with one tick per minute; the ticks of the last minutes have a tenth of the price."""
+    """Eight hours of trade with one tick per minute.
+
+    The ticks of the last minutes have a tenth of the price.
+    """
     return [(NOW - at * MINUTE, 0, 100.0 if at > minutes else 10.0) for at in range(480)]
 
 

@@ -26,7 +26,10 @@ class World:
         self.is_open = False
 
     def wait(self, seconds: float, acknowledged: int = 0, outstanding: int = 1) -> list[tuple[float, float]]:
-        """Return when the producer counted as stalled, since the start of the wait, and the timeout."""
+        """Return when the producer counted as stalled, and the timeout.
+
+        The time is since the start of the wait.
+        """
         began, found = self.now, []
         while self.now < began + seconds:
             self.now += STEP_S

@@ -100,7 +100,10 @@ class TestExpired:
         assert world.left == ({2, 3}, "ab")
 
     def test_values_of_stored_revisions_are_always_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A revision may be saved after the expired filters were read, and before their values are dropped."""
+        """A revision may be saved after the expired filters were read.
+
+        Their values are not dropped yet then.
+        """
         world = World("a", "b")
         world.sweep()
         expired = world.database.revisions.removed_filters()

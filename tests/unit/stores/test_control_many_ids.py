@@ -24,7 +24,10 @@ MANY_IDS = [f"x{number:03}" for number in range(2 * MAX_PARAMETERS)]
 
 @pytest.fixture
 def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    """Return a database whose statements may have MAX_PARAMETERS parameters, with the active deployment d1."""
+    """Return a database whose statements may have MAX_PARAMETERS parameters.
+
+    It has the active deployment d1.
+    """
     open_sqlite(tmp_path / "headwater.db").close()
     monkeypatch.setattr(id_chunks, "IDS_PER_QUERY", 20)
     engine = make_engine(f"sqlite:///{tmp_path / 'headwater.db'}")

@@ -1,4 +1,7 @@
-"""Filter expressions on random records, compared with an independent implementation, and by the fast path."""
+"""Filter expressions on random records give the results of an independent implementation.
+
+The fast path gives the same results.
+"""
 
 import json
 

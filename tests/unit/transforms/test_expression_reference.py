@@ -1,4 +1,6 @@
-"""Filter expressions compared with Bento, whose results are recorded in the files of `bloblang/`.
+"""Filter expressions give the same results as Bento.
+
+Its results are recorded in the files of `bloblang/`.
 
 records.jsonl has the records, accepted.jsonl expressions with the texts that are in Bento's result of each record (none
 of null, an object, a deleted value and an error), refused.jsonl expressions that Headwater has not.

@@ -30,7 +30,10 @@ class Clock:
 
 
 def batch(count: int, *, age_ms: float = 0, first: int = 0, told_ms: float | None = None) -> RecordBatch:
-    """Return records of two partitions alternately, with equal offsets, and timestamps `age_ms` ago."""
+    """Return records of two partitions alternately, with equal offsets.
+
+    The timestamps are `age_ms` ago.
+    """
     value = b"" if told_ms is None else json.dumps({"time": told_ms}).encode()
     return RecordBatch.of(
         "stream",
@@ -94,7 +97,10 @@ def test_total_latency_ends_with_the_acknowledgement(scene: Scene) -> None:
 
 
 def test_outputs_acknowledged_by_the_commit_are_timed_after_it(scene: Scene) -> None:
-    """The next iteration of the loop writes the metrics of a transaction, since no other event may follow."""
+    """The next iteration of the loop writes the metrics of a transaction.
+
+    No other event may follow.
+    """
     scene.deliver(batch(2, age_ms=10))
     scene.metrics.on_acknowledged(2)
     scene.metrics.before_commit(at_once=False)

@@ -71,7 +71,10 @@ def ingest(addresses: list[str]) -> tuple[Store, IngestMetrics]:
 
 
 def test_node_capabilities_are_kept_during_an_outage() -> None:
-    """The node rejects batches, which is detected once, although the node is unavailable for some requests."""
+    """The node rejects batches, which is detected once.
+
+    The node is unavailable for some requests.
+    """
     true, turns = chain(), itertools.count(1)
 
     def behave(request: Any) -> Reply:

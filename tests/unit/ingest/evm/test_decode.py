@@ -1,4 +1,7 @@
-"""Decoding of logs by event ABIs: the choice of the ABI, topics and data, names of parameters."""
+"""Logs are decoded by event ABIs.
+
+The ABI is chosen, topics and data are decoded, and parameters are named.
+"""
 
 from typing import Any
 

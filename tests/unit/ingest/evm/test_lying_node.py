@@ -1,4 +1,6 @@
-"""The ingest on nodes with wrong data: its streams equal those of a correct node, and it never stops for good.
+"""On nodes with wrong data, the ingest's streams equal the streams of a correct node.
+
+The ingest never stops forever.
 
 A run prints its seed; HEADWATER_TEST_SEED=<seed> repeats the run of ten thousand blocks.
 """

@@ -1,4 +1,7 @@
-"""Several nodes of one chain: the choice of a node, and failing, lagging and disagreeing nodes."""
+"""One of several nodes of a chain is chosen.
+
+Nodes fail, lag and disagree.
+"""
 
 import random
 from collections.abc import Callable, Iterator, Sequence

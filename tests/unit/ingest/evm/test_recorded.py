@@ -174,7 +174,10 @@ NAMES = {
 
 
 def test_a_day_of_a_pool_equals_another_decoding(tmp_path: Path) -> None:
-    """Compare 6,234 events of a Uniswap v3 pool with another decoding, which has ticks as floats."""
+    """Compare 6,234 events of a Uniswap v3 pool with another decoding.
+
+    The other decoding has ticks as floats.
+    """
     blocks = of_day(EVM / "ethereum" / f"demeter_ethereum-{DAY}.raw.csv.gz")
     converted = records_of(blocks, Decoder(load_abis(Settings(data_dir=tmp_path))))["decoded_log"]
     rows = list(

@@ -205,7 +205,10 @@ def test_a_log_with_other_topics_is_not_a_transfer() -> None:
 
 
 def test_hex_is_converted_to_lower_case() -> None:
-    """Checksummed addresses (EIP-55) and upper-case hashes give the records and keys of lower-case ones."""
+    """Hex in any case gives the records and keys of lower-case hex.
+
+    There are checksummed addresses (EIP-55) and upper-case hashes.
+    """
     (low,) = erc20(3).logs
     written = {
         name: value if name.endswith(("Index", "Number")) else shouted(value)
@@ -261,7 +264,10 @@ def read(receipt: dict[str, Any]) -> Block:
 
 
 def test_equal_indexes_of_two_transactions_are_two_records() -> None:
-    """Some Polygon nodes restart the log index at 0 for the system transaction at the end of a block."""
+    """Some Polygon nodes restart the log index at 0 for the last transaction of a block.
+
+    It is the system transaction.
+    """
     first, second = erc20(3).logs[0], erc20(4).logs[0]
     second.transaction_hash = "0x" + "4a" * 32
     seen = erc20(3)._replace(logs=[first, second])

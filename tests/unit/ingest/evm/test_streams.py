@@ -1,4 +1,6 @@
-"""Both streams of an ingest on a chain in memory that grows and forks, while the ingest process dies.
+"""Both streams of an ingest are correct on a chain that grows and forks.
+
+The chain is in memory, and the ingest process dies.
 
 Whenever the chain is stable, the normal streams have the final blocks, once and in order. After all retractions, the
 zerolag streams have the blocks of the current chain.

@@ -1,4 +1,7 @@
-"""The streams of a node's folders: several folders, repeats, invalid lines, and start positions."""
+"""The streams of a node's folders are complete.
+
+There are several folders, repeats, invalid lines, and start positions.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -106,7 +109,10 @@ class TestNothingTwice:
     def test_trades_that_stand_in_fills_and_in_trades(
         self, tmp_path_factory: pytest.TempPathFactory, turns: list[str], by_block: bool
     ) -> None:
-        """The node writes the same trades to both folders in any order, with three trades per block."""
+        """The node writes the same trades to both folders in any order.
+
+        Each block has three trades.
+        """
         reader = Reader(tmp_path_factory.mktemp("node"), {"from_start": True, "entities": ("trade",)})
         blocks = [(second, range(3 * second, 3 * second + 3)) for second in range(1, 8)]
         fills = reader.root / ("node_fills_by_block" if by_block else "node_fills") / HOUR
@@ -245,7 +251,10 @@ class TestTurns:
     @settings(max_examples=60)
     @given(st.data())
     def test_each_block_once(self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-        """Each block is in some folders, and is read at any time, by a process that continues or restarts."""
+        """Each block is in some folders, and is read at any time.
+
+        The process continues or restarts.
+        """
         reader = Reader(tmp_path_factory.mktemp("node"), {"from_start": True, "entities": ("order",)})
         found, written = list[int](), list[int]()
         for number in range(1, data.draw(st.integers(1, 14))):
@@ -263,7 +272,10 @@ class TestTurns:
 
 
 def test_positions_of_older_versions_are_continued(reader: Reader) -> None:
-    """Such a position has one time range per folder, in the order of preference, instead of `covered`."""
+    """Such a position has one time range per folder instead of `covered`.
+
+    The ranges are in the order of preference.
+    """
     fills, own = reader.root / "node_fills" / HOUR, reader.root / "node_trades" / HOUR
     append(fills, lines([*fills_at(1, 1), fill(2, time=at(2)[1], px="2")]))
     append(own, lines([own_trade(1, at(1)[0])]))
@@ -341,7 +353,10 @@ class TestPacked:
         path.write_bytes(pa.compress(data, "lz4", asbytes=True))
 
     def test_archives_that_overlap(self, reader: Reader) -> None:
-        """The public archive has compressed folders, each of which overlaps the previous one by an hour."""
+        """The public archive has compressed folders.
+
+        Each of them overlaps the previous one by an hour.
+        """
         hours = range(1, 10)
         own = lines(own_trade(hour, at(hour)[0]) for hour in hours if hour <= 4)
         for hour in hours:

@@ -1,4 +1,7 @@
-"""Positions: time ranges by folder, ranges of block numbers, and positions of older versions."""
+"""Positions have time ranges by folder and ranges of block numbers.
+
+Positions of older versions can be read.
+"""
 
 import json
 
