@@ -43,15 +43,15 @@ class Row(NamedTuple):
     headers: Pairs
 
 
-def rows_of(received: FetchedColumns) -> list[Row]:
-    columns = received.values, received.keys, received.partitions, received.timestamps, headers_of(received)
+def rows_of(fetched: FetchedColumns) -> list[Row]:
+    columns = fetched.values, fetched.keys, fetched.partitions, fetched.timestamps, headers_of(fetched)
     return [Row(*row) for row in zip(*columns, strict=True)]
 
 
-def headers_of(received: FetchedColumns) -> list[Pairs]:
-    if received.headers is None:
-        return [[]] * len(received.values)
-    counts, names, values = received.headers
+def headers_of(fetched: FetchedColumns) -> list[Pairs]:
+    if fetched.headers is None:
+        return [[]] * len(fetched.values)
+    counts, names, values = fetched.headers
     pairs = zip(names, values, strict=True)
     return [[*itertools.islice(pairs, count)] for count in counts]
 
@@ -78,28 +78,28 @@ class Bridge:
     def join(self) -> None:
         """Join the group, and return when all partitions are read from their starts."""
         self.consumer.subscribe()
-        received = self.consumer.fetch(10, BYTES, FOREVER_S)
-        assert not len(received.values)
-        [change] = self.consumer.take_rebalances()
-        assert (change.is_assignment, sorted(change.partitions)) == (True, [*range(PARTITIONS)])
-        self.consumer.assign([PartitionOffset(partition, 0) for partition in change.partitions])
+        fetched = self.consumer.fetch(10, BYTES, FOREVER_S)
+        assert not len(fetched.values)
+        [rebalance] = self.consumer.take_rebalances()
+        assert (rebalance.is_assignment, sorted(rebalance.partitions)) == (True, [*range(PARTITIONS)])
+        self.consumer.assign([PartitionOffset(partition, 0) for partition in rebalance.partitions])
 
     def parts(self) -> Iterator[FetchedColumns]:
         """Yield the fetched columns, call by call."""
         while True:
-            received = self.consumer.fetch(1000, BYTES, WAIT_S, with_headers=True)
-            assert received.errors == []
-            yield received
+            fetched = self.consumer.fetch(1000, BYTES, WAIT_S, with_headers=True)
+            assert fetched.errors == []
+            yield fetched
 
     def read(self, count: int) -> list[Row]:
         """Return the next records, by partition."""
-        found: list[Row] = []
-        for received in self.parts():
-            found += rows_of(received)
-            if len(found) >= count:
+        rows: list[Row] = []
+        for fetched in self.parts():
+            rows += rows_of(fetched)
+            if len(rows) >= count:
                 break
-        assert len(found) == count
-        return sorted(found, key=lambda row: row.partition)
+        assert len(rows) == count
+        return sorted(rows, key=lambda row: row.partition)
 
     def close(self) -> None:
         self.producer.close()
@@ -193,8 +193,8 @@ class TestRecords:
         bridge.write([Row(b"%d" % number, None, 1, 0, []) for number in range(5)])
         bridge.join()
         found: list[tuple[int, int, int]] = []
-        for received in bridge.parts():
-            found += zip(received.offsets, received.leader_epochs, received.partitions, strict=True)
+        for fetched in bridge.parts():
+            found += zip(fetched.offsets, fetched.leader_epochs, fetched.partitions, strict=True)
             if len(found) >= 5:
                 break
         assert found == [(offset, 0, 1) for offset in range(5)]
@@ -244,9 +244,9 @@ class TestEnds:
         """
         ends: dict[int, int] = {}
         offsets: list[int] = []
-        for received in bridge.parts():
-            offsets += received.offsets
-            ends.update(received.end_offsets)
+        for fetched in bridge.parts():
+            offsets += fetched.offsets
+            ends.update(fetched.end_offsets)
             if ends == wanted:
                 break
         return ends, offsets

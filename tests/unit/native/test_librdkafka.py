@@ -374,9 +374,9 @@ ERRORS = st.builds(
 def drained(fetcher: Fetcher, queue: Queue, max_records: int, max_bytes: int) -> Iterator[bridge.FetchedColumns]:
     """Yield everything in a queue, call by call."""
     while queue.messages:
-        received = fetcher.fetch(max_records, max_bytes, 1.0, with_headers=True)
+        fetched = fetcher.fetch(max_records, max_bytes, 1.0, with_headers=True)
         assert queue.alive == 0
-        yield received
+        yield fetched
 
 
 class TestFetcher:
@@ -425,9 +425,9 @@ class TestFetcher:
             assert [len(part.values) for part in drained(fetcher, queue, 1 << 20, 1 << 30)] == [4096, 4096, 1808]
 
 
-def headers(received: bridge.FetchedColumns) -> list[list[tuple[bytes | None, bytes | None]]]:
+def headers(fetched: bridge.FetchedColumns) -> list[list[tuple[bytes | None, bytes | None]]]:
     """Return the name and the value of each header of each record."""
-    if received.headers is None:
+    if fetched.headers is None:
         return []
-    pairs = iter([*zip(received.headers.names, received.headers.values, strict=True)])
-    return [[next(pairs) for _ in range(count)] for count in received.headers.counts]
+    pairs = iter([*zip(fetched.headers.names, fetched.headers.values, strict=True)])
+    return [[next(pairs) for _ in range(count)] for count in fetched.headers.counts]
