@@ -13,7 +13,15 @@ from headwater.api.deployment_watcher import DeploymentWatcher, wait_until_runni
 from headwater.api.guarded_routes import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, etag_responses
 from headwater.api.schemas import SAVED_TRANSFORM, saved_transform
-from headwater.errors import Conflict, DeployFailed, DeployPending, NotFound, Unavailable
+from headwater.errors import (
+    Conflict,
+    DeployFailed,
+    DeployPending,
+    NotFound,
+    QuotaExceeded,
+    StoredDataUnreadable,
+    Unavailable,
+)
 from headwater.model.flow import Flow
 from headwater.model.transforms import NewTransform, NewTransforms, Transform
 
@@ -90,17 +98,17 @@ async def replace(
 async def _redeploy(services: Services, watcher: DeploymentWatcher, saved: Flow) -> None:
     """Deploy the saved revision when the configuration is deployed.
 
-    If that fails, the revision stays saved, and the error says so.
+    If the deploy fails, the revision stays saved, and the error says so.
     """
-    saved_sentence = f"Revision {saved.revision} is saved but does not run"
+    prefix = f"Revision {saved.revision} is saved but does not run"
     try:
         started = await to_thread.run_sync(services.deployments.redeploy, saved.owner, saved.id)
         await wait_until_running(watcher, started, services.deploy_timeout_s)
+    except (DeployFailed, QuotaExceeded, StoredDataUnreadable) as error:
+        raise type(error)(f"{prefix}: {error.detail}") from error
     except (NotFound, Conflict):
-        return  # it is not deployed, or was torn down meanwhile
-    except DeployFailed as error:
-        raise DeployFailed(f"{saved_sentence}: {error.detail}") from error
+        return  # the configuration is not deployed, or its deployment was torn down meanwhile
     except Unavailable as error:
-        why = error.detail if isinstance(error, DeployPending) else "A dependency is unavailable."
-        detail = f"{saved_sentence} yet: {why} Check its state with GET …/deploy."
+        reason = error.detail if isinstance(error, DeployPending) else "A dependency is unavailable."
+        detail = f"{prefix} yet: {reason} Check its state with GET …/deploy."
         raise DeployPending(detail, error.retry_after_s) from error

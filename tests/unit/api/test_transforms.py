@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from headwater.errors import StoredDataUnreadable
 from headwater.model.transforms import MAX_TRANSFORMS
 from headwater.model.value_sets import filter_set_id
 from tests.unit.api.installation import FLOW, TOKEN, Installation, Unread, User, installation
@@ -244,6 +245,30 @@ class TestDeployed:
         assert body["detail"] == "Revision 2 is saved but does not run: w-0: ran out of memory"
         assert client.revision == 2
         assert client.deployment["revision"] == 1
+
+    def test_an_exceeded_quota_says_that_the_save_stays(
+        self, headwater: Installation, client: TransformsClient, verb: str
+    ) -> None:
+        client.deploy()
+        body = client.flow | {"pipeline_config": client.flow["pipeline_config"] | {"parallelism": 3}}
+        client.user.request("PUT", client.path, json=body)
+        headwater.database.quotas.set_limits("alice", {"workers": 2}, [])
+        problem = client.user.problem(self.send(client, verb), 403, "quota")
+        assert problem["detail"].startswith("Revision 3 is saved but does not run: You have 1 of 2 workers")
+        assert (client.revision, client.deployment["revision"]) == (3, 1)
+
+    def test_an_unreadable_configuration_says_that_the_save_stays(
+        self, headwater: Installation, client: TransformsClient, verb: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def request_deploy(*_: object) -> None:
+            raise StoredDataUnreadable("Another version has saved the configuration.")
+
+        client.deploy()
+        monkeypatch.setattr(headwater.controller, "request_deploy", request_deploy)
+        problem = client.user.problem(self.send(client, verb), 409, "unreadable")
+        assert problem["detail"] == (
+            "Revision 2 is saved but does not run: Another version has saved the configuration."
+        )
 
     def test_during_a_teardown_is_only_saved(
         self, headwater: Installation, client: TransformsClient, verb: str
