@@ -11,9 +11,9 @@ from headwater.app.api_client import ApiClient
 from headwater.app.token_lists import read_tokens
 from headwater.errors import SetupError
 from headwater.model.listed_token import ListedToken
-from headwater.recipes import pools as pool_files
+from headwater.recipes.addresses import as_on_chain
 from headwater.recipes.known_addresses import FACTORIES, QUOTES, STABLECOINS
-from headwater.recipes.pools import Pool
+from headwater.recipes.pools import Pool, PoolSelection, pools_from_logs, read_pools, select_pools
 from headwater.recipes.tokens import read_markets
 from headwater.record_files.record_file import read_content, read_lines
 from headwater.settings import Settings
@@ -73,7 +73,7 @@ def table_of(settings: Settings, api: ApiClient, recipe: str, chain: str, source
         raise SetupError(f"No tokens of {chain} are known: import a Token List with `headwater tokens import` first.")
     stable = {*STABLECOINS.get(chain, {}), *_listed(chain, sources.stablecoins, tokens)}
     quotes = [*QUOTES.get(chain, {}), *_listed(chain, sources.quotes, tokens)]
-    selection = pool_files.select_pools(pools, tokens, stable, quotes)
+    selection = select_pools(pools, tokens, stable, quotes)
     if not selection.table:
         raise SetupError(f"None of the pools yields a price: {_left_out(selection)}.")
     note = _note(selection, tokens, api.priced_addresses(chain, selection.quoted)) + _untrusted(untrusted)
@@ -94,15 +94,15 @@ def _pools(recipe: str, chain: str, sources: TableSources) -> tuple[list[Pool], 
 
     An untrusted pool was announced by a contract that is not an allowed factory. It is left out.
     """
-    pools = pool_files.read(_text(sources.pools)) if sources.pools else []
+    pools = read_pools(_text(sources.pools)) if sources.pools else []
     if sources.logs and recipe not in FACTORIES:
         raise SetupError(f"{recipe} has no pool factories whose logs --learn could read: name pools by --pools.")
     factories = {*FACTORIES.get(recipe, {}).get(chain, {}), *map(_factory_address, sources.factories)}
     untrusted = Counter[str]()
     for file in sources.logs:
-        learned = pool_files.learn(read_lines(file), factories)
-        pools += learned.pools
-        untrusted += learned.refused
+        announced = pools_from_logs(read_lines(file), factories)
+        pools += announced.pools
+        untrusted += announced.untrusted
     return pools, untrusted
 
 
@@ -117,7 +117,7 @@ def _listed(chain: str, addresses: Sequence[str], tokens: Mapping[str, ListedTok
 
     Raises SetupError for an address that is in no imported Token List.
     """
-    on_chain = [pool_files.as_on_chain(address) for address in addresses]
+    on_chain = [as_on_chain(address) for address in addresses]
     if missing := [address for address in on_chain if address not in tokens]:
         raise SetupError(
             f"{missing[0]} is in no imported Token List of {chain}: name the token by its address, "
@@ -138,7 +138,7 @@ def _text(file: Path) -> str:
         raise SetupError(f"{file} is not UTF-8: {error}.") from error
 
 
-def _note(selection: pool_files.PoolSelection, tokens: Mapping[str, ListedToken], priced: Collection[str]) -> str:
+def _note(selection: PoolSelection, tokens: Mapping[str, ListedToken], priced: Collection[str]) -> str:
     """Return a description of the selected pools.
 
     Args:
@@ -147,7 +147,7 @@ def _note(selection: pool_files.PoolSelection, tokens: Mapping[str, ListedToken]
         priced: The addresses of the quote tokens that already have a price.
     """
     sentences = [f"{selection.in_usd} pools against a stablecoin, which counts as 1 USD."]
-    priced_here = {entry[0] for entry in selection.table.values() if entry[-1] is None}
+    priced_here = {entry.token for entry in selection.table.values() if entry.quote is None}
     for quote, count in selection.quoted.most_common():
         symbol, hint = tokens[quote].symbol, ""
         if quote not in priced_here and quote not in priced:
@@ -158,7 +158,7 @@ def _note(selection: pool_files.PoolSelection, tokens: Mapping[str, ListedToken]
     return " ".join(sentences)
 
 
-def _left_out(selection: pool_files.PoolSelection) -> str:
+def _left_out(selection: PoolSelection) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in selection.left_out.items())
 
 

@@ -1,7 +1,7 @@
-"""Ready-made price pipelines: configurations of a script and a table of pools or coins.
+"""Price recipes: ready-made configurations of pipelines that compute ticks from the trades of a chain.
 
-Each script begins with its constants CHAIN and POOLS or COINS. docs/prices.md defines the ticks that the scripts
-produce.
+A recipe is a script and a table of pools or coins. The script begins with the constants CHAIN and POOLS or COINS.
+docs/prices.md defines the ticks.
 """
 
 import json
@@ -16,16 +16,14 @@ from headwater.model.stream import CATALOG
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A ready-made price pipeline.
-
-    The stream catalog names the entities that its script can read.
+    """A ready-made configuration. The stream catalog names the recipes that can read each entity.
 
     Attributes:
-        table: The name of the JavaScript constant that holds the pools or coins.
+        constant: The name of the JavaScript constant that holds the table of pools or coins.
     """
 
     name: str
-    table: str
+    constant: str
 
     @property
     def chains(self) -> tuple[str, ...]:
@@ -41,9 +39,14 @@ class Recipe:
         return tuple(dict.fromkeys(entity.name for entity in known))
 
     def configuration(self, chain: str, entity: str, table: Mapping[str, Any], note: str) -> dict[str, Any]:
-        """Return the request body that creates the configuration."""
+        """Return the request body that creates the configuration.
+
+        Args:
+            table: The entry of each pool or coin, by the address of the pool or the name of the coin.
+            note: The description of the configuration.
+        """
         source = resources.files(__name__).joinpath(f"{self.name.replace('-', '_')}.js").read_text("utf-8")
-        constants = f"const CHAIN = {json.dumps(chain)};\nconst {self.table} = {_object(table)};\n"
+        constants = f"const CHAIN = {json.dumps(chain)};\nconst {self.constant} = {_object(table)};\n"
         return {
             "name": f"prices: {self.name} on {chain}",
             "description": note,
@@ -59,7 +62,7 @@ class Recipe:
 def _object(table: Mapping[str, Any]) -> str:
     """Return the table as a JavaScript object literal with one member per line.
 
-    It has no prototype, so that a value of a record such as "constructor" finds no inherited member.
+    The object has no prototype, so that a value of a record such as "constructor" finds no inherited member.
     """
     members = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in table.items())
     return f"{{\n  __proto__: null,\n{members}\n}}"
@@ -79,7 +82,9 @@ RECIPES = {
 def find_recipe(name: str, chain: str, entity: str) -> tuple[Recipe, str, str]:
     """Return a recipe with its chain and entity. Raises SetupError.
 
-    An empty chain selects the only possible one, an empty entity the default.
+    Args:
+        chain: The name of a chain; empty for the only chain of the recipe.
+        entity: The name of an entity; empty for the default entity of the recipe.
     """
     recipe = RECIPES.get(name)
     if recipe is None:

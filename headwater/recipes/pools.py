@@ -1,16 +1,17 @@
-"""Reads the pools of price recipes from a file, or learns them from factories' logs."""
+"""Reads the pools of price recipes from a file or from the logs of factories, and selects pools with a price."""
 
 import csv
 import io
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from headwater.errors import SetupError
 from headwater.model.listed_token import ListedToken
+from headwater.recipes.addresses import as_on_chain
 
 MAX_POOLS = 5_000
 
@@ -23,6 +24,7 @@ _MEMBERS = {
     "first": ("token0", "token_a", "token_mint_a"),
     "second": ("token1", "token_b", "token_mint_b"),
 }
+"""The names that each attribute of a Pool may have in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +37,32 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class LearnedPools:
-    """Pools that allowed factories created.
+class AnnouncedPools:
+    """The pools that factories have announced by their events.
 
     Attributes:
-        refused: Number of pools that other contracts announced, by contract.
+        pools: The pools of allowed factories.
+        untrusted: The number of pools that other contracts have announced, by the address of the contract.
     """
 
     pools: Sequence[Pool]
-    refused: Counter[str]
+    untrusted: Counter[str]
+
+
+class PoolEntry(NamedTuple):
+    """The entry of a pool in the table of a script.
+
+    Attributes:
+        token: The address of the token whose price the script computes.
+        is_first: 1 when the token is the pool's first token, else 0.
+        quote: The address of the quote token; None when the quote token counts as one USD.
+    """
+
+    token: str
+    decimals: int
+    quote_decimals: int
+    is_first: int
+    quote: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +70,19 @@ class PoolSelection:
     """The pools that a script reads, and the number of pools of each kind.
 
     Attributes:
-        table: An entry by pool: the token, its decimals, the quote token's decimals, 1 when the token is the pool's
-            first one else 0, and the quote token's address, or null where it counts as one USD.
-        in_usd: Number of pools that are quoted in a stablecoin.
-        quoted: Number of pools that are quoted in another token, by its address.
-        left_out: Number of pools that are not in the table, by reason.
+        table: The entry of each pool, by the address of the pool.
+        in_usd: The number of pools that are quoted in a stablecoin.
+        quoted: The number of pools that are quoted in another token, by the address of this token.
+        left_out: The number of pools that are not in the table, by reason.
     """
 
-    table: dict[str, list[Any]]
+    table: dict[str, PoolEntry]
     in_usd: int
     quoted: Counter[str]
     left_out: Counter[str]
 
 
-def read(text: str) -> list[Pool]:
+def read_pools(text: str) -> list[Pool]:
     """Read the pools in a JSON array, JSON lines, or CSV with a header. Raises SetupError."""
     try:
         return [_pool(record) for record in _records(text)]
@@ -85,27 +103,25 @@ def _records(text: str) -> Iterator[Mapping[str, Any]]:
 def _pool(record: Mapping[str, Any]) -> Pool:
     if not isinstance(record, Mapping):
         raise SetupError(f"A pool of the file is not an object: {record}.")
-    found = {}
-    for member, names in _MEMBERS.items():
+    addresses = {}
+    for attribute, names in _MEMBERS.items():
         value = next((record[name] for name in names if record.get(name)), None)
         if not isinstance(value, str):
             raise SetupError(f"A pool of the file has no {names[0]}: {dict(record)}.")
-        found[member] = as_on_chain(value)
-    return Pool(**found)
+        addresses[attribute] = as_on_chain(value)
+    return Pool(**addresses)
 
 
-def as_on_chain(address: str) -> str:
-    """Return an address as it is in records: hexadecimal ones in lower case, others unchanged."""
-    return address.lower() if address[:2] in ("0x", "0X") else address
-
-
-def learn(lines: Iterable[bytes], factories: Collection[str]) -> LearnedPools:
-    """Return the pools in `log` records of these factories.
+def pools_from_logs(lines: Iterable[bytes], factories: Collection[str]) -> AnnouncedPools:
+    """Return the pools that `log` records announce.
 
     The events are PairCreated of Uniswap v2 and PoolCreated of v3, also of their forks. Raises SetupError for a line
     that is not a log record.
+
+    Args:
+        factories: The addresses of the allowed factories.
     """
-    pools, refused = list[Pool](), Counter[str]()
+    pools, untrusted = list[Pool](), Counter[str]()
     for number, line in enumerate(lines, 1):
         try:
             log = msgspec.json.decode(line)
@@ -114,68 +130,90 @@ def learn(lines: Iterable[bytes], factories: Collection[str]) -> LearnedPools:
                 continue
             factory = log["address"].lower()
             if factory in factories:
-                pools.append(_created(topics, log["data"]))
+                pools.append(_announced_pool(topics, log["data"]))
             else:
-                refused[factory] += 1
+                untrusted[factory] += 1
         except (msgspec.DecodeError, AttributeError, KeyError, IndexError, TypeError) as error:
             raise SetupError(f"Line {number} is not a log record: {error!r}.") from error
-    return LearnedPools(pools, refused)
+    return AnnouncedPools(pools, untrusted)
 
 
-def _created(topics: Sequence[str], data: str) -> Pool:
-    at = 2 + 64 * _POOL_WORD[topics[0]]
-    addresses = (data[at : at + 64], topics[1], topics[2])
-    return Pool(*(f"0x{word[-40:].lower()}" for word in addresses))
+def _announced_pool(topics: Sequence[str], data: str) -> Pool:
+    start = 2 + 64 * _POOL_WORD[topics[0]]
+    words = (data[start : start + 64], topics[1], topics[2])
+    return Pool(*(f"0x{word[-40:].lower()}" for word in words))
 
 
 def select_pools(
-    pools: Iterable[Pool], tokens: Mapping[str, ListedToken], stable: Collection[str], quotes: Sequence[str]
+    pools: Iterable[Pool], tokens: Mapping[str, ListedToken], stablecoins: Collection[str], quotes: Sequence[str]
 ) -> PoolSelection:
     """Select the pools that a script can compute prices from.
 
     Pools with a stablecoin come first. In other pools, one token must have a price in USD: a token in `quotes`, or a
-    token with a stablecoin pool.
+    token that has a pool with a stablecoin.
 
-    tokens: The known tokens, by address.
-    stable: The addresses of the stablecoins.
-    quotes: The usual quote tokens. When both tokens of a pool are among them, the first one in `quotes` is the quote.
+    Args:
+        tokens: The known tokens, by address.
+        stablecoins: The addresses of the stablecoins.
+        quotes: The addresses of the usual quote tokens. When both tokens of a pool are in `quotes`, the first one in
+            `quotes` is the quote token.
     """
-    in_usd, others = dict[str, list[Any]](), list[Pool]()
+    usd_entries, other_pools = dict[str, PoolEntry](), list[Pool]()
     left_out = Counter[str]()
     for pool in dict.fromkeys(pools):
         if pool.first not in tokens or pool.second not in tokens:
             left_out["with a token that is in no token list"] += 1
-        elif quote := next((side for side in (pool.second, pool.first) if side in stable), None):
-            in_usd[pool.address] = _entry(pool, tokens, quote, None)
+        elif stablecoin := next((token for token in (pool.second, pool.first) if token in stablecoins), None):
+            usd_entries[pool.address] = _entry(pool, tokens, stablecoin, is_usd=True)
         else:
-            others.append(pool)
-    priced = dict.fromkeys(entry[0] for entry in in_usd.values())
+            other_pools.append(pool)
+    priced = list(dict.fromkeys(entry.token for entry in usd_entries.values()))
+    quoted_entries = _quoted_entries(other_pools, tokens, quotes, priced, left_out)
+    table = dict([*usd_entries.items(), *quoted_entries.items()][:MAX_POOLS])
+    if excess := len(usd_entries) + len(quoted_entries) - len(table):
+        left_out[f"above the {MAX_POOLS} that a script may have"] = excess
+    quoted = Counter(entry.quote for entry in table.values() if entry.quote is not None)
+    return PoolSelection(table, len(table) - quoted.total(), quoted, left_out)
+
+
+def _quoted_entries(
+    pools: Iterable[Pool],
+    tokens: Mapping[str, ListedToken],
+    quotes: Sequence[str],
+    priced: Sequence[str],
+    left_out: Counter[str],
+) -> dict[str, PoolEntry]:
+    """Return the entries of pools without a stablecoin, and count the pools without an entry in `left_out`.
+
+    Args:
+        priced: The addresses of the tokens that have a pool with a stablecoin.
+    """
     ranks = {quote: rank for rank, quote in enumerate(dict.fromkeys([*quotes, *priced]))}
-    quoted = dict[str, list[Any]]()
-    for pool in others:
-        sides = [side for side in (pool.second, pool.first) if side in ranks]
-        if not sides:
+    entries = dict[str, PoolEntry]()
+    for pool in pools:
+        candidates = [token for token in (pool.second, pool.first) if token in ranks]
+        if not candidates:
             left_out["without a side that is a stablecoin, a usual quote token or has a pool with a stablecoin"] += 1
             continue
-        entry = _entry(pool, tokens, quote := min(sides, key=ranks.__getitem__), quote)
+        quote = min(candidates, key=ranks.__getitem__)
+        entry = _entry(pool, tokens, quote, is_usd=False)
         # The prices of two rarely traded tokens against each other are too noisy.
-        if entry[0] in priced and quote not in quotes:
+        if entry.token in priced and quote not in quotes:
             left_out["against an unusual quote token, of a token that has a pool with a stablecoin"] += 1
         else:
-            quoted[pool.address] = entry
-    table = dict([*in_usd.items(), *quoted.items()][:MAX_POOLS])
-    if over := len(in_usd) + len(quoted) - len(table):
-        left_out[f"above the {MAX_POOLS} that a script may have"] = over
-    counts = Counter(entry[-1] for entry in table.values())
-    return PoolSelection(table, counts.pop(None, 0), counts, left_out)
+            entries[pool.address] = entry
+    return entries
 
 
-def _entry(pool: Pool, tokens: Mapping[str, ListedToken], side: str, quote: str | None) -> list[Any]:
+def _entry(pool: Pool, tokens: Mapping[str, ListedToken], quote: str, *, is_usd: bool) -> PoolEntry:
     """Return the table entry of a pool.
 
-    side: The token that the pool is quoted in.
-    quote: The same token, or None when it is a stablecoin.
+    Args:
+        quote: The address of the quote token, which is one of the pool's tokens.
+        is_usd: Whether the quote token counts as one USD.
     """
-    is_first = pool.second == side
+    is_first = pool.second == quote
     token = pool.first if is_first else pool.second
-    return [token, tokens[token].decimals, tokens[side].decimals, int(is_first), quote]
+    return PoolEntry(
+        token, tokens[token].decimals, tokens[quote].decimals, int(is_first), quote=None if is_usd else quote
+    )

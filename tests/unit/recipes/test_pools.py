@@ -11,8 +11,8 @@ from headwater.model.listed_token import ListedToken
 from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
 from headwater.recipes import RECIPES
 from headwater.recipes.known_addresses import FACTORIES, QUOTES, STABLECOINS
-from headwater.recipes.pools import MAX_POOLS, Pool, learn, read, select_pools
-from headwater.recipes.tokens import decode, encode, read_list, read_markets
+from headwater.recipes.pools import MAX_POOLS, Pool, pools_from_logs, read_pools, select_pools
+from headwater.recipes.tokens import decode_tokens, encode_tokens, read_markets, read_token_list
 
 FACTORY = "0xfa"
 USDC, WETH, PEPE, DUST = "0xa0", "0xb0", "0xc0", "0xd0"
@@ -22,7 +22,8 @@ TOKENS = {USDC: ListedToken("USDC", 6), WETH: ListedToken("WETH", 18), PEPE: Lis
 
 def table(*pools: tuple[str, str], quotes: Sequence[str] = ()) -> dict[str, list[Any]]:
     pool_list = [Pool(f"pool{number}", *pair) for number, pair in enumerate(pools)]
-    return select_pools(pool_list, TOKENS, {USDC}, quotes).table
+    selection = select_pools(pool_list, TOKENS, {USDC}, quotes)
+    return {address: list(entry) for address, entry in selection.table.items()}
 
 
 class TestReading:
@@ -36,15 +37,15 @@ class TestReading:
         ],
     )
     def test_every_form(self, text: str) -> None:
-        assert read(text) == [Pool("0xaa", WETH, USDC)]
+        assert read_pools(text) == [Pool("0xaa", WETH, USDC)]
 
     def test_solana_keeps_its_case(self) -> None:
-        assert read("address,token0,token1\nPoOl,SoL,UsDc\n") == [Pool("PoOl", "SoL", "UsDc")]
+        assert read_pools("address,token0,token1\nPoOl,SoL,UsDc\n") == [Pool("PoOl", "SoL", "UsDc")]
 
     @pytest.mark.parametrize("text", ["address,token0\n0xaa,0xb0\n", '[{"address": 5}]', "[1]", "{", '{"token0": "x"}'])
     def test_invalid_pool_files(self, text: str) -> None:
         with pytest.raises(SetupError, match="pool"):
-            read(text)
+            read_pools(text)
 
     def test_learning(self) -> None:
         pad = "0x" + "0" * 62
@@ -61,16 +62,16 @@ class TestReading:
         topics = {f"topic{i}": topic for i, topic in enumerate(v2)} | {"topic3": None}
         logs.append({"address": FACTORY, "data": data} | topics)
         token0, token1 = "0x" + "b0".rjust(40, "0"), "0x" + "a0".rjust(40, "0")
-        found = learn((json.dumps(log).encode() for log in logs), {FACTORY})
-        assert [pool.address[-1] for pool in found.pools] == ["1", "2", "1"]
-        assert {(pool.first, pool.second) for pool in found.pools} == {(token0, token1)}
-        assert found.refused == {"0xbad": 1}
+        announced = pools_from_logs((json.dumps(log).encode() for log in logs), {FACTORY})
+        assert [pool.address[-1] for pool in announced.pools] == ["1", "2", "1"]
+        assert {(pool.first, pool.second) for pool in announced.pools} == {(token0, token1)}
+        assert announced.untrusted == {"0xbad": 1}
 
     @pytest.mark.parametrize("line", [b"{", b"[]", b'{"address": "0xfa", "topics": ["TOPIC"]}'])
     def test_invalid_logs(self, line: bytes) -> None:
         topic = b"0x0d3648bd0f6ba80134a33ba9275ac585d9d315f0ad8355cddefde31afa28d0e9"
         with pytest.raises(SetupError, match="Line 1"):
-            learn([line.replace(b"TOPIC", topic)], {FACTORY})
+            pools_from_logs([line.replace(b"TOPIC", topic)], {FACTORY})
 
 
 class TestChoosing:
@@ -119,17 +120,21 @@ class TestTokens:
     def test_a_list(self) -> None:
         tokens = [
             {"chainId": 8453, "address": "0xAB", "symbol": "USDC", "decimals": 6},
+            {"chainId": 8453, "address": "0XCD", "symbol": "DAI", "decimals": 18},
             {"chainId": 101, "address": "SoL", "symbol": "SOL", "decimals": 9},
             {"chainId": 424242, "address": "0x1", "symbol": "NO", "decimals": 1},
         ]
-        known = read_list(json.dumps({"tokens": tokens}).encode())
-        assert known == {"base": {"0xab": ListedToken("USDC", 6)}, "solana": {"SoL": ListedToken("SOL", 9)}}
-        assert decode(encode(known)) == known
+        known = read_token_list(json.dumps({"tokens": tokens}).encode())
+        assert known == {
+            "base": {"0xab": ListedToken("USDC", 6), "0xcd": ListedToken("DAI", 18)},
+            "solana": {"SoL": ListedToken("SOL", 9)},
+        }
+        assert decode_tokens(encode_tokens(known)) == known
 
     @pytest.mark.parametrize("text", [b"{", b"[]", b'{"tokens": [1]}', b'{"tokens": [{"chainId": 1}]}', BAD_DECIMALS])
     def test_a_file_without_a_list(self, text: bytes) -> None:
         with pytest.raises(SetupError, match="Token List"):
-            read_list(text)
+            read_token_list(text)
 
     def test_markets(self) -> None:
         meta = {"universe": [{"name": "BTC", "szDecimals": 5}]}
