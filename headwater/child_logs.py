@@ -22,8 +22,9 @@ import structlog
 log = structlog.get_logger(__name__)
 
 MAX_BYTES: Final = 8 << 20
-"""A log file that reaches this size is renamed to `<name>.1`, and a new file begins. The two files together take at
-most twice this size."""
+"""A log file that reaches this size is renamed to `<name>.1`, and a new file is created. The two files together take at
+most twice this size.
+"""
 _CHUNK_BYTES: Final = 64 << 10
 _TAIL_BYTES: Final = 64 << 10
 _RETRY_DELAY_S: Final = 0.2
@@ -35,7 +36,7 @@ class _LogFile:
 
     path: Path
     max_bytes: int
-    file: int
+    fd: int
 
     def append(self, chunk: bytes) -> None:
         """Write a chunk. Raises OSError.
@@ -43,13 +44,13 @@ class _LogFile:
         When the chunk does not fit, the full file is renamed and the chunk is written into a new file. A file that is
         no longer at its path is left as it is.
         """
-        if os.fstat(self.file).st_size + len(chunk) > self.max_bytes:
+        if os.fstat(self.fd).st_size + len(chunk) > self.max_bytes:
             if self._is_at_its_path():
                 self.path.replace(self.path.with_name(self.path.name + ".1"))
-            new_file = _open(self.path)
-            os.close(self.file)
-            self.file = new_file
-        os.write(self.file, chunk)
+            new_fd = _open(self.path)
+            os.close(self.fd)
+            self.fd = new_fd
+        os.write(self.fd, chunk)
 
     def _is_at_its_path(self) -> bool:
         """Return whether the open file is still the file at its path.
@@ -57,7 +58,7 @@ class _LogFile:
         It is not when another writer has begun a new file there, or the file was removed.
         """
         try:
-            return os.path.samestat(os.fstat(self.file), self.path.stat())
+            return os.path.samestat(os.fstat(self.fd), self.path.stat())
         except FileNotFoundError:
             return False
 
@@ -71,40 +72,40 @@ class _Copier(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(name="child logs", daemon=True)
-        self._new: queue.SimpleQueue[tuple[int, _LogFile]] = queue.SimpleQueue()
+        self._added: queue.SimpleQueue[tuple[int, _LogFile]] = queue.SimpleQueue()
         self._selector = selectors.DefaultSelector()
-        self._wake_out, self._wake_in = os.pipe()
-        self._selector.register(self._wake_out, selectors.EVENT_READ)
+        self._wake_reader, self._wake_writer = os.pipe()
+        self._selector.register(self._wake_reader, selectors.EVENT_READ)
         self.start()
 
     def add(self, reader: int, log_file: _LogFile) -> None:
         """Start to copy from a pipe into a log file. The copying ends when all writers have closed the pipe."""
-        self._new.put((reader, log_file))
-        os.write(self._wake_in, b"!")
+        self._added.put((reader, log_file))
+        os.write(self._wake_writer, b"!")
 
     def run(self) -> None:
         while True:
             try:
                 self._copy_available()
-            except Exception:  # go on after any error: the children block as soon as their pipes are full
+            except Exception:  # the thread must go on after any error: a child whose pipe is full blocks
                 log.exception("copying the output of child processes failed; it is retried")
                 threading.Event().wait(_RETRY_DELAY_S)
 
     def _copy_available(self) -> None:
         for key, _ in self._selector.select():
             if key.data is None:
-                self._register_new()
+                self._register_added()
             elif chunk := os.read(key.fd, _CHUNK_BYTES):
                 with suppress(OSError):  # the disk is full: drop the chunk, so that the child does not block on its log
                     key.data.append(chunk)
             else:
                 self._selector.unregister(key.fd)
                 os.close(key.fd)
-                os.close(key.data.file)
+                os.close(key.data.fd)
 
-    def _register_new(self) -> None:
-        for _ in os.read(self._wake_out, _CHUNK_BYTES):
-            reader, log_file = self._new.get()
+    def _register_added(self) -> None:
+        for _ in os.read(self._wake_reader, _CHUNK_BYTES):
+            reader, log_file = self._added.get()
             self._selector.register(reader, selectors.EVENT_READ, log_file)
 
 
@@ -132,7 +133,7 @@ def captured_output(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[int]:
     try:
         reader, writer = os.pipe()
     except OSError:
-        os.close(log_file.file)
+        os.close(log_file.fd)
         raise
     try:
         _get_copier().add(reader, log_file)

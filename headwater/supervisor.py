@@ -24,6 +24,7 @@ class SupervisedProcess:
         start: A function that starts the process. It may raise OSError.
         grace_s: How long the process may take to stop after SIGTERM.
         healthy_after_s: A process that has run for this long resets the back-off.
+        backoff: The delays between the ends of the process and its restarts.
         essential: Whether the other processes can't work without this one.
         child: The running process; None after it has ended.
         started_at: When the process was started, on the supervisor's clock.
@@ -57,7 +58,7 @@ class Supervisor:
         return child
 
     def restart_ended(self) -> None:
-        """Check every process once, and restart those that have ended and whose delay is over."""
+        """Check every process once, and restart each process that has ended and whose delay is over."""
         for process in self._processes:
             self._check(process)
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from headwater.cli.options import DATABASE, takes_settings, wide_console
 from headwater.errors import InvalidInput
-from headwater.model.quota import MEANINGS, QUOTA_NAMES, QuotaName
+from headwater.model.quota import QUOTA_MEANINGS, QUOTA_NAMES, QuotaName
 from headwater.settings import Settings, environment_variable
 
 app = typer.Typer(help="Show and set the quotas of single owners.", no_args_is_help=True)
@@ -54,7 +54,7 @@ def _show(settings: Settings, owner: Owner) -> None:
     table = Table("quota", "used", "allowed", "set by", "what is counted")
     for limit in limits:
         set_by = "owners set" if limit.name in own else environment_variable(f"quota_{limit.name}")
-        table.add_row(limit.name, f"{limit.used:,}", _shown(limit.allowed), set_by, MEANINGS[limit.name])
+        table.add_row(limit.name, f"{limit.used:,}", _shown(limit.allowed), set_by, QUOTA_MEANINGS[limit.name])
     wide_console().print(table)
     if len(own) < len(limits):
         print(DEFAULTS_FROM_THIS_ENVIRONMENT)
@@ -90,7 +90,7 @@ def _with_flags(command: Any) -> Any:
                 str | None, typer.Option(help=f"{meaning.capitalize()}: a number, {NONE} or {DEFAULT}.")
             ],
         )
-        for name, meaning in MEANINGS.items()
+        for name, meaning in QUOTA_MEANINGS.items()
     ]
     command.__signature__ = inspect.Signature([*own, *flags])
     return command

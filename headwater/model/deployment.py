@@ -12,7 +12,7 @@ from headwater.model.sink import DEAD_LETTER_NAME, TopicSink
 
 
 class DesiredPhase(StrEnum):
-    """The phase that API requests want a deployment to have."""
+    """The phase that the API has requested for a deployment."""
 
     RUNNING = "running"
     ABSENT = "absent"
@@ -102,6 +102,8 @@ class Deployment:
 
     Attributes:
         config: The configuration of the desired revision.
+        desired: The phase that the API has requested.
+        desired_revision: The number of the revision that the API has requested.
         generation: A number that each change of the desired state raises.
         reader_password: The password of the deployment's Kafka user for readers. The database encrypts both passwords.
         worker_password: The password of the deployment's Kafka user for workers.
@@ -110,8 +112,8 @@ class Deployment:
             the number.
         observed_revision: The revision whose workers became ready last.
         observed_generation: The last generation that the controller has finished, successfully or not.
-        stable_revision: The revision to roll back to. It is the last revision that was Stable, or the revision that ran
-            before when none has been Stable.
+        stable_revision: The revision to roll back to: the last revision that was Stable. While no revision has been
+            Stable, it is the revision that ran before the last deploy.
         credentials_version: The version of the readers' password. Each rotation of the password raises the version.
         observed_credentials_version: The last version of the readers' password that the broker knows.
         previous_revisions: The other revisions that may still own resources on the broker.

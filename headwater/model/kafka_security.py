@@ -19,7 +19,7 @@ _NO_KERBEROS: Final = (
 )
 
 
-def _known_mechanism(name: Any) -> Any:
+def _reject_gssapi(name: Any) -> Any:
     mechanism = name.upper() if isinstance(name, str) else name
     if mechanism == "GSSAPI":
         raise ValueError(_NO_KERBEROS)
@@ -28,7 +28,7 @@ def _known_mechanism(name: Any) -> Any:
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Annotated[
-    Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"], BeforeValidator(_known_mechanism)
+    Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"], BeforeValidator(_reject_gssapi)
 ]
 
 
@@ -51,13 +51,13 @@ class KafkaSecurity(BaseModel):
     oauth_client_secret: str = Field(default="", repr=False)
     oauth_scope: str = ""
     oauth_extensions: str = ""  # `name=value,…`
-    oauth_ca_file: str = ""  # of the token endpoint
+    oauth_ca_file: str = ""  # CA certificates of the token endpoint
 
     aws_region: str = ""
 
-    ca_file: str = ""  # of the brokers
-    certificate_file: str = ""  # of the client
-    key_file: str = ""
+    ca_file: str = ""  # CA certificates of the brokers
+    certificate_file: str = ""  # client certificate
+    key_file: str = ""  # key of the client certificate
     key_password: str = Field(default="", repr=False)
 
     @property

@@ -13,18 +13,19 @@ import msgspec
 from headwater.model.stream import find_entity
 
 KeyOf = Callable[[bytes], bytes | None]
+"""A function that computes the natural key of a record; None when the record has none."""
 
 _INDEX_PREFIX = "_"
 """The prefix of the struct attribute for a list index, because the name of an attribute can't start with a digit."""
-_Id = str | int | float | None | msgspec.UnsetType
+_KeyValue = str | int | float | None | msgspec.UnsetType
 
 
 @lru_cache
 def natural_key(chain: str, entity: str) -> KeyOf:
     """Return a function that computes the natural key of a record: `<chain>:<value>:…`.
 
-    The values are those of the key fields in the catalog. The function returns None when the record lacks one of them,
-    or is not a JSON object.
+    The catalog has the key fields, whose values form the key. The function returns None when the record lacks one of
+    the fields, or is not a JSON object.
     """
     found = find_entity(chain, entity)
     if found is None or not found.key:
@@ -46,9 +47,9 @@ def _reader(paths: Sequence[str]) -> Callable[[bytes], list[object] | None]:
 
     The function returns None when one of the values is missing or null.
     """
-    split = [[_attribute(name) for name in path.split(".")] for path in paths]
-    decode = msgspec.json.Decoder(_struct(split)).decode
-    getters = [attrgetter(".".join(path)) for path in split]
+    attribute_paths = [[_attribute(name) for name in path.split(".")] for path in paths]
+    decode = msgspec.json.Decoder(_struct(attribute_paths)).decode
+    getters = [attrgetter(".".join(path)) for path in attribute_paths]
 
     def read(record: bytes) -> list[object] | None:
         try:
@@ -79,5 +80,5 @@ def _struct(paths: list[list[str]]) -> type[msgspec.Struct]:
     fields: list[tuple[str, Any, Any]] = []
     for name in dict.fromkeys(path[0] for path in paths):
         subpaths = [path[1:] for path in paths if path[0] == name and path[1:]]
-        fields.append((name, _struct(subpaths) | msgspec.UnsetType if subpaths else _Id, msgspec.UNSET))
+        fields.append((name, _struct(subpaths) | msgspec.UnsetType if subpaths else _KeyValue, msgspec.UNSET))
     return msgspec.defstruct("Key", fields, array_like=all(name.startswith(_INDEX_PREFIX) for name, _, _ in fields))

@@ -13,7 +13,7 @@ QuotaName = Literal[
 ]
 QUOTA_NAMES: tuple[QuotaName, ...] = get_args(QuotaName)
 
-MEANINGS: Mapping[QuotaName, str] = {
+QUOTA_MEANINGS: Mapping[QuotaName, str] = {
     "configurations": "configurations that are not deleted",
     "stored_bytes": "bytes of all stored revisions of configurations",
     "script_bytes": "bytes of the scripts in the newest revisions of configurations",
@@ -143,7 +143,7 @@ class Excess:
     is_total: bool = False
 
 
-def excess(
+def find_excess(
     before: Usage, after: Usage, limits: Mapping[QuotaName, int | None], *, is_total: bool = False
 ) -> Excess | None:
     """Return the first quota that a change would exceed; None when it would exceed none.

@@ -45,7 +45,7 @@ def count_values(column: Int64Column) -> Counter[int]:
 
 @dataclass(slots=True)
 class RecordBatch:
-    """Records of one source topic, in the order in which they were read.
+    """Records of one source topic in the order in which they were read, or the outputs that transforms made from them.
 
     All columns have the same length. Columns are immutable, because batches share them.
 
@@ -57,9 +57,10 @@ class RecordBatch:
         partitions: The partitions of the source records.
         offsets: The offsets of the source records.
         indexes: The index of each output among the outputs of its source record; 0 for a record that is not split.
-        for_script: Whether the values have the form that one script passes to the next (sandbox/bigint_marks.py).
-        next_offsets: For a batch that the source has just returned: by partition, the next offset to read after control
-            records that follow the batch. Empty for all other batches.
+        for_script: Whether the values have the form in which one script passes them to the next script (see
+            sandbox/bigint_marks.py).
+        next_offsets: By partition, the offset after the control records that follow the batch. Only a batch that the
+            source has just returned has entries.
     """
 
     topic: str
@@ -146,7 +147,7 @@ def batch_from_records(topic: str, records: Sequence[SourceRecord]) -> RecordBat
 
 
 SourceIds = Callable[[RecordBatch], list[bytes]]
-"""A function that returns the id of the source record of each row. No other record of the stream ever has this id."""
+"""A function that returns for each row the id of its source record. An id is unique among all records of a stream."""
 
 
 def position_ids(batch: RecordBatch) -> list[bytes]:

@@ -71,7 +71,7 @@ def roll_out(current: Deployment, flow: Flow, history: Sequence[RolloutHistoryEn
         desired_revision=flow.revision,
         generation=current.generation + 1,
         source_epoch=_source_epoch(current, flow, history),
-        stable_revision=_fallback(current, flow.revision),
+        stable_revision=_rollback_revision(current, flow.revision),
         condition=Condition.ROLLING_OUT,
         reason="",
         previous_revisions=tuple(revision for revision in current.revisions if revision.number != flow.revision),
@@ -79,7 +79,7 @@ def roll_out(current: Deployment, flow: Flow, history: Sequence[RolloutHistoryEn
     )
 
 
-def _fallback(current: Deployment, number: int) -> int | None:
+def _rollback_revision(current: Deployment, number: int) -> int | None:
     """Return the revision to roll back to when a rollout of revision `number` fails."""
     if current.stable_revision is not None or current.observed_revision == number:
         return current.stable_revision
@@ -159,37 +159,37 @@ def replace_unreadable_passwords(current: Deployment, reader_password: str, work
     )
 
 
-def apply_observation(current: Deployment, seen: Observation) -> Deployment:
+def apply_observation(current: Deployment, observation: Observation) -> Deployment:
     """Return the deployment with an observation of the controller.
 
     An observation changes nothing when the deployment has ended, or when a newer generation has been observed. When a
     newer rollout was requested meanwhile, the deployment keeps the condition and the reason of the newer rollout.
     """
-    if current.phase is Phase.ABSENT or seen.observed_generation < current.observed_generation:
+    if current.phase is Phase.ABSENT or observation.observed_generation < current.observed_generation:
         return current
-    is_newest = seen.observed_generation >= current.generation
-    is_stable = is_newest and _has_become_stable(current, seen)
+    is_newest = observation.observed_generation >= current.generation
+    is_stable = is_newest and _has_become_stable(current, observation)
     observed = replace(
         current,
-        phase=seen.phase,
-        observed_revision=seen.observed_revision,
-        observed_generation=seen.observed_generation,
-        stable_revision=seen.observed_revision if is_stable else current.stable_revision,
-        observed_credentials_version=seen.observed_credentials_version,
-        condition=seen.condition if is_newest else current.condition,
+        phase=observation.phase,
+        observed_revision=observation.observed_revision,
+        observed_generation=observation.observed_generation,
+        stable_revision=observation.observed_revision if is_stable else current.stable_revision,
+        observed_credentials_version=observation.observed_credentials_version,
+        condition=observation.condition if is_newest else current.condition,
         # The reason may contain text of a worker, and PostgreSQL can't store NUL.
-        reason=seen.reason.replace("\0", "\N{SYMBOL FOR NULL}") if is_newest else current.reason,
-        previous_revisions=() if seen.retired and is_newest else current.previous_revisions,
+        reason=observation.reason.replace("\0", "\N{SYMBOL FOR NULL}") if is_newest else current.reason,
+        previous_revisions=() if observation.retired and is_newest else current.previous_revisions,
     )
-    if seen.phase is not Phase.ABSENT:
+    if observation.phase is not Phase.ABSENT:
         return observed
     return replace(observed, reader_password="", worker_password="", workers=(), previous_revisions=())
 
 
-def _has_become_stable(current: Deployment, seen: Observation) -> bool:
+def _has_become_stable(current: Deployment, observation: Observation) -> bool:
     """Whether the desired revision has become stable, so that it is no longer rolled back."""
-    is_stable = seen.condition is Condition.STABLE and seen.phase is Phase.RUNNING
-    return is_stable and seen.observed_revision == current.desired_revision
+    is_stable = observation.condition is Condition.STABLE and observation.phase is Phase.RUNNING
+    return is_stable and observation.observed_revision == current.desired_revision
 
 
 def not_deployed() -> NotFound:

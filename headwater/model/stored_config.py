@@ -132,7 +132,7 @@ def _sinks(value: Any) -> Iterator[Sink]:
         try:
             yield _SINK.validate_python(item)
         except ValidationError:
-            continue  # this version does not know the type, and so can't remove the resources of the sink
+            continue  # the type may be of another version; this version could not remove the sink's resources anyway
 
 
 def _transforms(value: Any) -> Iterator[TransformIdentity]:

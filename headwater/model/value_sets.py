@@ -9,6 +9,7 @@ from headwater.errors import Fault, InvalidInput
 
 MAX_VALUE_CHARS = 1024
 MAX_VALUES_PER_REQUEST = 250_000
+# The number of values on a page of a filter, and on a page of a dataset.
 MAX_PAGE = 10_000
 DEFAULT_PAGE = 100
 MAX_DATASET_PAGE = 500_000

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from headwater.errors import QuotaExceeded
 from headwater.model.audit import current_actor
-from headwater.model.quota import MEANINGS, QUOTA_NAMES, QuotaName, Reservation
+from headwater.model.quota import QUOTA_MEANINGS, QUOTA_NAMES, QuotaName, Reservation
 from headwater.model.value_sets import SetId
 from headwater.stores.protocols.quotas import QuotaStore, Reservations
 from headwater.stores.protocols.sets import SetCounts, SetStore, SetWriteResult, ValuePage
@@ -197,7 +197,7 @@ class _ActiveReservation:
         wanted = used + self._reservation.values
         if wanted <= limit:
             return None
-        text = f"You have {used:,} of {limit:,} {MEANINGS[SET_VALUES]}, and would have {wanted:,}."
+        text = f"You have {used:,} of {limit:,} {QUOTA_MEANINGS[SET_VALUES]}, and would have {wanted:,}."
         advice = "Remove some that you do not need, or ask the operator for more (quota set_values)."
         return QuotaExceeded(f"Nothing was changed. {text} {advice}")
 
@@ -206,7 +206,7 @@ class _ActiveReservation:
         if limit is None or self._used(others, None) + self._reservation.values <= limit:
             return None
         return QuotaExceeded(
-            f"Nothing was changed. The limit for all owners together is reached: {limit:,} {MEANINGS[SET_VALUES]}. "
+            f"Nothing was changed. The limit for all owners together is reached: {limit:,} {QUOTA_MEANINGS[SET_VALUES]}. "
             "Ask the operator for more (quota total set_values)."
         )
 

@@ -61,6 +61,7 @@ class _States:
         self.recent_start = self.words[offsets + 2]
         self.newest = Ticks(self.words[offsets + 3], self.unsigned[offsets + 4], self.doubles[offsets + 5])
         self.decimals = self.words[offsets + 6] & 0xFF
+        # The head of the band: its number, and from byte 4 on the lengths of its columns, of 32 bits each.
         word7, word8, word9 = (self.words[offsets + number] for number in (7, 8, 9))
         self.bands = word7.astype(np.int16)
         self.counts = np.stack([word7 >> 32, word8 & _LOW_HALF, word8 >> 32, word9 & _LOW_HALF])

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection, delete, insert, select, text
 
-from headwater.model.quota import Limits, QuotaDefaults, QuotaName, Usage, excess
+from headwater.model.quota import Limits, QuotaDefaults, QuotaName, Usage, find_excess
 from headwater.model.value_sets import SetId, dataset_set_id, filter_set_id
 from headwater.stores.sql import store_errors
 from headwater.stores.sql.connections import Connections
@@ -45,7 +45,7 @@ class QuotaChecker:
             connection.execute(text(_SERIALIZE_CHANGES))
         before, total_before = usage_of(connection, limited, owner), usage_of(connection, limited_in_total)
         yield
-        exceeded = excess(before, usage_of(connection, limited, owner), limits) or excess(
+        exceeded = find_excess(before, usage_of(connection, limited, owner), limits) or find_excess(
             total_before, usage_of(connection, limited_in_total), total_limits, is_total=True
         )
         if exceeded is not None:

@@ -1,7 +1,7 @@
 """The errors of the SQL stores, with their messages."""
 
 from headwater.errors import ConcurrentUpdate, Conflict, NotFound, QuotaExceeded
-from headwater.model.quota import MEANINGS, Excess
+from headwater.model.quota import QUOTA_MEANINGS, Excess
 
 UNREADABLE_TAGS = "The stored tags can't be read. Save the configuration again with PUT, or delete it."
 UNREADABLE_SECRETS = (
@@ -46,7 +46,7 @@ def quota_exceeded(over: Excess) -> QuotaExceeded:
 
     The message for a quota of all owners does not contain the usage, because that would reveal the usage of others.
     """
-    counted = MEANINGS[over.name]
+    counted = QUOTA_MEANINGS[over.name]
     if over.is_total:
         text = f"All owners together may have {over.limit:,} {counted}, and that limit is reached."
     else:
