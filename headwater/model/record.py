@@ -13,7 +13,6 @@ import numpy as np
 
 from headwater.native import BytesColumn, Column
 
-Headers = list[tuple[str, bytes]]
 Int64Column = Column
 """A column of signed 64-bit integers (array type code "q")."""
 RowIndexes = Column

@@ -206,8 +206,8 @@ class _ActiveReservation:
         if limit is None or self._used(others, None) + self._reservation.values <= limit:
             return None
         return QuotaExceeded(
-            f"Nothing was changed. The limit for all owners together is reached: {limit:,} {QUOTA_MEANINGS[SET_VALUES]}. "
-            "Ask the operator for more (quota total set_values)."
+            "Nothing was changed. The limit for all owners together is reached: "
+            f"{limit:,} {QUOTA_MEANINGS[SET_VALUES]}. Ask the operator for more (quota total set_values)."
         )
 
     def _used(self, others: Sequence[Reservation], owner: str | None) -> int:
