@@ -1,4 +1,4 @@
-"""The stores of the control plane for tests, and examples of what they store."""
+"""The SQL stores for tests, and examples of what they store."""
 
 import shutil
 import tempfile
@@ -31,7 +31,7 @@ OWNER = "ann"
 T0 = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
-class ControlStores(Protocol):
+class SqlStores(Protocol):
     """The stores of a database."""
 
     @property

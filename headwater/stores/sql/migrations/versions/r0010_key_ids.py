@@ -1,4 +1,4 @@
-"""Lets versions refuse the database that can't decrypt passwords with a key id."""
+"""Raises the revision, so that versions that can't decrypt passwords with a key id refuse the database."""
 
 revision = "0010"
 down_revision = "0009"

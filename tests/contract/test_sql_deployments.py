@@ -16,7 +16,7 @@ from tests.support.deployments import SOLANA, deploy, observed, running, save
 from tests.support.sql import (
     OWNER,
     T0,
-    ControlStores,
+    SqlStores,
     a_config,
     a_deployment,
     a_flow,
@@ -27,7 +27,7 @@ from tests.support.sql import (
 
 
 @pytest.fixture
-def stores(stores: ControlStores) -> ControlStores:
+def stores(stores: SqlStores) -> SqlStores:
     """Return the stores with one configuration."""
     stores.flows.create(a_flow())
     return stores
@@ -38,32 +38,32 @@ def worker(name: str, reason: str = "") -> WorkerStatus:
 
 
 class TestRequestDeploy:
-    def test_first_time_inserts_and_rings(self, stores: ControlStores) -> None:
+    def test_first_time_inserts_and_rings(self, stores: SqlStores) -> None:
         assert deploy(stores) == a_deployment()
         assert stores.deployments.active("f1") == a_deployment()
         assert stores.change_counter.value() == 1
 
-    def test_takes_configuration_and_revision_from_the_flow(self, stores: ControlStores) -> None:
+    def test_takes_configuration_and_revision_from_the_flow(self, stores: SqlStores) -> None:
         save(stores, SOLANA)
         deployment = stores.deployments.request_deploy(OWNER, "f1", a_deployment(desired_revision=9))
         assert (deployment.config, deployment.desired_revision, deployment.source_epoch) == (SOLANA, 2, 1)
         assert stores.deployments.active("f1") == deployment
 
-    def test_a_configuration_of_another_owner_is_rejected(self, stores: ControlStores) -> None:
+    def test_a_configuration_of_another_owner_is_rejected(self, stores: SqlStores) -> None:
         with pytest.raises(NotFound):
             stores.deployments.request_deploy("bob", "f1", a_deployment(owner="bob"))
 
-    def test_a_pending_deployment_is_unchanged(self, stores: ControlStores) -> None:
+    def test_a_pending_deployment_is_unchanged(self, stores: SqlStores) -> None:
         assert deploy(stores) == deploy(stores, "d2")
         assert stores.change_counter.value() == 1
 
-    def test_a_running_revision_is_unchanged(self, stores: ControlStores) -> None:
+    def test_a_running_revision_is_unchanged(self, stores: SqlStores) -> None:
         deploy(stores)
         before = running(stores)
         assert deploy(stores, "d2") == before
         assert stores.change_counter.value() == 1
 
-    def test_new_revision_rolls_out_in_the_same_deployment(self, stores: ControlStores) -> None:
+    def test_new_revision_rolls_out_in_the_same_deployment(self, stores: SqlStores) -> None:
         deploy(stores)
         before = running(stores)
         config = a_config(parallelism=2)
@@ -82,12 +82,12 @@ class TestRequestDeploy:
         assert not wanted.is_reconciled
         assert stores.change_counter.value() == 2
 
-    def test_saved_but_not_deployed_keeps_the_old_configuration(self, stores: ControlStores) -> None:
+    def test_saved_but_not_deployed_keeps_the_old_configuration(self, stores: SqlStores) -> None:
         before = deploy(stores)
         save(stores, SOLANA)
         assert stores.deployments.active("f1") == before
 
-    def test_a_failed_deployment_is_retried_once(self, stores: ControlStores) -> None:
+    def test_a_failed_deployment_is_retried_once(self, stores: SqlStores) -> None:
         deploy(stores)
         observed(stores, Phase.FAILED)
         again = deploy(stores)
@@ -95,7 +95,7 @@ class TestRequestDeploy:
         assert deploy(stores) == again
         assert running(stores).is_reconciled
 
-    def test_a_rolled_back_revision_is_retried(self, stores: ControlStores) -> None:
+    def test_a_rolled_back_revision_is_retried(self, stores: SqlStores) -> None:
         deploy(stores)
         running(stores)
         save(stores, a_config(parallelism=2))
@@ -106,13 +106,13 @@ class TestRequestDeploy:
         assert (again.generation, again.desired_revision, again.observed_revision) == (3, 2, 1)
         assert (again.condition, again.reason) == (Condition.ROLLING_OUT, "")
 
-    def test_a_deploy_is_rejected_during_a_teardown(self, stores: ControlStores) -> None:
+    def test_a_deploy_is_rejected_during_a_teardown(self, stores: SqlStores) -> None:
         deploy(stores)
         stores.deployments.request_teardown("f1")
         with pytest.raises(Conflict, match="Teardown"):
             deploy(stores, "d2")
 
-    def test_after_a_teardown_there_is_a_new_deployment(self, stores: ControlStores) -> None:
+    def test_after_a_teardown_there_is_a_new_deployment(self, stores: SqlStores) -> None:
         deploy(stores)
         current = stores.deployments.request_teardown("f1")
         assert current is not None
@@ -120,14 +120,14 @@ class TestRequestDeploy:
         assert deploy(stores, "d2") == a_deployment("d2")
         assert list(stores.deployments.ended_among(["d2", "d1"])) == ["d1"]
 
-    def test_concurrent_requests_create_one_deployment(self, stores: ControlStores) -> None:
+    def test_concurrent_requests_create_one_deployment(self, stores: SqlStores) -> None:
         with ThreadPoolExecutor(32) as pool:
             deployments = list(pool.map(lambda number: deploy(stores, f"d{number}"), range(32)))
         assert len({deployment.id for deployment in deployments}) == 1
         assert [d.id for d in stores.deployments.list_active()] == [deployments[0].id]
         assert stores.change_counter.value() == 1
 
-    def test_concurrent_retries_raise_the_generation_once(self, stores: ControlStores) -> None:
+    def test_concurrent_retries_raise_the_generation_once(self, stores: SqlStores) -> None:
         deploy(stores)
         observed(stores, Phase.FAILED)
         with ThreadPoolExecutor(8) as pool:
@@ -136,7 +136,7 @@ class TestRequestDeploy:
 
 
 class TestCredentials:
-    def test_rotation_waits_for_the_controller(self, stores: ControlStores) -> None:
+    def test_rotation_waits_for_the_controller(self, stores: SqlStores) -> None:
         deploy(stores)
         before = running(stores)
         asked = stores.deployments.request_credential_rotation(OWNER, "f1", "new")
@@ -148,7 +148,7 @@ class TestCredentials:
         assert set(progress) == {"f1"}
         assert (progress["f1"].credentials_version, progress["f1"].observed_credentials_version) == (2, 2)
 
-    def test_not_deployed(self, stores: ControlStores) -> None:
+    def test_not_deployed(self, stores: SqlStores) -> None:
         with pytest.raises(NotFound, match="not deployed"):
             stores.deployments.request_credential_rotation(OWNER, "f1", "new")
         deploy(stores)
@@ -160,7 +160,7 @@ class TestCredentials:
 
 
 class TestLogs:
-    def test_newest_first_and_bounded(self, stores: ControlStores) -> None:
+    def test_newest_first_and_bounded(self, stores: SqlStores) -> None:
         deploy(stores)
         stores.deployments.write_logs({"d1": [a_line(number) for number in range(700)], "unknown": [a_line()]})
         stores.deployments.write_logs({"d1": [a_line(number) for number in range(700, 1400)]})
@@ -169,7 +169,7 @@ class TestLogs:
         assert len(stores.deployments.read_logs("d1", 5000)) == MAX_LOG_LINES
         assert list(stores.deployments.read_logs("unknown", 3)) == []
 
-    def test_logs_are_deleted_with_the_deployment(self, stores: ControlStores) -> None:
+    def test_logs_are_deleted_with_the_deployment(self, stores: SqlStores) -> None:
         first = deploy(stores)
         stores.deployments.write_logs({"d1": [a_line()]})
         stores.deployments.observe([seen(first, Phase.ABSENT)])
@@ -180,20 +180,20 @@ class TestLogs:
 class TestRequestRedeploy:
     """A redeploy never inserts a deployment."""
 
-    def test_an_undeployed_configuration_stays_undeployed(self, stores: ControlStores) -> None:
+    def test_an_undeployed_configuration_stays_undeployed(self, stores: SqlStores) -> None:
         with pytest.raises(NotFound):
             stores.deployments.request_deploy(OWNER, "f1", None)
         assert stores.deployments.active("f1") is None
         assert stores.change_counter.value() == 0
 
-    def test_deployed_runs_the_newest_revision(self, stores: ControlStores) -> None:
+    def test_deployed_runs_the_newest_revision(self, stores: SqlStores) -> None:
         deploy(stores)
         running(stores)
         save(stores, a_config(parallelism=2))
         changed = stores.deployments.request_deploy(OWNER, "f1", None)
         assert (changed.desired_revision, changed.config) == (2, a_config(parallelism=2))
 
-    def test_a_teardown_continues(self, stores: ControlStores) -> None:
+    def test_a_teardown_continues(self, stores: SqlStores) -> None:
         deploy(stores)
         stores.deployments.request_teardown("f1")
         with pytest.raises(Conflict):
@@ -201,11 +201,11 @@ class TestRequestRedeploy:
 
 
 class TestRequestTeardown:
-    def test_without_a_deployment(self, stores: ControlStores) -> None:
+    def test_without_a_deployment(self, stores: SqlStores) -> None:
         assert stores.deployments.request_teardown("f1") is None
         assert stores.deployments.request_teardown("unknown") is None
 
-    def test_raises_the_generation_once(self, stores: ControlStores) -> None:
+    def test_raises_the_generation_once(self, stores: SqlStores) -> None:
         before = deploy(stores)
         asked = stores.deployments.request_teardown("f1")
         assert asked == replace(before, desired=DesiredPhase.ABSENT, generation=2)
@@ -215,7 +215,7 @@ class TestRequestTeardown:
 
 
 class TestObserve:
-    def test_running(self, stores: ControlStores) -> None:
+    def test_running(self, stores: SqlStores) -> None:
         before = deploy(stores)
         wanted = replace(
             before,
@@ -228,7 +228,7 @@ class TestObserve:
         assert running(stores) == wanted
         assert wanted.is_reconciled
 
-    def test_an_older_observation_is_ignored(self, stores: ControlStores) -> None:
+    def test_an_older_observation_is_ignored(self, stores: SqlStores) -> None:
         first = deploy(stores)
         running(stores)
         save(stores, a_config(parallelism=2))
@@ -237,7 +237,7 @@ class TestObserve:
         stores.deployments.observe([seen(first, Phase.FAILED)])
         assert stores.deployments.active("f1") == after
 
-    def test_an_observation_of_an_outdated_generation(self, stores: ControlStores) -> None:
+    def test_an_observation_of_an_outdated_generation(self, stores: SqlStores) -> None:
         first = deploy(stores)
         save(stores, a_config(parallelism=2))
         deploy(stores)
@@ -247,7 +247,7 @@ class TestObserve:
         assert (after.phase, after.observed_revision, after.condition) == (Phase.RUNNING, 1, Condition.ROLLING_OUT)
         assert not after.is_reconciled
 
-    def test_several_at_once_in_order(self, stores: ControlStores) -> None:
+    def test_several_at_once_in_order(self, stores: SqlStores) -> None:
         stores.flows.create(a_flow("f2"))
         first = deploy(stores)
         other = stores.deployments.request_deploy(OWNER, "f2", a_deployment("d2"))
@@ -257,7 +257,7 @@ class TestObserve:
         phases = {d.id: (d.phase, d.reason) for d in stores.deployments.list_active()}
         assert phases == {"d1": (Phase.RUNNING, ""), "d2": (Phase.FAILED, "no topic")}
 
-    def test_absent_ends_a_deployment_permanently(self, stores: ControlStores) -> None:
+    def test_absent_ends_a_deployment_permanently(self, stores: SqlStores) -> None:
         first = deploy(stores)
         stores.deployments.report_workers({"d1": [worker("d1-0")]})
         stores.deployments.observe([seen(first, Phase.ABSENT)])
@@ -267,14 +267,14 @@ class TestObserve:
         assert list(stores.deployments.list_active()) == []
         assert list(stores.deployments.ended_among(["d1"])) == ["d1"]
 
-    def test_nothing_to_write(self, stores: ControlStores) -> None:
+    def test_nothing_to_write(self, stores: SqlStores) -> None:
         stores.deployments.observe([])
         stores.deployments.report_workers({})
         assert list(stores.deployments.ended_among([])) == []
 
 
 class TestReportWorkers:
-    def test_replaces_the_states_in_order(self, stores: ControlStores) -> None:
+    def test_replaces_the_states_in_order(self, stores: SqlStores) -> None:
         deploy(stores)
         stores.deployments.report_workers({"d1": [worker("d1-2"), worker("d1-10")], "unknown": [worker("x")]})
         states = [worker("d1-10", "waits"), worker("d1-2"), worker("d1-1")]
@@ -283,7 +283,7 @@ class TestReportWorkers:
         assert active is not None
         assert active.workers == tuple(states)
 
-    def test_none_left(self, stores: ControlStores) -> None:
+    def test_none_left(self, stores: SqlStores) -> None:
         deploy(stores)
         stores.deployments.report_workers({"d1": [worker("d1-0")]})
         stores.deployments.report_workers({"d1": []})
@@ -291,7 +291,7 @@ class TestReportWorkers:
 
 
 class TestUndeployedAmong:
-    def test_flows_that_had_deployments(self, stores: ControlStores) -> None:
+    def test_flows_that_had_deployments(self, stores: SqlStores) -> None:
         stores.flows.create(a_flow("f2"))
         stores.flows.create(a_flow("f3"))
         stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
@@ -302,7 +302,7 @@ class TestUndeployedAmong:
 
 
 class TestRecordAsEnded:
-    def test_unknown_deployments_are_recorded_as_ended(self, stores: ControlStores) -> None:
+    def test_unknown_deployments_are_recorded_as_ended(self, stores: SqlStores) -> None:
         assert list(stores.deployments.ended_among(["d7"])) == []
         stores.deployments.record_as_ended(["d7", "f7"], at(0))
         stores.deployments.record_as_ended(["d7"], at(1))
@@ -311,7 +311,7 @@ class TestRecordAsEnded:
         [second, first] = stores.audit.read(AuditQuery(limit=2))
         assert {first.change.object, second.change.object} == {"d7", "f7"}
 
-    def test_active_deployments_are_never_ended(self, stores: ControlStores) -> None:
+    def test_active_deployments_are_never_ended(self, stores: SqlStores) -> None:
         deploy(stores)
         stores.deployments.record_as_ended(["d1", "f1"], at(0))
         assert list(stores.deployments.ended_among(["d1"])) == []
@@ -327,7 +327,7 @@ class TestObsoleteTopics:
         "f8": ["flow.f8.any"],
     }
 
-    def test_of_every_revision_that_was_deployed(self, stores: ControlStores) -> None:
+    def test_of_every_revision_that_was_deployed(self, stores: SqlStores) -> None:
         deploy(stores)
         save(stores, a_config(sinks=[{"uid": "s2", "type": "kafka", "name": "old"}]))
         again = deploy(stores)
@@ -336,11 +336,11 @@ class TestObsoleteTopics:
         save(stores, a_config(sinks=[{"uid": "s3", "type": "kafka", "name": "foreign"}]))
         assert stores.deployments.obsolete_topics(self.TOPICS) == {"flow.f1.out", "flow.f1.dlq", "flow.f1.old"}
 
-    def test_all_topics_of_abandoned_deployments(self, stores: ControlStores) -> None:
+    def test_all_topics_of_abandoned_deployments(self, stores: SqlStores) -> None:
         stores.deployments.record_as_ended(["f8"], at(0))
         assert stores.deployments.obsolete_topics(self.TOPICS) == {"flow.f8.any"}
 
-    def test_the_dead_letter_topic_of_a_deleted_configuration(self, stores: ControlStores) -> None:
+    def test_the_dead_letter_topic_of_a_deleted_configuration(self, stores: SqlStores) -> None:
         stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
         stores.flows.delete(OWNER, "f1")
         stores.flows.purge("f1")
@@ -349,7 +349,7 @@ class TestObsoleteTopics:
 
 
 class TestDeleteEnded:
-    def test_old_ended_deployments_are_deleted_unless_resources_remain(self, stores: ControlStores) -> None:
+    def test_old_ended_deployments_are_deleted_unless_resources_remain(self, stores: SqlStores) -> None:
         for number in range(1, 5):
             stores.flows.create(a_flow(f"g{number}"))
             new = a_deployment(f"e{number}", config_id=f"g{number}")
@@ -369,7 +369,7 @@ class TestDeleteEnded:
 
 
 class TestVersions:
-    def test_equal_versions_mean_an_equal_deployment(self, stores: ControlStores) -> None:
+    def test_equal_versions_mean_an_equal_deployment(self, stores: SqlStores) -> None:
         created = deploy(stores)
         assert stores.deployments.active_versions() == [DeploymentVersion.of(created)]
         steps: list[Callable[[], object]] = [
@@ -386,25 +386,25 @@ class TestVersions:
             assert (before[0] == after[0]) == (before[1] == after[1])
             assert [DeploymentVersion.of(deployment) for deployment in after[0]] == after[1]
 
-    def test_an_ended_deployment_has_none(self, stores: ControlStores) -> None:
+    def test_an_ended_deployment_has_none(self, stores: SqlStores) -> None:
         stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
         assert stores.deployments.active_versions() == []
 
 
 class TestUnfinished:
-    def test_of_some_ids(self, stores: ControlStores) -> None:
+    def test_of_some_ids(self, stores: SqlStores) -> None:
         deployment = deploy(stores)
         assert stores.deployments.list_active(["d1", "unknown"]) == [deployment]
         assert stores.deployments.list_active([]) == []
 
-    def test_newest_first(self, stores: ControlStores) -> None:
+    def test_newest_first(self, stores: SqlStores) -> None:
         deploy(stores)
         for number in (2, 3):
             stores.flows.create(a_flow(f"f{number}"))
             stores.deployments.request_deploy(OWNER, f"f{number}", a_deployment(f"d{number}"))
         assert [d.id for d in stores.deployments.list_active()] == ["d3", "d2", "d1"]
 
-    def test_ended_among_many_ids(self, stores: ControlStores) -> None:
+    def test_ended_among_many_ids(self, stores: SqlStores) -> None:
         stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
         ids = [f"unknown-{number}" for number in range(25_000)]
         assert list(stores.deployments.ended_among([*ids, "d1", "d1"])) == ["d1"]

@@ -8,11 +8,11 @@ import pytest
 from headwater.model.deployment import Condition, Deployment, Phase, Revision
 from headwater.model.flow import PipelineConfig
 from tests.support.deployments import SOLANA, deploy, observed, running, save
-from tests.support.sql import ControlStores, a_config, a_flow, seen
+from tests.support.sql import SqlStores, a_config, a_flow, seen
 
 
 @pytest.fixture
-def stores(stores: ControlStores) -> ControlStores:
+def stores(stores: SqlStores) -> SqlStores:
     """Return the stores with one configuration."""
     stores.flows.create(a_flow())
     return stores
@@ -23,7 +23,7 @@ def other_stream(start_at: str, parallelism: int = 1) -> PipelineConfig:
     return a_config(source=source, parallelism=parallelism)
 
 
-def rolled_back(stores: ControlStores) -> None:
+def rolled_back(stores: SqlStores) -> None:
     """Roll back from the newest revision to the first one."""
     active = stores.deployments.active("f1")
     assert active is not None
@@ -31,7 +31,7 @@ def rolled_back(stores: ControlStores) -> None:
 
 
 class TestRollback:
-    def ready(self, stores: ControlStores) -> Deployment:
+    def ready(self, stores: SqlStores) -> Deployment:
         """Return the active deployment, which is ready but not stable yet."""
         active = stores.deployments.active("f1")
         assert active is not None
@@ -40,7 +40,7 @@ class TestRollback:
         assert after is not None
         return after
 
-    def test_goes_back_to_the_last_stable_revision(self, stores: ControlStores) -> None:
+    def test_goes_back_to_the_last_stable_revision(self, stores: SqlStores) -> None:
         deploy(stores)
         running(stores)
         for parallelism in (2, 3):
@@ -51,19 +51,19 @@ class TestRollback:
         assert [revision.number for revision in after.revisions] == [3, 2, 1]
         assert after.revision(1) == Revision(1, a_config(), 1)
 
-    def test_goes_back_to_the_previous_revision_if_none_is_stable(self, stores: ControlStores) -> None:
+    def test_goes_back_to_the_previous_revision_if_none_is_stable(self, stores: SqlStores) -> None:
         deploy(stores)
         self.ready(stores)
         save(stores, a_config(parallelism=2))
         assert deploy(stores).stable_revision == 1
 
-    def test_a_first_revision_has_nothing_to_go_back_to(self, stores: ControlStores) -> None:
+    def test_a_first_revision_has_nothing_to_go_back_to(self, stores: SqlStores) -> None:
         deploy(stores)
         observed(stores, Phase.FAILED)
         save(stores, a_config(parallelism=2))
         assert deploy(stores).stable_revision is None
 
-    def test_other_rollouts_are_removed_with_their_resources(self, stores: ControlStores) -> None:
+    def test_other_rollouts_are_removed_with_their_resources(self, stores: SqlStores) -> None:
         deploy(stores)
         running(stores)
         save(stores, a_config(parallelism=2))
@@ -75,7 +75,7 @@ class TestRollback:
         assert after is not None
         assert (after.stable_revision, after.previous_revisions) == (2, ())
 
-    def test_a_newly_requested_revision_retires_no_rollout(self, stores: ControlStores) -> None:
+    def test_a_newly_requested_revision_retires_no_rollout(self, stores: SqlStores) -> None:
         deploy(stores)
         running(stores)
         save(stores, a_config(parallelism=2))
@@ -93,17 +93,17 @@ class TestRollback:
 
 
 class TestSourceEpoch:
-    def epoch(self, stores: ControlStores, config: PipelineConfig) -> int:
+    def epoch(self, stores: SqlStores, config: PipelineConfig) -> int:
         save(stores, config)
         return deploy(stores).source_epoch
 
-    def test_stays_with_the_stream(self, stores: ControlStores) -> None:
+    def test_stays_with_the_stream(self, stores: SqlStores) -> None:
         deploy(stores)
         running(stores)
         source = {"type": "pubsub", "chain": "base", "entity": "log", "start_at": "earliest"}
         assert self.epoch(stores, a_config(source=source, transforms=[])) == 1
 
-    def test_another_start_applies_until_a_revision_has_run(self, stores: ControlStores) -> None:
+    def test_another_start_applies_until_a_revision_has_run(self, stores: SqlStores) -> None:
         earliest = a_config(source={"type": "pubsub", "chain": "base", "entity": "log", "start_at": "earliest"})
         deploy(stores)
         observed(stores, Phase.FAILED)
@@ -120,20 +120,20 @@ class TestSourceEpoch:
             {"type": "pubsub", "chain": "base", "entity": "log", "is_zerolag": True},
         ],
     )
-    def test_rises_with_another_stream(self, stores: ControlStores, source: dict[str, object]) -> None:
+    def test_rises_with_another_stream(self, stores: SqlStores, source: dict[str, object]) -> None:
         deploy(stores)
         running(stores)
         assert self.epoch(stores, a_config(source=source)) == 2
         assert running(stores).source_epoch == 2
 
-    def test_never_comes_back_after_another_stream_ran(self, stores: ControlStores) -> None:
+    def test_never_comes_back_after_another_stream_ran(self, stores: SqlStores) -> None:
         deploy(stores)
         running(stores)
         assert self.epoch(stores, SOLANA) == 2
         running(stores)
         assert self.epoch(stores, a_config()) == 3
 
-    def test_another_start_applies_after_an_abandoned_rollout(self, stores: ControlStores) -> None:
+    def test_another_start_applies_after_an_abandoned_rollout(self, stores: SqlStores) -> None:
         deploy(stores)
         running(stores)
         assert self.epoch(stores, other_stream("latest")) == 2
@@ -146,14 +146,14 @@ class TestSourceEpoch:
         rolled_back(stores)
         assert self.epoch(stores, other_stream("latest")) == 4
 
-    def test_latest_of_an_abandoned_rollout_is_not_reused(self, stores: ControlStores) -> None:
+    def test_latest_of_an_abandoned_rollout_is_not_reused(self, stores: SqlStores) -> None:
         deploy(stores)
         running(stores)
         assert self.epoch(stores, other_stream("latest")) == 2
         rolled_back(stores)
         assert self.epoch(stores, other_stream("latest", parallelism=2)) == 3
 
-    def test_a_failed_rollout_of_another_stream_loses_no_offset(self, stores: ControlStores) -> None:
+    def test_a_failed_rollout_of_another_stream_loses_no_offset(self, stores: SqlStores) -> None:
         deploy(stores)
         running(stores)
         assert self.epoch(stores, SOLANA) == 2

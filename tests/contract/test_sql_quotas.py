@@ -16,7 +16,7 @@ from headwater.stores.sql.encryption import FieldCipher
 from tests.support.sql import (
     OWNER,
     SECRET_KEY,
-    ControlStores,
+    SqlStores,
     a_config,
     a_dataset,
     a_deployment,
@@ -26,7 +26,7 @@ from tests.support.sql import (
     seen,
 )
 
-Open = Callable[[QuotaDefaults], ControlStores]
+Open = Callable[[QuotaDefaults], SqlStores]
 
 
 def script(size: int) -> dict[str, Any]:
@@ -40,9 +40,9 @@ def sized(size: int, config_id: str = "f1", owner: str = OWNER) -> Any:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Yield a function that opens stores with quotas from the settings."""
-    databases: list[ControlStores] = []
+    databases: list[SqlStores] = []
 
-    def open_with(defaults: QuotaDefaults) -> ControlStores:
+    def open_with(defaults: QuotaDefaults) -> SqlStores:
         lite = f"sqlite:///{tmp_path / 'headwater.db'}"
         url = lite if request.param == "sqlite" else request.getfixturevalue("postgres_url")
         databases.append(open_database(url, FieldCipher(SECRET_KEY), defaults))
@@ -54,11 +54,11 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
 
 
 class TestUsage:
-    def test_nothing_yet(self, stores: ControlStores) -> None:
+    def test_nothing_yet(self, stores: SqlStores) -> None:
         assert set(stores.quotas.usage(OWNER).values()) == {0}
         assert stores.quotas.limits(OWNER) == dict.fromkeys(QUOTA_NAMES)
 
-    def test_usage_counts_stored_and_deployed_resources(self, stores: ControlStores) -> None:
+    def test_usage_counts_stored_and_deployed_resources(self, stores: SqlStores) -> None:
         config = a_config(transforms=[script(100)], parallelism=3)
         stores.flows.create(a_flow("f1", pipeline_config=config))
         stores.flows.create(sized(10, "f2"))
@@ -70,7 +70,7 @@ class TestUsage:
         expected = {"configurations": 2, "script_bytes": 110, "deployments": 1, "workers": 3, "datasets": 1}
         assert used == expected
 
-    def test_every_revision_is_stored_and_the_newest_scripts_count(self, stores: ControlStores) -> None:
+    def test_every_revision_is_stored_and_the_newest_scripts_count(self, stores: SqlStores) -> None:
         flow = sized(1_000)
         stores.flows.create(flow)
         stores.flows.save(next_revision(flow, pipeline_config=a_config(transforms=[script(10)])))
@@ -80,7 +80,7 @@ class TestUsage:
         stores.revisions.remove("f1", [1], at(9))
         assert stores.quotas.usage(OWNER)["stored_bytes"] < 1_000
 
-    def test_values_of_a_removed_filter_count_while_they_are_stored(self, stores: ControlStores) -> None:
+    def test_values_of_a_removed_filter_count_while_they_are_stored(self, stores: SqlStores) -> None:
         filter_ = {"uid": "t9", "type": "redis_set_filter", "filter_expr": "root = this.a"}
         flow = a_flow(pipeline_config=a_config(transforms=[filter_]))
         stores.flows.create(flow)
@@ -90,7 +90,7 @@ class TestUsage:
         stores.revisions.delete_removed_filters("f1", ["t9"])
         assert list(stores.quotas.sets(OWNER)) == []
 
-    def test_removed_resources_do_not_count(self, stores: ControlStores) -> None:
+    def test_removed_resources_do_not_count(self, stores: SqlStores) -> None:
         stores.flows.create(a_flow())
         deployment = stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         stores.datasets.create(a_dataset())
@@ -121,7 +121,7 @@ class TestOverrides:
 
 
 class TestEnforced:
-    def test_configurations(self, stores: ControlStores) -> None:
+    def test_configurations(self, stores: SqlStores) -> None:
         stores.quotas.set_limits(OWNER, {"configurations": 1}, [])
         stores.flows.create(a_flow())
         with pytest.raises(QuotaExceeded, match=r"You have 1 of 1 configurations .* would have 2"):
@@ -132,7 +132,7 @@ class TestEnforced:
         stores.flows.create(a_flow("f2"))
 
     @pytest.mark.parametrize("name", ["script_bytes", "stored_bytes"])
-    def test_bytes(self, stores: ControlStores, name: Any) -> None:
+    def test_bytes(self, stores: SqlStores, name: Any) -> None:
         stores.quotas.set_limits(OWNER, {name: 2_000}, [])
         flow = sized(100)
         stores.flows.create(flow)
@@ -142,7 +142,7 @@ class TestEnforced:
         with pytest.raises(QuotaExceeded):
             stores.flows.create(sized(2_500, "f2"))
 
-    def test_saves_that_do_not_grow_are_allowed_over_a_lowered_quota(self, stores: ControlStores) -> None:
+    def test_saves_that_do_not_grow_are_allowed_over_a_lowered_quota(self, stores: SqlStores) -> None:
         flow = sized(1_000)
         stores.flows.create(flow)
         stores.quotas.set_limits(OWNER, {"script_bytes": 10, "configurations": 0}, [])
@@ -151,7 +151,7 @@ class TestEnforced:
         with pytest.raises(QuotaExceeded):
             stores.flows.save(next_revision(smaller, pipeline_config=a_config(transforms=[script(1_001)])))
 
-    def test_saves_that_do_not_grow_are_allowed_at_the_stored_bytes_quota(self, stores: ControlStores) -> None:
+    def test_saves_that_do_not_grow_are_allowed_at_the_stored_bytes_quota(self, stores: SqlStores) -> None:
         flow = sized(1_000)
         stores.flows.create(flow)
         stores.flows.create(sized(1_000, "f2", "bob"))
@@ -176,7 +176,7 @@ class TestEnforced:
         with pytest.raises(QuotaExceeded):
             stores.flows.create(sized(1, "f3"))
 
-    def test_deployments_and_workers(self, stores: ControlStores) -> None:
+    def test_deployments_and_workers(self, stores: SqlStores) -> None:
         stores.quotas.set_limits(OWNER, {"deployments": 2, "workers": 3}, [])
         for number, parallelism in ((1, 2), (2, 2), (3, 1), (4, 1)):
             config = a_config(parallelism=parallelism)
@@ -193,7 +193,7 @@ class TestEnforced:
             deploy(OWNER, "f4", a_deployment("d4"))
         assert deploy(OWNER, "f1", None).id == first.id
 
-    def test_a_redeploy_counts_only_additional_workers(self, stores: ControlStores) -> None:
+    def test_a_redeploy_counts_only_additional_workers(self, stores: SqlStores) -> None:
         stores.quotas.set_limits(OWNER, {"workers": 3}, [])
         flow = a_flow(pipeline_config=a_config(parallelism=2))
         stores.flows.create(flow)
@@ -205,7 +205,7 @@ class TestEnforced:
         stores.flows.save(next_revision(larger, pipeline_config=a_config(parallelism=3)))
         assert stores.deployments.request_deploy(OWNER, "f1", None).desired_revision == 3
 
-    def test_datasets(self, stores: ControlStores) -> None:
+    def test_datasets(self, stores: SqlStores) -> None:
         stores.quotas.set_limits(OWNER, {"datasets": 1}, [])
         stores.datasets.create(a_dataset())
         with pytest.raises(QuotaExceeded):
@@ -257,7 +257,7 @@ class TestEnforced:
 
 
 class TestSets:
-    def test_filters_of_all_stored_revisions_and_datasets(self, stores: ControlStores) -> None:
+    def test_filters_of_all_stored_revisions_and_datasets(self, stores: SqlStores) -> None:
         def with_filter(uid: str) -> Any:
             return a_config(transforms=[{"uid": uid, "type": "redis_set_filter", "filter_expr": "root = this.a"}])
 

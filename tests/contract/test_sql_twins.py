@@ -21,7 +21,7 @@ from tests.support.sql import (
     FRESH_DATABASES,
     OWNER,
     T0,
-    ControlStores,
+    SqlStores,
     a_config,
     a_deployment,
     a_flow,
@@ -59,7 +59,7 @@ class Twins(RuleBasedStateMachine):
         self._database.close()
         FRESH_DATABASES.close()
 
-    def both(self, call: Callable[[ControlStores], Any]) -> None:
+    def both(self, call: Callable[[SqlStores], Any]) -> None:
         assert _outcome(call, self._database) == _outcome(call, self._sqlite)
 
     @initialize()
@@ -82,7 +82,7 @@ class Twins(RuleBasedStateMachine):
         current=st.integers(0, 9),
     )
     def save(self, owner: str, config_id: str, config: Any, external_id: str | None, current: int) -> None:
-        def call(stores: ControlStores) -> None:
+        def call(stores: SqlStores) -> None:
             read = stores.flows.get(OWNER, config_id)
             saved = next_revision(read, owner=owner, pipeline_config=config, external_id=external_id)
             stores.flows.save(saved if current else replace(saved, revision=read.revision))
@@ -141,7 +141,7 @@ class Twins(RuleBasedStateMachine):
 
     @rule(seconds=st.integers(0, 9))
     def remove_superseded(self, seconds: int) -> None:
-        def call(stores: ControlStores) -> Any:
+        def call(stores: SqlStores) -> Any:
             found = {
                 config_id: list(revisions) for config_id, revisions in stores.revisions.superseded(at(seconds)).items()
             }
@@ -174,11 +174,11 @@ class Twins(RuleBasedStateMachine):
         self.both(lambda stores: [entry.change for entry in stores.audit.read(AuditQuery(limit=1000))])
 
 
-def _create(stores: ControlStores, config_id: str) -> None:
+def _create(stores: SqlStores, config_id: str) -> None:
     stores.flows.create(a_flow(config_id))
 
 
-def _outcome(call: Callable[[ControlStores], Any], stores: ControlStores) -> Any:
+def _outcome(call: Callable[[SqlStores], Any], stores: SqlStores) -> Any:
     try:
         return call(stores)
     except RequestError as error:
