@@ -1,4 +1,4 @@
-"""Fixtures for the contract tests: control stores of every kind, and a sandbox."""
+"""Fixtures for the contract tests: SQL stores of both kinds, and a sandbox."""
 
 from collections.abc import Iterator
 from pathlib import Path

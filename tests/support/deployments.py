@@ -1,4 +1,4 @@
-"""Requests and observes the deployment of the configuration f1 in control stores."""
+"""Requests and observes the deployment of the configuration f1 in SQL stores."""
 
 from headwater.model.deployment import Deployment, Phase
 from headwater.model.flow import PipelineConfig

@@ -49,19 +49,19 @@ def _acquire(connection: Connection, name: str, candidate: Candidate, ttl_s: flo
     row = connection.execute(select(leases).where(leases.c.name == name).with_for_update()).one_or_none()
     stored = None if row is None else Lease(row.holder, row.fencing_token, row.expires_at, row.lock, row.failing)
     now = _now(connection)  # read after the row is locked, because the lock may have taken long
-    claimed = claim_lease(stored, candidate, now, timedelta(seconds=ttl_s))
+    lease = claim_lease(stored, candidate, now, timedelta(seconds=ttl_s))
     values = {
-        "holder": claimed.holder,
-        "fencing_token": claimed.fencing_token,
-        "expires_at": claimed.expires_at,
-        "lock": claimed.lock,
-        "failing": claimed.current_failure,
+        "holder": lease.holder,
+        "fencing_token": lease.fencing_token,
+        "expires_at": lease.expires_at,
+        "lock": lease.lock,
+        "failing": lease.current_failure,
     }
     if stored is None:
         connection.execute(insert(leases).values(name=name, **values))
-    elif claimed != stored:
+    elif lease != stored:
         connection.execute(update(leases).where(leases.c.name == name).values(**values))
-    return claimed.fencing_token if claimed.holder == candidate.holder else None
+    return lease.fencing_token if lease.holder == candidate.holder else None
 
 
 def _now(connection: Connection) -> datetime:
