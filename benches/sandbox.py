@@ -166,7 +166,7 @@ def measure(case: Case, batch: RecordBatch, batches: int, *, jit: bool) -> str:
         child_s, parent_s, wall_s = child.cpu_s(), time.process_time(), time.perf_counter()
         for job in in_flight(sandbox, number, batch, batches):
             assert job.outputs == case.expected
-            assert not job.errors
+            assert not job.failures
         used_s = (child.cpu_s() - child_s, time.process_time() - parent_s, time.perf_counter() - wall_s)
         return line(case.name, child, used_s, batches * len(batch))
 

@@ -20,12 +20,12 @@ class ConvertedLines(NamedTuple):
 
     Attributes:
         lines: One line per record; b"" for a record that can't be sent.
-        errors: By row, why a record can't be sent.
+        failures: By row, why its record can't be sent.
         long_integers: Candidates for long integers, see `find_long_integers_by_row`.
     """
 
     lines: BytesColumn
-    errors: dict[int, ScriptFailure]
+    failures: dict[int, ScriptFailure]
     long_integers: list[int | list[int]]
 
 
@@ -38,14 +38,14 @@ def to_lines(values: BytesColumn) -> ConvertedLines:
     has_a_line_per_record = scan.newlines == len(values) and values.min_size >= 0
     if has_a_line_per_record and (scan.is_ascii or _is_utf8(values.buffer)):
         return ConvertedLines(values, {}, _by_row(scan))
-    lines, errors = [], {}
+    lines, failures = [], {}
     for row, value in enumerate(values):
-        line, error = _to_line(value)
+        line, failure = _to_line(value)
         lines.append(line)
-        if error is not None:
-            errors[row] = error
+        if failure is not None:
+            failures[row] = failure
     column = BytesColumn.of(lines)
-    return ConvertedLines(column, errors, find_long_integers_by_row(column))
+    return ConvertedLines(column, failures, find_long_integers_by_row(column))
 
 
 def _to_line(value: bytes | None) -> tuple[bytes, ScriptFailure | None]:

@@ -144,13 +144,13 @@ class ScriptBatch:
         script_number: The script's number.
         feeds_script: Whether the outputs go to another script.
         keeps_state: Whether the script may keep state between records. Then each record runs at most once per realm.
-        errors: By row, why its record failed.
+        failures: By row, why its record failed.
         logs: The lines that the script printed.
         cached_answers: The payloads of SYNC_ANSWER frames, by the payload of the SYNC_QUESTION frame. The script may
             ask the same question when a segment runs again.
         has_multiple_outputs: Whether any row may have more than one output.
         crashed: Whether a child died during the batch.
-        finished: Whether each row has its outputs or an error.
+        finished: Whether each row has its outputs or a failure.
     """
 
     batch: RecordBatch
@@ -158,7 +158,7 @@ class ScriptBatch:
     feeds_script: bool = False
     _: KW_ONLY
     keeps_state: bool = False
-    errors: dict[int, ScriptFailure] = field(default_factory=dict)
+    failures: dict[int, ScriptFailure] = field(default_factory=dict)
     logs: list[str] = field(default_factory=list)
     cached_answers: dict[bytes, bytes] = field(default_factory=dict)
     has_multiple_outputs: bool = False
@@ -176,12 +176,12 @@ class ScriptBatch:
 
     def __post_init__(self) -> None:
         self._outputs = [b""] * len(self.batch)
-        self._lines, self.errors, self._long_integers = (
+        self._lines, self.failures, self._long_integers = (
             ConvertedLines(self.batch.values, {}, []) if self.batch.for_script else to_lines(self.batch.values)
         )
         rows = range(len(self.batch))
         self._queue.extend(
-            self._split_by_size([row for row in rows if row not in self.errors] if self.errors else rows)
+            self._split_by_size([row for row in rows if row not in self.failures] if self.failures else rows)
         )
 
     @property
@@ -322,7 +322,7 @@ class ScriptBatch:
         if self._complete_outputs is not None:
             self._outputs, self._complete_outputs = [line or b"" for line in self._complete_outputs], None
         self._outputs[row] = b""
-        self.errors[row] = failure
+        self.failures[row] = failure
 
     def _push_front(self, segments: Sequence[Segment]) -> None:
         self._queue.extendleft(segment for segment in reversed(segments) if len(segment.rows))
@@ -331,7 +331,7 @@ class ScriptBatch:
         self.has_multiple_outputs |= results.has_multiple_outputs
         if len(rows) == len(self.batch) and results.all_final:
             self._complete_outputs = results.lines
-            self.errors.clear()
+            self.failures.clear()
             return
         for row, line in zip(rows, cast("Iterable[bytes]", results.lines), strict=True):
             if line.startswith(b"!"):
@@ -340,7 +340,7 @@ class ScriptBatch:
                 self._fail(row, ScriptFailure("OutputTooLarge", message))
             else:
                 self._outputs[row] = line
-                self.errors.pop(row, None)
+                self.failures.pop(row, None)
 
     def _split_by_size(self, rows: Sequence[int]) -> list[Segment]:
         """Split rows into segments of at most MAX_SEGMENT_BYTES.

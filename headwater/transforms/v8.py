@@ -121,12 +121,12 @@ class _PendingScriptBatch:
 
     def result(self) -> TransformResult:
         self._sandbox.wait(self._script_batch)
-        return _outcome(self._script_batch, self._uid)
+        return _to_result(self._script_batch, self._uid)
 
 
-def _outcome(script_batch: ScriptBatch, uid: str) -> TransformResult:
+def _to_result(script_batch: ScriptBatch, uid: str) -> TransformResult:
     failures = sorted(
-        Failure(row, e.error, e.message, uid, e.line, e.column, e.attempts) for row, e in script_batch.errors.items()
+        Failure(row, f.error, f.message, uid, f.line, f.column, f.attempts) for row, f in script_batch.failures.items()
     )
     to_batch = _batch_with_multiple_outputs if script_batch.has_multiple_outputs else _batch_with_single_outputs
     return TransformResult(to_batch(script_batch), failures, script_batch.logs)

@@ -52,6 +52,6 @@ def result(sandbox: Sandbox, body: str, record: Any = None, sets: Mapping[str, s
     Return the parsed output, None (dropped), or the class of the error.
     """
     job = run(sandbox, f"function process(d) {{ {body} }}", lines({} if record is None else record), sets)
-    if job.errors:
-        return job.errors[0].error
+    if job.failures:
+        return job.failures[0].error
     return msgspec.json.decode(job.outputs[0]) if job.outputs[0] else None

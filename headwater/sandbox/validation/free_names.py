@@ -11,7 +11,7 @@ from headwater.sandbox.analysis.tree import Script
 _DECLARATIONS = frozenset({"function_declaration", "generator_function_declaration"})
 
 
-def free_names(script: Script) -> dict[str, list[Node]]:
+def find_free_names(script: Script) -> dict[str, list[Node]]:
     """Return the uses of each name that no enclosing scope declares, in the order of first use.
 
     A name counts as declared if the script assigns to it or applies `typeof` to it. So does a function declared in a

@@ -28,22 +28,22 @@ _MENTIONS_WRITE = re.compile(
 )
 
 
-def warnings(script: Script, free: dict[str, list[Node]]) -> list[str]:
+def warnings(script: Script, free_names: dict[str, list[Node]]) -> list[str]:
     """Return warnings about a script that can be loaded.
 
-    `free` has the uses of names that the script does not declare.
+    `free_names` has the uses of names that the script does not declare.
     """
     all_warnings = chain(
-        _undefined_names(script, free),
+        _undefined_names(script, free_names),
         _members_of_process(script),
-        _promises(script, free),
-        _writes_to_built_ins(script, free),
+        _promises(script, free_names),
+        _writes_to_built_ins(script, free_names),
     )
     return list(islice(all_warnings, MAX_WARNINGS))
 
 
-def _undefined_names(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
-    for name, uses in free.items():
+def _undefined_names(script: Script, free_names: dict[str, list[Node]]) -> Iterator[str]:
+    for name, uses in free_names.items():
         if name not in GLOBALS and name != "arguments":
             advice = advice_for(name) or "define it, or take it out"
             yield f"The script uses `{name}` ({_place(script, uses[0])}), which is not defined: {advice}."
@@ -72,7 +72,7 @@ def _member_uses(script: Script) -> Iterator[tuple[str, str, Node]]:
                 yield text_of(owner), text_of(member), node
 
 
-def _promises(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
+def _promises(script: Script, free_names: dict[str, list[Node]]) -> Iterator[str]:
     """Yield at most one warning: the first use of `await`, `Promise` or its methods."""
     for node in every_node(script.root) if _MENTIONS_PROMISE.search(script.text) else ():
         if node.type == "await_expression" or _is_waiting_loop(node):
@@ -88,10 +88,11 @@ def _promises(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
                 "Call it directly."
             )
             return
-    if "Promise" in free:
+    if "Promise" in free_names:
+        place = _place(script, free_names["Promise"][0])
         yield (
-            f"The script makes a Promise ({_place(script, free['Promise'][0])}), but nothing waits for one. Use its "
-            "value directly, and `throw` an error in place of a rejected Promise."
+            f"The script makes a Promise ({place}), but nothing waits for one. Use its value directly, and `throw` an "
+            "error in place of a rejected Promise."
         )
 
 
@@ -108,9 +109,9 @@ def _is_promise_call(call: Node) -> bool:
     return member is not None and text_of(member) in _PROMISE_METHODS
 
 
-def _writes_to_built_ins(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
+def _writes_to_built_ins(script: Script, free_names: dict[str, list[Node]]) -> Iterator[str]:
     """Yield at most one warning for each built-in object that a function writes to."""
-    built_ins = {node.start_byte for name, nodes in free.items() if name in GLOBALS for node in nodes}
+    built_ins = {node.start_byte for name, nodes in free_names.items() if name in GLOBALS for node in nodes}
     seen = set()
     for target in writes.writes_in_functions(script) if built_ins and _MENTIONS_WRITE.search(script.text) else ():
         written_object = writes.written_object(target)

@@ -11,7 +11,7 @@ from headwater.sandbox.membership import LookupFunction
 from headwater.sandbox.results import ScriptFailure
 from headwater.sandbox.sandbox import Sandbox
 from headwater.sandbox.validation import functions, modules, script_globals, typescript
-from headwater.sandbox.validation.free_names import free_names
+from headwater.sandbox.validation.free_names import find_free_names
 
 _MAX_UNPARSABLE_UNITS = 1 << 16
 """A longer text with syntax errors is not parsed, because tree-sitter takes ten times as long when there are errors."""
@@ -32,13 +32,13 @@ class LoadedScript(NamedTuple):
         script_number: The number of the script in the sandbox.
         tree: The syntax tree of the text without types.
         javascript: The JavaScript that was generated from the user's text; None when the user's text runs unchanged.
-        free: The uses of names that the script does not declare; empty when the tree has errors.
+        free_names: The uses of names that the script does not declare; empty when the tree has errors.
     """
 
     script_number: int
     tree: Script
     javascript: str | None
-    free: dict[str, list[Node]] = {}  # The default dict is shared between instances: replace it, never mutate it.
+    free_names: dict[str, list[Node]] = {}  # The default dict is shared between instances: replace it, never mutate it.
 
 
 def load(sandbox: Sandbox, text: str, lookup: LookupFunction) -> LoadedScript:
@@ -47,16 +47,19 @@ def load(sandbox: Sandbox, text: str, lookup: LookupFunction) -> LoadedScript:
     Raises InvalidScript, SandboxFailed.
     """
     loaded = _Loader(sandbox, lookup).load(text)
-    tree, free = loaded.tree, {} if loaded.tree.has_errors else free_names(loaded.tree)
+    tree = loaded.tree
+    free_names = {} if tree.has_errors else find_free_names(tree)
     if loaded.javascript is not None:
-        free = {name: uses for name, uses in free.items() if name not in _EXPORTS}
+        free_names = {name: uses for name, uses in free_names.items() if name not in _EXPORTS}
     _require_synchronous(tree)
     modules.require_no_import(tree)
-    _refuse_require_calls(tree, free)
-    return loaded._replace(free=free)
+    _require_no_require_calls(tree, free_names)
+    return loaded._replace(free_names=free_names)
 
 
 class _Loader:
+    """Tries to load a text as a script, a module, TypeScript, or a CommonJS module, one after the other."""
+
     def __init__(self, sandbox: Sandbox, lookup: LookupFunction) -> None:
         self._sandbox = sandbox
         self._lookup = lookup
@@ -98,21 +101,21 @@ class _Loader:
                     raise _with_advice(invalid, tree) from None
         return self._load_generated(tree, module.to_script(tree.text))
 
-    def _load_unstrippable(self, text: str, error: ScriptFailure, invalid: InvalidScript) -> LoadedScript:
-        """Refuse a text that the type stripper can't parse.
+    def _load_unstrippable(self, text: str, failure: ScriptFailure, invalid: InvalidScript) -> LoadedScript:
+        """Raise InvalidScript for a text that the type stripper can't parse.
 
-        For a module, V8's error message is better, so the module is compiled to get it.
+        For a module, V8's error message is better, so the module is compiled to get it. If it compiles, it is loaded.
         """
-        unparsable = _unparsable_error(text, error, invalid)
+        unparsable = _unparsable_error(text, failure, invalid)
         if (
-            error.error == "SyntaxError"
+            failure.error == "SyntaxError"
             and len(text) <= _MAX_UNPARSABLE_UNITS
             and modules.is_module(tree := parse(text))
         ):
             try:
                 return self._load_generated(tree, modules.Module(tree).to_script(text))
-            except InvalidScript as named:
-                raise _unparsable_error(text, error, named) from None
+            except InvalidScript as error_of_v8:
+                raise _unparsable_error(text, failure, error_of_v8) from None
         raise unparsable
 
     def _load_generated(self, tree: Script, javascript: str) -> LoadedScript:
@@ -124,7 +127,7 @@ class _Loader:
     def _load_as_common_js(self, tree: Script, invalid: InvalidScript) -> LoadedScript:
         """Load a text as a CommonJS module when `module` or `exports` was undefined.
 
-        Raises the original refusal when it failed for another reason.
+        Raises the given error, with advice, when there was another reason.
         """
         undefined = _NOT_DEFINED.fullmatch(invalid.reason)
         if invalid.error != "ReferenceError" or undefined is None or undefined[1] not in _EXPORTS:
@@ -137,7 +140,7 @@ class _Loader:
 
 
 def _with_advice(invalid: InvalidScript, tree: Script | None = None) -> InvalidScript:
-    """Return the refusal with advice appended, where there is advice for it."""
+    """Return the error with advice appended, where there is advice for it."""
     advice = _advice_on(invalid, tree)
     if not advice:
         return invalid
@@ -167,11 +170,11 @@ def _other_functions(tree: Script) -> str:
     return f"It defines {shown}: rename the one that takes a record to `process`."
 
 
-def _unparsable_error(text: str, error: ScriptFailure, invalid: InvalidScript) -> InvalidScript:
+def _unparsable_error(text: str, failure: ScriptFailure, invalid: InvalidScript) -> InvalidScript:
     """Return the error for a text that neither compiles nor can have its types stripped."""
-    if error.error != "SyntaxError":
-        return InvalidScript(f"The script can't be read as JavaScript or TypeScript: {error.message}.")
-    if (unsupported := typescript.unsupported(text, error.message)) is not None:
+    if failure.error != "SyntaxError":
+        return InvalidScript(f"The script can't be read as JavaScript or TypeScript: {failure.message}.")
+    if (unsupported := typescript.unsupported(text, failure.message)) is not None:
         return unsupported
     advice = _advice_on(invalid, None)
     if not advice and _DECORATOR.search(text):
@@ -188,8 +191,8 @@ def _require_synchronous(tree: Script) -> None:
         raise modules.invalid_part(tree, entry_point, _NO_WAIT)
 
 
-def _refuse_require_calls(tree: Script, free: dict[str, list[Node]]) -> None:
-    if uses := free.get("require"):
+def _require_no_require_calls(tree: Script, free_names: dict[str, list[Node]]) -> None:
+    if uses := free_names.get("require"):
         raise modules.invalid_part(tree, uses[0], f"there is no `require`: {script_globals.advice_for('require')}")
 
 

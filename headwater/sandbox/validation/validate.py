@@ -43,7 +43,8 @@ def validate_script(script: str, example: str, *, jit: bool = False) -> CheckedS
         script_batch = sandbox.submit(loaded.script_number, batch)
         sandbox.wait(script_batch)
     return CheckedScript(
-        [*example_run.warnings(script_batch, example), *lint.warnings(loaded.tree, loaded.free)], loaded.javascript
+        [*example_run.warnings(script_batch, example), *lint.warnings(loaded.tree, loaded.free_names)],
+        loaded.javascript,
     )
 
 

@@ -82,7 +82,7 @@ def test_kills_at_random_times_neither_lose_nor_reject_records() -> None:
             job = sandbox.submit(number, batch(lines(*RECORDS)))
             finish(job, sandbox)
             assert outputs(job) == EXPECTED
-            assert not job.errors
+            assert not job.failures
             batches += 1
         killer.join()
         assert killer.killed == 12
@@ -131,7 +131,7 @@ class TestBatchesSideBySide:
             for at, job in enumerate(jobs):
                 finish(job, sandbox)
                 blamed = [7] if at == 1 else []
-                assert [*job.errors] == blamed
+                assert [*job.failures] == blamed
                 assert [line for row, line in enumerate(job.outputs) if row not in blamed] == lines(
                     *({"n": n} for n in range(50) if n not in blamed)
                 )
@@ -171,7 +171,7 @@ class TestBatchesSideBySide:
             for done, job in enumerate(jobs, 1):
                 sandbox.wait(job)
                 assert all(each.finished for each in jobs[:done])
-            assert [[*job.errors] for job in jobs] == [[1], [], []]
+            assert [[*job.failures] for job in jobs] == [[1], [], []]
             assert jobs[1].outputs == jobs[2].outputs == lines({"n": 1}, {"n": 2}, {"n": 3})
 
     def test_an_unavailable_store_delays_both_batches(self) -> None:
@@ -218,10 +218,10 @@ def test_no_record_is_rejected_if_reloading_a_script_is_too_slow(monkeypatch: py
         monkeypatch.setattr(SandboxedChild, "load", lambda *args: next(late, None) or load(*args))
         job = sandbox.submit(number, batch(lines({"n": 1}, {"bad": 1}, {"n": 2})))
         finish(job, sandbox)
-        assert ([*job.outputs], [*job.errors]) == ([b'{"n":1}', b"", b'{"n":2}'], [1])
+        assert ([*job.outputs], [*job.failures]) == ([b'{"n":1}', b"", b'{"n":2}'], [1])
         after = sandbox.submit(number, batch(lines(*RECORDS[:3])))
         finish(after, sandbox)
-        assert (outputs(after), after.errors) == (RECORDS[:3], {})
+        assert (outputs(after), after.failures) == (RECORDS[:3], {})
         assert sandbox.pid != before
 
 
@@ -272,7 +272,7 @@ def test_promises_that_are_never_freed_do_not_stop_the_batches(monkeypatch: pyte
         while len(pids) < 3:
             job = sandbox.submit(number, batch(lines(*RECORDS)))
             finish(job, sandbox)
-            assert (outputs(job), job.errors) == (RECORDS, {})
+            assert (outputs(job), job.failures) == (RECORDS, {})
             pids.add(sandbox.pid)
 
 

@@ -40,8 +40,8 @@ def between(sandbox: Sandbox, body: str, top_level: str = "") -> Any:
     after = sandbox.submit(number, batch(lines({"a": 4})))
     sandbox.wait(after)
     assert after.outputs == [b'{"a":4}']
-    if job.errors:
-        return job.errors[1].error
+    if job.failures:
+        return job.failures[1].error
     return msgspec.json.decode(job.outputs[1]) if job.outputs[1] else None
 
 
@@ -234,7 +234,7 @@ class TestResults:
 
     def test_a_lone_surrogate_in_an_error(self, shared_sandbox: Sandbox) -> None:
         job = run(shared_sandbox, "function process() { console.log('\\udfff'); throw new Error('\\ud800') }", [b"{}"])
-        assert (job.errors[0].message, job.logs) == ("?", ["?"])
+        assert (job.failures[0].message, job.logs) == ("?", ["?"])
 
 
 class TestOtherRecords:
@@ -299,7 +299,7 @@ class TestOtherRecords:
         )
         script = f"{script} function process(d) {{ if (d.bad) {{ try {{ {deed} }} catch {{}} }} return view(d) }}"
         job = run(shared_sandbox, script, lines({}, {"bad": 1}, {}), {"x": {"member"}})
-        assert not clean.errors
+        assert not clean.failures
         assert (job.outputs[0], job.outputs[2]) == (clean.outputs[0], clean.outputs[2])
         seen = msgspec.json.decode(job.outputs[2] or b"")
         assert (seen["leak"], seen["member"], seen["other"], seen["caught"]) == (

@@ -32,7 +32,7 @@ MEMBERS = {"x": {f"v{n}" for n in range(0, 37, 3)}, "y": {"v1"}}
 
 
 def outputs_of(job: ScriptBatch) -> list[dict[str, object]]:
-    assert not job.errors
+    assert not job.failures
     return [msgspec.json.decode(line or b"") for line in job.outputs]
 
 
@@ -117,7 +117,7 @@ def test_a_query_of_many_values_in_several_datasets() -> None:
     with Sandbox() as sandbox:
         job = sandbox.submit(sandbox.add(script, lookup(MEMBERS)), batch(lines(*records)))
         finish(job, sandbox)
-        assert {row: error.error for row, error in job.errors.items()} == {2: "UnknownDataset", 6: "UnknownDataset"}
+        assert {row: error.error for row, error in job.failures.items()} == {2: "UnknownDataset", 6: "UnknownDataset"}
         outputs = [msgspec.json.decode(line) for line in job.outputs if line]
         assert [output["member"] for output in outputs] == [True, False, True] * 2
         assert [output["asked"] for output in outputs] == [1, 2, 4, 5, 6, 8]

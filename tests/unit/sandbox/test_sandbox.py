@@ -145,7 +145,7 @@ def test_an_invalid_reply_loses_no_record(monkeypatch: pytest.MonkeyPatch, frame
         jobs = [broken_sandbox.submit(number, batch(records)) for _ in range(3)]
         for job in jobs:
             broken_sandbox.wait(job)
-            assert ([*job.outputs], job.errors) == (records, {})
+            assert ([*job.outputs], job.failures) == (records, {})
         assert broken_sandbox.crash_events == 1
         assert [job.crashed for job in jobs] == [True, False, False]
 
@@ -163,7 +163,7 @@ def test_a_record_that_always_breaks_the_protocol_is_rejected(monkeypatch: pytes
             broken_sandbox.add("", lambda question: []), batch(lines({"n": 1}, {"n": 2}, {"n": 3}))
         )
         broken_sandbox.wait(job)
-        assert [error.error for error in job.errors.values()] == ["SandboxCrash"]
+        assert [error.error for error in job.failures.values()] == ["SandboxCrash"]
         assert job.outputs == [b'{"n":1}', b"", b'{"n":3}']
 
 

@@ -94,7 +94,7 @@ class TestSegments:
     def test_records_that_are_not_utf8_are_skipped(self) -> None:
         job = ScriptBatch(batch([b"{}", None, b"\xff", b'{"a":\n1}', b'{"a":"\n"}', b"[1]"]), 0)
         assert [rows for rows, _ in shape(job)] == [[0, 3, 5]]
-        assert {row: error.error for row, error in job.errors.items()} == dict.fromkeys((1, 2, 4), "InvalidJSON")
+        assert {row: error.error for row, error in job.failures.items()} == dict.fromkeys((1, 2, 4), "InvalidJSON")
 
     def test_the_payload_has_columns_and_records_of_its_rows(self) -> None:
         head, text = job_of(4).payload(Segment([1, 3]))
@@ -130,8 +130,8 @@ class TestSegments:
         job = job_of(1)
         line = b"\t".join(b"x" * size for size in sizes)
         job.apply_results(take(job), replace(results([line]), all_final=False), IDLE_S)
-        assert [error.error for error in job.errors.values()] == (["OutputTooLarge"] if message else [])
-        assert message is None or message in job.errors[0].message
+        assert [error.error for error in job.failures.values()] == (["OutputTooLarge"] if message else [])
+        assert message is None or message in job.failures[0].message
 
     def test_marks_do_not_count_to_the_size(self) -> None:
         records = batch([b"{}"])
@@ -139,7 +139,7 @@ class TestSegments:
         for feeds_script, is_error in ((True, False), (False, True)):
             job = ScriptBatch(records, 0, feeds_script=feeds_script)
             job.apply_results(take(job), replace(results([line]), all_final=False), IDLE_S)
-            assert bool(job.errors) is is_error
+            assert bool(job.failures) is is_error
 
 
 class TestTime:
@@ -161,7 +161,7 @@ class TestTime:
     def test_a_record_that_is_fast_alone_is_accepted(self) -> None:
         job = job_of(1)
         assert not job.apply_results(alone(job), results([b"{}"]), IDLE_S)
-        assert ([*job.outputs], job.errors, shape(job)) == ([b"{}"], {}, [])
+        assert ([*job.outputs], job.failures, shape(job)) == ([b"{}"], {}, [])
 
     def test_two_slow_runs_alone_reject_a_record(self) -> None:
         job = job_of(1)
@@ -169,7 +169,7 @@ class TestTime:
         again = take(job)
         assert again.limit_ms == LONE_RUN_LIMITS_MS[0]
         assert job.apply_results(again, results([b"{}"]), BUSY_S)
-        assert job.errors[0].error == "Timeout"
+        assert job.failures[0].error == "Timeout"
         assert job.outputs == [b""]
         assert shape(job) == []
 
@@ -178,7 +178,7 @@ class TestTime:
         job.apply_results(take(job), results([b"{}"], slow=[0]), IDLE_S)
         for _ in range(2):
             job.apply_results(take(job), results([b"{}"]), BUSY_S)
-        assert ([*job.outputs], job.errors[0].error) == ([b""], "Timeout")
+        assert ([*job.outputs], job.failures[0].error) == ([b""], "Timeout")
 
     @pytest.mark.parametrize("end", [CRASH, VIOLATION])
     def test_a_slow_record_that_then_kills_loses_its_output(self, end: ChildDeath) -> None:
@@ -186,7 +186,7 @@ class TestTime:
         job.apply_results(take(job), results([b"{}", b"{}"], slow=[1]), IDLE_S)
         while job.pending is not None:
             job.apply_death(take(job), end, None)
-        assert ([*job.outputs], [*job.errors]) == ([b"{}", b""], [1])
+        assert ([*job.outputs], [*job.failures]) == ([b"{}", b""], [1])
 
     @pytest.mark.parametrize(
         ("first", "then", "output"),
@@ -200,7 +200,7 @@ class TestTime:
         job.apply_results(take(job), results([first], slow=[0]), IDLE_S)
         job.apply_results(take(job), results([then]), IDLE_S)
         assert job.outputs == [output]
-        assert [*job.errors] == ([] if output else [0])
+        assert [*job.failures] == ([] if output else [0])
 
     def test_no_record_is_rejected_on_a_busy_machine(self) -> None:
         job = job_of(1)
@@ -211,7 +211,7 @@ class TestTime:
             assert not job.apply_results(segment, results([], interrupted=True), IDLE_S)
             segment = take(job)
         assert limits == [75, 300, 1200, 2000, 10000, 10000]
-        assert not job.errors
+        assert not job.failures
 
     def test_log_lines_of_a_slow_record_are_kept_once(self) -> None:
         job = job_of(1)
@@ -244,9 +244,9 @@ class TestDeath:
         job = job_of(2)
         job.apply_results(take(job), results([b"{}", b"{}"], slow=[1]), IDLE_S)
         job.apply_death(take(job), end, None)
-        assert not job.errors
+        assert not job.failures
         job.apply_results(take(job), results([b"[1]"]), IDLE_S)
-        assert ([*job.outputs], job.errors, shape(job)) == ([b"{}", b"[1]"], {}, [])
+        assert ([*job.outputs], job.failures, shape(job)) == ([b"{}", b"[1]"], {}, [])
 
     @pytest.mark.parametrize(("end", "error"), [(CRASH, "SandboxCrash"), (OVERDUE, "Timeout")])
     def test_a_death_alone_after_a_traced_death_rejects_the_record(self, end: ChildDeath, error: str) -> None:
@@ -256,7 +256,7 @@ class TestDeath:
         assert suspect is not None
         assert suspect.limit_ms == LONE_RUN_LIMITS_MS[0]
         job.apply_death(suspect, end, None)
-        assert job.errors[0].error == error
+        assert job.failures[0].error == error
 
     def test_starving_under_a_trace_is_no_evidence(self) -> None:
         job = job_of(1)
@@ -268,8 +268,8 @@ class TestDeath:
         job = job_of(1)
         job.apply_death(alone(job), CRASH, None)
         job.apply_death(take(job), CRASH, None)
-        assert job.errors[0].error == "SandboxCrash"
-        assert "SIGTRAP" in job.errors[0].message
+        assert job.failures[0].error == "SandboxCrash"
+        assert "SIGTRAP" in job.failures[0].message
         assert shape(job) == []
 
     @pytest.mark.parametrize("accident", [STARVED, FOREIGN_KILL, ChildDeath(-signal.SIGTERM)])
@@ -278,38 +278,38 @@ class TestDeath:
         job = job_of(1)
         job.apply_death(alone(job), accident, None)
         job.apply_death(take(job), end, None)
-        assert not job.errors
+        assert not job.failures
         job.apply_death(take(job), end, None)
-        assert job.errors[0].error == error
+        assert job.failures[0].error == error
 
     def test_breaking_the_protocol_alone_rejects_the_record(self) -> None:
         job = job_of(1)
         job.apply_death(alone(job), VIOLATION, None)
-        assert job.errors[0].error == "SandboxCrash"
+        assert job.failures[0].error == "SandboxCrash"
 
     def test_the_third_external_kill_rejects_the_record(self) -> None:
         job = job_of(1)
         segment = alone(job)
         for _ in range(2):
             job.apply_death(segment, FOREIGN_KILL, None)
-            assert not job.errors
+            assert not job.failures
             segment = take(job)
         job.apply_death(segment, FOREIGN_KILL, None)
-        assert job.errors[0].error == "OutOfMemory"
+        assert job.failures[0].error == "OutOfMemory"
 
     def test_a_requested_end_rejects_no_record(self) -> None:
         job = job_of(1)
         segment = alone(job)
         for _ in range(5):
             job.apply_death(segment, ChildDeath(-signal.SIGTERM), None)
-            assert not job.errors
+            assert not job.failures
             segment = take(job)
 
     def test_an_uninterruptible_record_is_a_timeout(self) -> None:
         job = job_of(1)
         job.apply_death(alone(job), OVERDUE, None)
         job.apply_death(take(job), OVERDUE, None)
-        assert job.errors[0].error == "Timeout"
+        assert job.failures[0].error == "Timeout"
 
     def test_a_child_without_cpu_rejects_no_record(self) -> None:
         job = job_of(1)
@@ -317,4 +317,4 @@ class TestDeath:
         for _ in range(5):
             job.apply_death(segment, STARVED, None)
             segment = take(job)
-        assert not job.errors
+        assert not job.failures

@@ -3,13 +3,13 @@
 import pytest
 
 from headwater.sandbox.analysis.tree import parse
-from headwater.sandbox.validation.free_names import free_names
+from headwater.sandbox.validation.free_names import find_free_names
 
 
 def free(text: str) -> list[str]:
     script = parse(text)
     assert not script.has_errors
-    return list(free_names(script))
+    return list(find_free_names(script))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_names_that_are_declared_nowhere_around(text: str, names: list[str]) -> 
 
 def test_all_uses_in_order() -> None:
     script = parse("fetch('a');\n  fetch('b')")
-    assert [script.position(use) for use in free_names(script)["fetch"]] == [(1, 1), (2, 3)]
+    assert [script.position(use) for use in find_free_names(script)["fetch"]] == [(1, 1), (2, 3)]
 
 
 def test_depth_needs_no_stack() -> None:

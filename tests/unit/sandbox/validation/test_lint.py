@@ -4,13 +4,13 @@ import pytest
 
 from headwater.sandbox.analysis.tree import parse
 from headwater.sandbox.validation import lint
-from headwater.sandbox.validation.free_names import free_names
+from headwater.sandbox.validation.free_names import find_free_names
 from headwater.sandbox.validation.script_globals import GLOBALS
 
 
 def warnings(text: str) -> list[str]:
     script = parse(text)
-    return lint.warnings(script, free_names(script))
+    return lint.warnings(script, find_free_names(script))
 
 
 class TestUndefinedNames:
