@@ -11,7 +11,7 @@ from headwater.model.price.band import hour_of
 from headwater.model.price.single_band import NO_PARTS, evaluate_single_band
 from headwater.model.price.stats import DAY, STALE_MS, Stats, evaluate, needed_buckets
 from headwater.model.price.tick import SEPARATOR, quoted_key, token_key
-from headwater.model.price.view import merged, read_at
+from headwater.model.price.view import merge_states, view_with_tail
 from headwater.model.stream import find_chain
 from headwater.services.ids import Clock
 from headwater.services.quoted_prices import QuotedToken, read_quoted
@@ -178,12 +178,12 @@ class _SeparatelyEvaluatedToken:
         self, key: bytes, stored: StoredToken, quoted: QuotedToken | None, *, day_ago: TimeBucket, now: int
     ) -> None:
         self.key, self._now = key, now
-        self._states = {key: read_at(stored.state, stored.tail, now)}
+        self._states = {key: view_with_tail(stored.state, stored.tail, now)}
         self.archived: dict[ArchiveKey, bytes | None] = {(key, day_ago): stored.ticks}
         if quoted:
             self._states[quoted_key(key)] = quoted.view(now)
             self.archived[quoted_key(key), day_ago] = quoted.archived
-        self.merged = merged([*self._states.values()])
+        self.merged = merge_states([*self._states.values()])
 
     def needed_archive_keys(self, *, filter_outliers: bool) -> list[ArchiveKey]:
         """Return the keys of the archived ticks that the evaluation of the token needs."""

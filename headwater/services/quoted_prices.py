@@ -13,7 +13,7 @@ from headwater.model.price.series import Tick
 from headwater.model.price.single_band import TokenParts
 from headwater.model.price.stats import EvaluableState
 from headwater.model.price.tick import quote_key, quoted_key
-from headwater.model.price.view import view_of
+from headwater.model.price.view import view_with_ticks
 from headwater.stores.protocols.prices import PriceStore, StoredToken
 from headwater.stores.quote_history_reader import QuoteHistoryReader
 
@@ -36,7 +36,7 @@ class QuotedToken:
 
     def view(self, now: int) -> EvaluableState:
         """Return the state at a time, in ms since the epoch."""
-        return view_of(self.settled, [tick for group in self.priced for tick in group.ticks()], now)
+        return view_with_ticks(self.settled, [tick for group in self.priced for tick in group.ticks()], now)
 
     @property
     def has_explicit_address(self) -> bool:

@@ -50,7 +50,7 @@ class Stats(NamedTuple):
     unaccepted_since: int | None = None
 
 
-class BandFigures(Protocol):
+class EvaluableBand(Protocol):
     """What the evaluation reads of a band. See Band for the methods.
 
     Band implements it, and BandView, TailedBand and MergedBand in view.py.
@@ -85,7 +85,7 @@ class EvaluableState(Protocol):
     @property
     def to_archive(self) -> Mapping[TimeBucket, Sequence[Tick]]: ...
     @property
-    def bands(self) -> Mapping[int, BandFigures]: ...
+    def bands(self) -> Mapping[int, EvaluableBand]: ...
 
 
 def accepted_bands(state: EvaluableState) -> Collection[int]:
@@ -188,7 +188,6 @@ def evaluate(
     latest = _latest(state, band_numbers)
     low_24h, high_24h = _extremes(bands, now - DAY, latest[2])
     low_1h, high_1h = _extremes(bands, now - HOUR, latest[2])
-    day_base = _base(state, band_numbers, now - DAY, archived)
     return Stats(
         address=newest[4].decode(),
         time_ms=latest[0],
@@ -197,7 +196,7 @@ def evaluate(
         high_24h=high_24h,
         low_1h=low_1h,
         high_1h=high_1h,
-        change_24h=_change(latest, day_base),
+        change_24h=_change(latest, _base(state, band_numbers, now - DAY, archived)),
         change_1h=_change(latest, _base(state, band_numbers, now - HOUR, archived)),
         decimals=newest[3],
         order=latest[1],
@@ -236,7 +235,7 @@ def _evaluation_time(state: EvaluableState, now: int) -> int:
     return now if state.newest is None else max(now, state.newest[0])
 
 
-def _extremes(bands: Sequence[BandFigures], start: int, latest: float) -> Extremes:
+def _extremes(bands: Sequence[EvaluableBand], start: int, latest: float) -> Extremes:
     """Return the lowest and the highest price after `start`. Without a trade, both are the latest price."""
     if len(bands) == 1:  # a shortcut: most tokens have a single band
         return bands[0].extremes_after(start) or (latest, latest)
@@ -249,7 +248,7 @@ def _extremes(bands: Sequence[BandFigures], start: int, latest: float) -> Extrem
 def _base(
     state: EvaluableState, band_numbers: Collection[int], start: int, archived: Iterable[ArchivedTicks]
 ) -> Tick | None:
-    """Return the last tick of an accepted band at or before `start`.
+    """Return the tick to which a change since `start` refers: the last accepted tick at or before `start`.
 
     Before the horizon, the ticks of all bands count.
     """

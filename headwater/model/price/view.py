@@ -1,7 +1,7 @@
 """Read-only views of a stored state and its tail, from which the statistics are computed.
 
-The views read the encoded bytes directly. The state is decoded and its tail is folded only when they contain ticks in
-the future.
+The views read the encoded bytes directly. The state is decoded, and its tail is folded, only when the tail has ticks in
+the future, or when ticks of the state that were in the future have to be folded now.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,7 +16,7 @@ from headwater.model.price.band import Extremes, band_of
 from headwater.model.price.codec import BAND_HEAD, Head, columns_size, decode, decode_head
 from headwater.model.price.series import Tick
 from headwater.model.price.state import PricedTick, TokenState, horizon_of, window_start_of
-from headwater.model.price.stats import BandFigures, EvaluableState
+from headwater.model.price.stats import EvaluableBand, EvaluableState
 from headwater.model.price.tail import unpack
 
 _UNSIGNED = (1 << 64) - 1
@@ -30,12 +30,12 @@ class StateView(NamedTuple):
     recent_start: int
     horizon: int
     minute_hours: set[int]
-    bands: Mapping[int, BandFigures]
+    bands: Mapping[int, EvaluableBand]
     to_archive: Mapping[TimeBucket, Sequence[Tick]] = MappingProxyType({})
 
 
 class BandView:
-    """A band of a stored state. It implements stats.BandFigures.
+    """A band of a stored state. It implements stats.EvaluableBand.
 
     Args:
         words: The whole encoded state as integers.
@@ -111,26 +111,26 @@ class BandView:
 
 
 class TailedBand:
-    """A band of the state combined with ticks of the tail. It implements stats.BandFigures.
+    """A band of the state combined with ticks of the tail. It implements stats.EvaluableBand.
 
     Args:
-        base: The band of the state, if there is one.
+        stored: The band of the stored state, if there is one.
         ticks: The sorted ticks of the tail.
         horizon: The horizon of the state with its tail, which may be later than that of the state alone.
     """
 
-    __slots__ = ("_base", "_horizon", "_prices", "_ticks", "_times")
+    __slots__ = ("_horizon", "_prices", "_stored", "_ticks", "_times")
 
-    def __init__(self, base: BandView | None, ticks: Sequence[PricedTick], horizon: int) -> None:
-        self._base, self._ticks, self._horizon = base, ticks, horizon
+    def __init__(self, stored: BandView | None, ticks: Sequence[PricedTick], horizon: int) -> None:
+        self._stored, self._ticks, self._horizon = stored, ticks, horizon
         self._times = tuple([tick[0] for tick in ticks])
         self._prices = tuple([tick[2] for tick in ticks])
 
     @property
     def last(self) -> Tick:
-        if not self._base:
+        if not self._stored:
             return self._ticks[-1][:3]
-        return max(self._base.last, self._ticks[-1][:3]) if self._ticks else self._base.last
+        return max(self._stored.last, self._ticks[-1][:3]) if self._ticks else self._stored.last
 
     @property
     def active_minutes(self) -> int:
@@ -138,38 +138,38 @@ class TailedBand:
 
     @property
     def minutes_by_hour(self) -> dict[int, int]:
-        minutes = self._base.minutes_by_hour if self._base else {}
+        minutes = self._stored.minutes_by_hour if self._stored else {}
         for time in self._times:
             hour, minute = TimeBucket.of_minute(time)
             minutes[hour] = minutes.get(hour, 0) | 1 << minute
         return {hour: bits for hour, bits in minutes.items() if hour >= self._horizon}
 
     def first_after(self, tick: Tick) -> Tick | None:
-        first_of_base = self._base.first_after(tick) if self._base else None
-        first_of_tail = next((later[:3] for later in self._ticks if later[:3] > tick), None)
-        return min((first for first in (first_of_base, first_of_tail) if first), default=None)
+        first_stored = self._stored.first_after(tick) if self._stored else None
+        first_in_tail = next((later[:3] for later in self._ticks if later[:3] > tick), None)
+        return min((first for first in (first_stored, first_in_tail) if first), default=None)
 
     def extremes_after(self, time: int) -> Extremes | None:
         prices = self._prices[bisect_right(self._times, time) :]
-        if self._base:
-            prices += self._base.extremes_after(time) or ()
+        if self._stored:
+            prices += self._stored.extremes_after(time) or ()
         return (min(prices), max(prices)) if prices else None
 
     def last_until(self, time: int) -> Tick | None:
-        last_of_base = self._base.last_until(time) if self._base else None
+        last_stored = self._stored.last_until(time) if self._stored else None
         count = bisect_right(self._times, time)
         if not count:
-            return last_of_base
-        last_of_tail = self._ticks[count - 1][:3]
-        return last_of_tail if last_of_base is None else max(last_of_base, last_of_tail)
+            return last_stored
+        last_in_tail = self._ticks[count - 1][:3]
+        return last_in_tail if last_stored is None else max(last_stored, last_in_tail)
 
     def minute_mask(self, hour: int) -> int:
         # The masks select archived buckets, and ticks of the tail are not archived.
-        return self._base.minute_mask(hour) if self._base else 0
+        return self._stored.minute_mask(hour) if self._stored else 0
 
 
 class MergedBand:
-    """A band of several states of one token. It implements stats.BandFigures.
+    """A band of several states of one token. It implements stats.EvaluableBand.
 
     Args:
         parts: The band in each of the states.
@@ -178,7 +178,7 @@ class MergedBand:
 
     __slots__ = ("_horizon", "_parts")
 
-    def __init__(self, parts: Sequence[BandFigures], horizon: int) -> None:
+    def __init__(self, parts: Sequence[EvaluableBand], horizon: int) -> None:
         self._parts, self._horizon = parts, horizon
 
     @property
@@ -214,7 +214,7 @@ class MergedBand:
         return reduce(or_, (part.minute_mask(hour) for part in self._parts))
 
 
-def merged(states: Sequence[EvaluableState]) -> EvaluableState:
+def merge_states(states: Sequence[EvaluableState]) -> EvaluableState:
     """Merge several states of a token for an evaluation.
 
     The merged state has no minute_hours, so `needed_buckets` must be called with each of the states as `part`.
@@ -236,15 +236,15 @@ def merged(states: Sequence[EvaluableState]) -> EvaluableState:
     return StateView(newest, max(part.recent_start for part in parts), horizon, set(), bands, to_archive)
 
 
-def read_at(data: bytes | None, tail: bytes | None, now: int) -> EvaluableState:
+def view_with_tail(data: bytes | None, tail: bytes | None, now: int) -> EvaluableState:
     """Return the state of a token at a time, from its encoded state and its tail.
 
     Raises PriceStateUnreadable.
     """
-    return view_of(data, unpack(tail) if tail else [], now)
+    return view_with_ticks(data, unpack(tail) if tail else [], now)
 
 
-def view_of(data: bytes | None, ticks: Iterable[PricedTick], now: int) -> EvaluableState:
+def view_with_ticks(data: bytes | None, ticks: Iterable[PricedTick], now: int) -> EvaluableState:
     """Return the state of a token at a time, from its encoded state and from later ticks in any order.
 
     Raises PriceStateUnreadable.
@@ -261,7 +261,7 @@ def view_of(data: bytes | None, ticks: Iterable[PricedTick], now: int) -> Evalua
         return StateView(head.newest, head.recent_start, horizon_of(head.window_start), head.minute_hours, bands)
     newest = ticks[-1] if head.newest is None else max(head.newest, ticks[-1])
     horizon = horizon_of(window_start_of(newest[0]))
-    return StateView(newest, head.recent_start, horizon, head.minute_hours, _tailed(bands, ticks, horizon))
+    return StateView(newest, head.recent_start, horizon, head.minute_hours, _bands_with_tail(bands, ticks, horizon))
 
 
 def _bands(data: bytes, head: Head) -> dict[int, BandView]:
@@ -275,7 +275,9 @@ def _bands(data: bytes, head: Head) -> dict[int, BandView]:
     return bands
 
 
-def _tailed(bands: Mapping[int, BandView], ticks: Sequence[PricedTick], horizon: int) -> dict[int, BandFigures]:
+def _bands_with_tail(
+    bands: Mapping[int, BandView], ticks: Sequence[PricedTick], horizon: int
+) -> dict[int, EvaluableBand]:
     prices = [tick[2] for tick in ticks]
     lowest = band_of(min(prices))
     if lowest == band_of(max(prices)) and bands.keys() <= {lowest}:  # a shortcut: most tokens have a single band

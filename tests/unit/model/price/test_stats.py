@@ -17,7 +17,7 @@ from headwater.model.price.single_band import evaluate_single_band
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import EvaluableState, Stats, evaluate, needed_buckets
 from headwater.model.price.tick import pack
-from headwater.model.price.view import read_at
+from headwater.model.price.view import view_with_tail
 from tests.support.prices import DAY, HOUR, MINUTE, brute_force, figures
 
 START = 1_700_000_000_000
@@ -50,7 +50,7 @@ class Stored:
         return ArchivedTicks(bucket, self.archived.get(bucket, b""))
 
     def evaluate(self, now: int, *, filter_outliers: bool = True) -> Stats | None:
-        read = read_at(self.state, self.tail, now)
+        read = view_with_tail(self.state, self.tail, now)
         stats = self._evaluated(read, now, filter_outliers=filter_outliers)
         folded = decode(self.state) if self.state else TokenState()
         folded.fold_due(now)
@@ -202,7 +202,7 @@ def test_the_newest_tick_of_a_tail_has_the_decimals(time: int, decimals: int) ->
     stored.fold([(START, 0, 1.0)])
     stored.tail = tail.pack([pack(time, 0, 1.0, 9), pack(START - 5, 0, 1.0, 30)])
     now = START + MINUTE
-    by_itself = evaluate(read_at(stored.state, stored.tail, now), now)
+    by_itself = evaluate(view_with_tail(stored.state, stored.tail, now), now)
     [by_columns] = evaluate_single_band([(stored.state, stored.tail, None)], hour_of(now - DAY), now)
     assert by_itself == by_columns
     assert by_columns is not None

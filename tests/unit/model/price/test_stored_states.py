@@ -9,7 +9,7 @@ from headwater.model.price.state import TokenState
 from headwater.model.price.stats import evaluate
 from headwater.model.price.tail import unpack
 from headwater.model.price.tick import pack
-from headwater.model.price.view import read_at
+from headwater.model.price.view import view_with_tail
 
 START = 1_700_000_000_000
 EARLIER_STATE = bytes.fromhex(
@@ -24,7 +24,7 @@ EARLIER_STATE = bytes.fromhex(
 
 
 def test_a_state_of_the_version_before_quoted_ticks() -> None:
-    stats = evaluate(read_at(EARLIER_STATE, None, START + 60_000), START + 60_000)
+    stats = evaluate(view_with_tail(EARLIER_STATE, None, START + 60_000), START + 60_000)
     assert stats is not None
     assert (stats.latest, stats.low_1h, stats.time_ms, stats.decimals) == (3.25, 1.5, START + 60_000, 6)
 
