@@ -51,9 +51,7 @@ class Authentication:
         """
         if len(field_values) != 1:
             raise Unauthenticated
-        text = field_values[0].strip(
-            " \t"
-        )  # white space around a field value is not part of it (RFC 9110, section 5.5)
+        text = field_values[0].strip(" \t")  # white space around a field value does not belong to it (RFC 9110, 5.5)
         if cached := self._keys.authenticate_cached(text):
             return cached
         if not is_well_formed(text):

@@ -1,7 +1,4 @@
-"""The examples of the OpenAPI description.
-
-All belong to one fictitious installation that filters token transfers.
-"""
+"""The examples of the OpenAPI description, which belong to one fictitious installation that filters transfers."""
 
 from typing import Any
 

@@ -224,7 +224,7 @@ class _HashingReceive:
         return message
 
     async def drain(self) -> None:
-        """Read the rest of the body.
+        """Read the remaining body.
 
         Raises MalformedRequest when the client disconnects before its end.
         """

@@ -35,8 +35,8 @@ class Recipe:
     @property
     def entities(self) -> tuple[str, ...]:
         """The entities that the script can read, the default first."""
-        known = (entity for chain in CATALOG for entity in chain.entities if self.name in entity.price_recipes)
-        return tuple(dict.fromkeys(entity.name for entity in known))
+        readable = (entity for chain in CATALOG for entity in chain.entities if self.name in entity.price_recipes)
+        return tuple(dict.fromkeys(entity.name for entity in readable))
 
     def configuration(self, chain: str, entity: str, table: Mapping[str, Any], note: str) -> dict[str, Any]:
         """Return the request body that creates the configuration.

@@ -11,7 +11,7 @@ function orderOf(trade) {
 
 function hashOf(text) {
   let hash = 0;
-  for (let at = 0; at < text.length; at++) hash = (hash * 31 + text.charCodeAt(at)) % 2 ** 48;
+  for (let i = 0; i < text.length; i++) hash = (hash * 31 + text.charCodeAt(i)) % 2 ** 48;
   return hash;
 }
 

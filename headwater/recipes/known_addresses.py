@@ -1,8 +1,8 @@
 """The contracts that price recipes trust, by chain: factories, stablecoins, quote tokens.
 
-Anybody can deploy a contract that emits PairCreated, and a token with any symbol, so only addresses are trusted.
-Source: the deployment pages of Uniswap, SushiSwap, QuickSwap, PancakeSwap and BaseSwap for the factories, and those of
-the issuers (Circle, Tether, Sky, Paxos), of the bridges and of the chains for the tokens.
+Anybody can deploy a contract that emits PairCreated, and a token with any symbol, so only addresses are trusted. The
+addresses of factories are from the deployment pages of Uniswap, SushiSwap, QuickSwap, PancakeSwap and BaseSwap. The
+addresses of tokens are from the pages of their issuers (Circle, Tether, Sky, Paxos), of the bridges and of the chains.
 """
 
 from collections.abc import Mapping
@@ -77,5 +77,5 @@ QUOTES: Final[Mapping[str, NamesByAddress]] = {
 }
 """The quote tokens of pools without a stablecoin.
 
-When both tokens of a pool are listed, the first one in this table is the quote.
+When both tokens of a pool are in this table, the first one of them is the quote token.
 """

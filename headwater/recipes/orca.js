@@ -19,9 +19,9 @@ function inOrder(transaction) {
 
 function transfer(instruction) {
   const kind = TOKEN_PROGRAMS.includes(program(instruction)) && instruction.data_hex.slice(0, 2);
-  const at = TRANSFERS[kind];
+  const destination = TRANSFERS[kind];
   const { data_hex, accounts } = instruction;
-  return at && { amount: littleEndian(data_hex.slice(2, 18)), from: accounts[0], to: accounts[at] };
+  return destination && { amount: littleEndian(data_hex.slice(2, 18)), from: accounts[0], to: accounts[destination] };
 }
 
 function process(transaction) {
@@ -40,7 +40,7 @@ function process(transaction) {
 function priced(transaction, pool, position, instruction, after, number) {
   const [paid, bought] = after.map(transfer).filter(Boolean);
   if (!paid || !bought || paid.amount < MIN_RAW_AMOUNT || bought.amount < MIN_RAW_AMOUNT) return [];
-  const [vaultA, vaultB] = (position === 2 ? [4, 6] : [8, 10]).map((at) => instruction.accounts[at]);
+  const [vaultA, vaultB] = (position === 2 ? [4, 6] : [8, 10]).map((index) => instruction.accounts[index]);
   const isAToB = paid.to === vaultA && bought.from === vaultB;
   // If the transfers do not match the vaults, they do not belong to this swap: its own transfers are of a kind that this
   // script can't read, such as transfers with a fee.

@@ -6,7 +6,7 @@ const word = (data, n) => BigInt("0x" + data.slice(2 + 64 * n, 66 + 64 * n));
 const abs = (n) => (n < 0n ? -n : n);
 
 // A decoded log has the parameters by name; a raw log has them as words of its data.
-function swap(record) {
+function decodeSwap(record) {
   if (record.params) {
     const { amount0In, amount1In, amount0Out, amount1Out } = record.params;
     return record.name === "Swap" && amount0In && [amount0In, amount1In, amount0Out, amount1Out].map((n) => BigInt(n));
@@ -16,10 +16,10 @@ function swap(record) {
 
 function process(record) {
   const pool = POOLS[record.address];
-  const found = pool && !record.removed && swap(record);
-  if (!found) return null;
+  const decoded = pool && !record.removed && decodeSwap(record);
+  if (!decoded) return null;
   const [token, decimals, quoteDecimals, isFirst, quote] = pool;
-  const amounts = [abs(found[0] - found[2]), abs(found[1] - found[3])];
+  const amounts = [abs(decoded[0] - decoded[2]), abs(decoded[1] - decoded[3])];
   if (amounts.some((amount) => amount < MIN_RAW_AMOUNT)) return null;
   const [own, other] = isFirst ? amounts : amounts.reverse();
   const paid = Number(other) / 10 ** quoteDecimals;

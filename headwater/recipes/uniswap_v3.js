@@ -5,7 +5,7 @@ const word = (data, n) => BigInt("0x" + data.slice(2 + 64 * n, 66 + 64 * n));
 const abs = (n) => Number(BigInt.asIntN(256, n) < 0n ? -BigInt.asIntN(256, n) : n);
 
 // A decoded log has the parameters by name; a raw log has them as words of its data.
-function swap(record) {
+function decodeSwap(record) {
   if (record.params) {
     const { sqrtPriceX96, amount0, amount1 } = record.params;
     return record.name === "Swap" && sqrtPriceX96 && [sqrtPriceX96, amount0, amount1].map((n) => BigInt(n));
@@ -15,10 +15,10 @@ function swap(record) {
 
 function process(record) {
   const pool = POOLS[record.address];
-  const found = pool && !record.removed && swap(record);
-  if (!found) return null;
+  const decoded = pool && !record.removed && decodeSwap(record);
+  if (!decoded) return null;
   const [token, decimals, quoteDecimals, isFirst, quote] = pool;
-  const [root, amount0, amount1] = found;
+  const [root, amount0, amount1] = decoded;
   if (root === 0n) return null;
   // The pool's price after the swap, in raw token1 per raw token0. It is more precise than the amounts of a small swap.
   const raw = (Number(root) / 2 ** 96) ** 2;

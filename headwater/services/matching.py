@@ -1,4 +1,4 @@
-"""Matches the transforms of a request to the stored ones that they update: pure functions.
+"""Pure functions that match the transforms of a request to the stored transforms that they update.
 
 A filter's values belong to its uid, so a wrong match would give the values of one filter to another.
 """
@@ -78,7 +78,7 @@ class _Matching:
     def by_content(self) -> None:
         """Match equal transforms.
 
-        Among several equal transforms, those at the nearest positions are matched, in order.
+        Among several equal transforms, the transforms at the nearest positions are matched, in order.
         """
         sent_indexes: dict[tuple[str, str], list[int]] = defaultdict(list)
         for index, sent in self._unmatched():

@@ -183,17 +183,17 @@ class _ActiveReservation:
         if values <= (self._replaced_values or 0):
             return None
         now = self._stores.clock()
-        others = [
+        other_reservations = [
             other for other in self._stores.reservations.all() if other.id != self._reservation.id and other.until > now
         ]
-        return self._excess_of_owner(others) or self._excess_of_all(others)
+        return self._excess_of_owner(other_reservations) or self._excess_of_all(other_reservations)
 
-    def _excess_of_owner(self, others: Sequence[Reservation]) -> QuotaExceeded | None:
+    def _excess_of_owner(self, other_reservations: Sequence[Reservation]) -> QuotaExceeded | None:
         owner = self._reservation.owner
         limit = self._stores.quotas.limits(owner)[SET_VALUES]
         if limit is None:
             return None
-        used = self._used([other for other in others if other.owner == owner], owner)
+        used = self._used([other for other in other_reservations if other.owner == owner], owner)
         wanted = used + self._reservation.values
         if wanted <= limit:
             return None
@@ -201,16 +201,16 @@ class _ActiveReservation:
         advice = "Remove some that you do not need, or ask the operator for more (quota set_values)."
         return QuotaExceeded(f"Nothing was changed. {text} {advice}")
 
-    def _excess_of_all(self, others: Sequence[Reservation]) -> QuotaExceeded | None:
+    def _excess_of_all(self, other_reservations: Sequence[Reservation]) -> QuotaExceeded | None:
         limit = self._stores.quotas.total.get(SET_VALUES)
-        if limit is None or self._used(others, None) + self._reservation.values <= limit:
+        if limit is None or self._used(other_reservations, None) + self._reservation.values <= limit:
             return None
         return QuotaExceeded(
             "Nothing was changed. The limit for all owners together is reached: "
             f"{limit:,} {QUOTA_MEANINGS[SET_VALUES]}. Ask the operator for more (quota total set_values)."
         )
 
-    def _used(self, others: Sequence[Reservation], owner: str | None) -> int:
+    def _used(self, other_reservations: Sequence[Reservation], owner: str | None) -> int:
         """Return the number of values in all sets of an owner, plus the values that other writes have reserved.
 
         The values of a set that this write replaces do not count.
@@ -219,7 +219,7 @@ class _ActiveReservation:
             owner: None means all owners.
         """
         set_ids = set(self._stores.quotas.sets(owner))
-        reserved = sum(other.values for other in others if not (other.written and other.target in set_ids))
+        reserved = sum(other.values for other in other_reservations if not (other.written and other.target in set_ids))
         if self._replaced_values is not None:
             set_ids.discard(self._reservation.target)
         return sum(self._stores.sets.counts(list(set_ids))) + reserved
