@@ -28,4 +28,4 @@ def remove_marks(record: bytes) -> bytes:
     """Return the record without marks: plain digits, as the last script writes them."""
     if not is_marked(record):
         return record
-    return _STRING_OR_MARK.sub(lambda found: b"" if found[0] == _MARK else found[0], record.lstrip(_MARK_PREFIX))
+    return _STRING_OR_MARK.sub(lambda match: b"" if match[0] == _MARK else match[0], record.lstrip(_MARK_PREFIX))

@@ -43,7 +43,7 @@ class DenoCommand:
     Attributes:
         argv: The command line.
         data_bytes: The limit RLIMIT_DATA. With the JIT, V8 reserves 512 MB of address space for code, which counts
-            against it.
+            against this limit.
         jit: Whether V8 compiles scripts to machine code.
         validates: Whether the child validates scripts before they are saved. Such a child strips TypeScript types and
             refuses a script whose top level reads the time or a random number.

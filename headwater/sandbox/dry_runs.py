@@ -46,9 +46,9 @@ class DryRunScheduler:
         self._dry_runs[script_number] = (dry_runs + 1) % _SEGMENTS_PER_REALM
         return dry_runs == 0
 
-    def on_finished(self, script_number: int, *, asked: bool) -> None:
+    def on_finished(self, script_number: int, *, has_asked: bool) -> None:
         """Pause the dry runs of a script that asked nothing in a dry run."""
-        if not asked:
+        if not has_asked:
             self._pauses[script_number] = _PAUSE_WITHOUT_QUESTIONS
 
     def on_failed(self, script_number: int) -> None:

@@ -390,7 +390,7 @@ class Sandbox:
         # the first segment.
         self._running.popleft()
         if in_flight.has_dry_run:
-            self._dry_runs.on_finished(in_flight.script_number, asked=in_flight.question_frames > 0)
+            self._dry_runs.on_finished(in_flight.script_number, has_asked=in_flight.question_frames > 0)
         self._start_clocks(child)
         if must_reload:
             self._reset_realm(child, in_flight.script_number)
@@ -476,8 +476,8 @@ class Sandbox:
         lost = self._take_in_flight()
         if not lost:
             return
-        running, *others = lost
-        for in_flight in others:
+        running, *waiting = lost
+        for in_flight in waiting:
             in_flight.script_batch.requeue(in_flight.segment)
         if not running.script_batch.crashed:
             running.script_batch.crashed = True

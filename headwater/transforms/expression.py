@@ -167,9 +167,9 @@ def _lookup_values(value: Value) -> list[str]:
         lowered = result.lower()
         return [lowered] if 0 < len(lowered) <= MAX_VALUE_CHARS else []
     lookup_values: list[str] = []
-    todo = [result]
-    while todo:
-        part = todo.pop()
+    remaining = [result]
+    while remaining:
+        part = remaining.pop()
         if type(part) is Raw:
             part = _decode_for_lookup(part)
         if isinstance(part, str):
@@ -180,7 +180,7 @@ def _lookup_values(value: Value) -> list[str]:
         elif part is FAILED or not consume_budget_shallow(part):
             return []
         elif isinstance(part, list):
-            todo += part
+            remaining += part
     storable = [lookup_value for lookup_value in lookup_values if 0 < len(lookup_value) <= MAX_VALUE_CHARS]
     return storable if len(storable) <= MAX_LOOKUP_VALUES else []
 

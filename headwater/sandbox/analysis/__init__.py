@@ -1,1 +1,1 @@
-"""Static analysis of users' scripts: what their text says, without running them."""
+"""Static analysis of users' scripts, which finds out from their text whether they keep state between records."""

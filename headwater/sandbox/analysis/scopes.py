@@ -84,8 +84,8 @@ class _Scope:
     def find(self, name: str) -> Binding | None:
         scope: _Scope | None = self
         while scope is not None:
-            if (found := scope.bindings.get(name)) is not None:
-                return found
+            if (binding := scope.bindings.get(name)) is not None:
+                return binding
             scope = scope.parent
         return None
 
@@ -176,9 +176,9 @@ class _Resolver:
             self._bind(outside, node.child_by_field_name("name"), kind, node)
         elif kind in _NAMED_EXPRESSIONS:
             self._bind(scope, node.child_by_field_name("name"), kind, node)
-        elif kind == "for_in_statement" and (word := node.child_by_field_name("kind")) is not None:
-            target = scope.function_scope() if word.type == "var" else scope
-            self._bind_pattern(target, node.child_by_field_name("left"), word.type, node)
+        elif kind == "for_in_statement" and (keyword := node.child_by_field_name("kind")) is not None:
+            target = scope.function_scope() if keyword.type == "var" else scope
+            self._bind_pattern(target, node.child_by_field_name("left"), keyword.type, node)
         elif kind == "catch_clause":
             self._bind_pattern(scope, node.child_by_field_name("parameter"), "catch", node)
         if kind in FUNCTIONS:
@@ -187,9 +187,9 @@ class _Resolver:
 
     def _declare_variables(self, node: Node, declaration: Node, scope: _Scope) -> None:
         is_var = declaration.type == "variable_declaration"
-        word = "var" if is_var else declaration.children[0].type
+        keyword = "var" if is_var else declaration.children[0].type
         target = scope.function_scope() if is_var else scope
-        self._bind_pattern(target, node.child_by_field_name("name"), word, node)
+        self._bind_pattern(target, node.child_by_field_name("name"), keyword, node)
 
     def _bind_pattern(self, scope: _Scope, pattern: Node | None, kind: str, declaration: Node) -> None:
         for name in bound_names(pattern) if pattern is not None else ():

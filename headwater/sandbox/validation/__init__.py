@@ -1,1 +1,1 @@
-"""Validates scripts before they are saved: loads, runs the example, collects warnings."""
+"""Validation of scripts before they are saved, which loads them, runs the example record, and collects warnings."""

@@ -158,14 +158,15 @@ def _advice_on(invalid: InvalidScript, tree: Script | None) -> str:
 
 
 def _other_functions(tree: Script) -> str:
-    found = functions.top_level_functions(tree)
-    if not found or not found.keys().isdisjoint(modules.ENTRY_NAMES):
+    """Return a sentence about the functions that a script without an entry point defines."""
+    functions_by_name = functions.top_level_functions(tree)
+    if not functions_by_name or not functions_by_name.keys().isdisjoint(modules.ENTRY_NAMES):
         return ""
-    names = list(found)
+    names = list(functions_by_name)
     if "main" in names or len(names) == 1:
         name = "main" if "main" in names else names[0]
         sentence = f"It defines `{name}`: rename it to `process` if it is what takes a record."
-        return f"{sentence} {_sentence(_NO_WAIT)}" if functions.is_async(found[name]) else sentence
+        return f"{sentence} {_sentence(_NO_WAIT)}" if functions.is_async(functions_by_name[name]) else sentence
     shown = ", ".join(f"`{name}`" for name in names[:10])
     return f"It defines {shown}: rename the one that takes a record to `process`."
 

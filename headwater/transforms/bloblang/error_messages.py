@@ -148,8 +148,8 @@ def statement_error(expression: str, at: int) -> str:
     Returns "" if its beginning may be valid.
     """
     word = _word(expression, at)
-    if found := _ASSIGNMENT.match(expression, at):
-        return f"Expected `root`, found `{found[1]}`: the value is assigned to root as a whole, with {FORM}."
+    if match := _ASSIGNMENT.match(expression, at):
+        return f"Expected `root`, found `{match[1]}`: the value is assigned to root as a whole, with {FORM}."
     after = expression[at + len(word) : at + len(word) + 1]
     return _STATEMENTS.get(word, "") if after in (" ", "\t") else ""
 
@@ -202,20 +202,20 @@ def trailing_error(expression: str, end: int, at: int) -> str:
         end: Where the query ends.
         at: Where the first character after the query is that is not white space.
     """
-    found = expression[at]
+    character = expression[at]
     if message := symbol_error(expression, at) or _OPERATORS.get(_word(expression, at), ""):
         return message
     on_another_line = "\n" in expression[end:at]
-    if found == "|":
+    if character == "|":
         return BAR_ON_ITS_LINE
     if on_another_line and _word(expression, at):
         return ONE_ASSIGNMENT
-    if found == "=":
+    if character == "=":
         return COMPARISONS
-    if found in ".[":
-        return f"Expected the end or `|`, found `{found}`: write it without space before it."
-    hint = f" {QUOTES}" if not found.isalnum() else f" {ONE_ASSIGNMENT}"
-    return f"Expected the end, `.` or `|`, found `{found}`.{hint}"
+    if character in ".[":
+        return f"Expected the end or `|`, found `{character}`: write it without space before it."
+    hint = f" {QUOTES}" if not character.isalnum() else f" {ONE_ASSIGNMENT}"
+    return f"Expected the end, `.` or `|`, found `{character}`.{hint}"
 
 
 def symbol_error(expression: str, at: int) -> str:
@@ -227,5 +227,5 @@ def symbol_error(expression: str, at: int) -> str:
 
 
 def _word(expression: str, at: int) -> str:
-    found = _WORD.match(expression, at)
-    return found[0] if found else ""
+    match = _WORD.match(expression, at)
+    return match[0] if match else ""

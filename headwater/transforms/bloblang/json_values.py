@@ -137,17 +137,17 @@ def _consume_budget_deep(value: Value) -> bool:
 
     Returns whether the budget was sufficient.
     """
-    todo = [value]
-    while todo:
-        value = todo.pop()
+    remaining = [value]
+    while remaining:
+        value = remaining.pop()
         if not consume_budget(memoryview(value).nbytes if type(value) is Raw else COST_PER_ELEMENT):
             return False
         if not consume_budget_shallow(value):
             return False
         if isinstance(value, list):
-            todo += value
+            remaining += value
         elif isinstance(value, dict):
-            todo += value.values()
+            remaining += value.values()
     return True
 
 

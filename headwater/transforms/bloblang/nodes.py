@@ -107,14 +107,14 @@ Node = StringLiteral | Deleted | Variable | Array | Coalesce | MethodChain
 
 def walk(node: Node) -> Iterator[Node | Step]:
     """Yield a node, and all nodes and steps in it."""
-    todo: list[Node | Step] = [node]
-    while todo:
-        part = todo.pop()
+    remaining: list[Node | Step] = [node]
+    while remaining:
+        part = remaining.pop()
         yield part
         match part:
             case Array(inner) | Coalesce(inner):
-                todo += inner
+                remaining += inner
             case MethodChain(source, steps):
-                todo += (source, *steps)
+                remaining += (source, *steps)
             case Or(query) | Catch(query) | MapEach(query) | MapQuery(query):
-                todo.append(query)
+                remaining.append(query)

@@ -296,15 +296,15 @@ class _Parser:
 
         With a name, the name means the element. Without one, `this` means the element.
         """
-        found = _ARROW.match(self._expression, self._at)
-        if found is None:
+        match = _ARROW.match(self._expression, self._at)
+        if match is None:
             return scope.for_inner_query()
-        name, before, after = found.groups()
+        name, before, after = match.groups()
         if not (before and after):
             self._fail(error_messages.NO_BLANKS_AT_ARROW)
         if name in scope.names or name == "_" or error_messages.is_reserved(name):
             self._fail(error_messages.BAD_NAME_OF_ELEMENT.format(name=name))
-        self._at = found.end()
+        self._at = match.end()
         return scope.with_name(name)
 
     def _parse_arguments(self, name: str, parameters: tuple[Parameter, ...]) -> tuple[str | int, ...]:
@@ -341,11 +341,11 @@ class _Parser:
 
     def _parse_literal(self) -> str:
         if self._expression.startswith('"""', self._at):
-            found = _TRIPLE_QUOTED.match(self._expression, self._at)
-            if found is None:
+            match = _TRIPLE_QUOTED.match(self._expression, self._at)
+            if match is None:
                 self._fail('Expected a closing `"""` for this string.')
-            self._at = found.end()
-            return found[1]
+            self._at = match.end()
+            return match[1]
         return self._parse_quoted_string()
 
     def _parse_quoted_string(self) -> str:
@@ -381,11 +381,11 @@ class _Parser:
         self._nesting -= 1
 
     def _match(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self._expression, self._at)
-        if found is None:
+        match = pattern.match(self._expression, self._at)
+        if match is None:
             return ""
-        self._at = found.end()
-        return found[0]
+        self._at = match.end()
+        return match[0]
 
     def _skip_if_next(self, character: str) -> bool:
         is_next = self._expression.startswith(character, self._at)
