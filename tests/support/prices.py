@@ -16,7 +16,8 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 class BruteForceStats(NamedTuple):
     """Statistics of a token.
 
-    A percentage without a base is None; so is `held_since` if no tick is held.
+    A change is None when the token had no price at the start of the period. `unaccepted_since` is None when no tick is
+    later than the latest accepted tick.
     """
 
     time_ms: int
@@ -27,7 +28,7 @@ class BruteForceStats(NamedTuple):
     high_1h: float
     change_24h: float | None
     change_1h: float | None
-    held_since: int | None
+    unaccepted_since: int | None
 
 
 def figures(stats: Stats | None) -> BruteForceStats | None:
@@ -38,7 +39,7 @@ def figures(stats: Stats | None) -> BruteForceStats | None:
 def in_usd(quoted: Iterable[Tick], quote: Iterable[Tick]) -> dict[Tick, int]:
     """Return each quoted tick with its price in USD, and the age of the quote token's tick.
 
-    Omit ticks without one.
+    Omit a tick when the quote token has no tick at or before its time, or only older ones than 7 days.
     """
     known, ages = sorted(quote), dict[Tick, int]()
     for time, order, price in quoted:
@@ -68,8 +69,10 @@ def brute_force(
 
     low_24h, high_24h, change_24h = window(DAY)
     low_1h, high_1h, change_1h = window(HOUR)
-    held_since = next((tick[0] for tick in known if tick > latest), None)
-    return BruteForceStats(latest[0], latest[2], low_24h, high_24h, low_1h, high_1h, change_24h, change_1h, held_since)
+    unaccepted_since = next((tick[0] for tick in known if tick > latest), None)
+    return BruteForceStats(
+        latest[0], latest[2], low_24h, high_24h, low_1h, high_1h, change_24h, change_1h, unaccepted_since
+    )
 
 
 def _band(price: float) -> int:

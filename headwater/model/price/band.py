@@ -95,14 +95,14 @@ class Band:
 
     def extend(self, ticks: Sequence[tuple[int, int, float, int, bytes]]) -> None:
         """Add sorted ticks that are all newer than the ticks of the band."""
-        last_of_times = {tick[0]: tick for tick in ticks}
+        last_by_time = {tick[0]: tick for tick in ticks}
         recent = self.recent
-        recent.times.extend(last_of_times)
-        recent.orders.extend([tick[1] for tick in last_of_times.values()])
-        recent.prices.extend([tick[2] for tick in last_of_times.values()])
+        recent.times.extend(last_by_time)
+        recent.orders.extend([tick[1] for tick in last_by_time.values()])
+        recent.prices.extend([tick[2] for tick in last_by_time.values()])
         _extend_lowest(self.lows, [(time, order, price) for time, order, price, _, _ in reversed(ticks)])
         _extend_lowest(self.highs, [(time, order, -price) for time, order, price, _, _ in reversed(ticks)])
-        for minute in {time // MINUTE_MS for time in last_of_times}:
+        for minute in {time // MINUTE_MS for time in last_by_time}:
             self._mark_minute(minute * MINUTE_MS)
         self.added += len(ticks)
 

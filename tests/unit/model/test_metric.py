@@ -69,8 +69,8 @@ class TestHistogram:
 
 @pytest.mark.parametrize("now_s", [1767323045.678, 1767323100.0])
 def test_ranges(now_s: float) -> None:
-    for one in TIME_RANGES:
-        starts = one.starts(now_s)
-        assert len(starts) == one.points
-        assert starts[-1] <= now_s < starts[-1] + one.resolution_s
-        assert all(start % one.resolution_s == 0 for start in starts)
+    for time_range in TIME_RANGES:
+        starts = time_range.starts(now_s)
+        assert len(starts) == time_range.points
+        assert starts[-1] <= now_s < starts[-1] + time_range.resolution_s
+        assert all(start % time_range.resolution_s == 0 for start in starts)

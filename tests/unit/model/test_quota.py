@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from headwater.model.quota import Excess, find_excess, revision_usage
 
 
-def config(**members: object) -> str:
-    return json.dumps({"transforms": [], "parallelism": 1} | members, ensure_ascii=False)
+def config(**fields: object) -> str:
+    return json.dumps({"transforms": [], "parallelism": 1} | fields, ensure_ascii=False)
 
 
 def test_bytes_are_those_of_utf_8() -> None:

@@ -322,6 +322,6 @@ def test_outliers_are_detected_over_quoted_and_dollar_prices(*, is_settled: bool
     result = worker.ask("0xaa")
     [stats] = result.stats
     assert stats is not None
-    assert (stats.latest, stats.high_24h, stats.held_since) == (100.0, 100.0, START)
+    assert (stats.latest, stats.high_24h, stats.unaccepted_since) == (100.0, 100.0, START)
     assert result.statuses == ["held"]
     worker.check()

@@ -27,19 +27,19 @@ FAR = 1 << 60
 class Stored:
     """A state, its tail and its archived ticks, as bytes like in the price store."""
 
-    def __init__(self, mint: bytes = b"Mint") -> None:
-        self.mint = mint
+    def __init__(self, address: bytes = b"Mint") -> None:
+        self.address = address
         self.state: bytes | None = None
         self.tail: bytes | None = None
         self.archived: dict[TimeBucket, bytes] = {}
 
     def append(self, ticks: Iterable[Tick]) -> None:
-        packed = [pack(*tick, 6) + self.mint[: tick[1] % 5] for tick in ticks]
+        packed = [pack(*tick, 6) + self.address[: tick[1] % 5] for tick in ticks]
         self.tail = (self.tail or b"") + tail.pack(packed)
 
     def fold(self, ticks: Iterable[Tick], now: int = FAR) -> None:
         folded = TokenState() if self.state is None else decode(self.state)
-        packed = [(*tick, 6, self.mint[: tick[1] % 5]) for tick in ticks]
+        packed = [(*tick, 6, self.address[: tick[1] % 5]) for tick in ticks]
         folded.fold_all([*(tail.unpack(self.tail) if self.tail else ()), *packed], now)
         folded.bound_size()
         for bucket, ticks in folded.to_archive.items():
@@ -50,8 +50,8 @@ class Stored:
         return ArchivedTicks(bucket, self.archived.get(bucket, b""))
 
     def evaluate(self, now: int, *, filter_outliers: bool = True) -> Stats | None:
-        read = view_with_tail(self.state, self.tail, now)
-        stats = self._evaluated(read, now, filter_outliers=filter_outliers)
+        view = view_with_tail(self.state, self.tail, now)
+        stats = self._evaluated(view, now, filter_outliers=filter_outliers)
         folded = decode(self.state) if self.state else TokenState()
         folded.fold_due(now)
         folded.fold_all(tail.unpack(self.tail) if self.tail else (), now)
@@ -116,16 +116,17 @@ tokens = st.lists(st.lists(one_tick, max_size=20), max_size=8)
 def test_many_tokens_in_one_call(series: list[list[Tick]], wait: int, draw: random.Random, many: int) -> None:
     all_times = [time for ticks in series for time, _, _ in ticks]
     now = max(all_times, default=START) + wait
-    found = [Stored(draw.choice([b"", b"", b"", b"Mint"])) for _ in series]
+    stored_tokens = [Stored(draw.choice([b"", b"", b"", b"Mint"])) for _ in series]
     with patch.object(state, "MAX_RECENT_TICKS", many):
-        for stored, ticks in zip(found, series, strict=True):
+        for stored, ticks in zip(stored_tokens, series, strict=True):
             for batch in batches(ticks, draw):
                 draw.choice([stored.append, stored.append, stored.fold])(batch)
     hour = TimeBucket(hour_of(now - DAY))
-    plain = evaluate_single_band([(one.state, one.tail, one.archived.get(hour)) for one in found], hour.hour, now)
-    for stored, ticks, stats in zip(found, series, plain, strict=True):
+    parts = [(stored.state, stored.tail, stored.archived.get(hour)) for stored in stored_tokens]
+    plain = evaluate_single_band(parts, hour.hour, now)
+    for stored, ticks, stats in zip(stored_tokens, series, plain, strict=True):
         is_single_band = (
-            stored.mint == b"" and ticks and all(1 <= price < 2 and time <= now for time, _, price in ticks)
+            stored.address == b"" and ticks and all(1 <= price < 2 and time <= now for time, _, price in ticks)
         )
         if is_single_band and many:
             assert stats is not None
@@ -136,14 +137,14 @@ def test_many_tokens_in_one_call(series: list[list[Tick]], wait: int, draw: rand
 
 def walk(draw: random.Random, days: float) -> list[Tick]:
     """Generate trades with gaps, jumps, outliers, and several trades at one time."""
-    found, time, price, order = [], START, draw.uniform(1, 100), 0
+    trades, time, price, order = [], START, draw.uniform(1, 100), 0
     while time < START + days * DAY:
         time += draw.choice([0, 0, draw.randrange(1000), draw.randrange(5 * MINUTE), draw.randrange(20 * MINUTE)])
         time += draw.randrange(9 * HOUR) if draw.random() < 0.003 else 0
         price *= draw.uniform(2, 20) if draw.random() < 0.002 else draw.uniform(0.99, 1.01)
         order += 1
-        found.append((time, order, price * draw.uniform(5, 1e5) if draw.random() < 0.003 else price))
-    return found
+        trades.append((time, order, price * draw.uniform(5, 1e5) if draw.random() < 0.003 else price))
+    return trades
 
 
 @pytest.mark.parametrize("many", [0, 30, 1024])
