@@ -6,7 +6,7 @@ from tree_sitter import Node
 
 from headwater.sandbox.analysis.nodes import text_of
 from headwater.sandbox.analysis.tree import Script
-from headwater.sandbox.validation.modules import ENTRY_NAMES, exported_entries
+from headwater.sandbox.validation.modules import ENTRY_NAMES, entries_of_export_list
 
 _DECLARATIONS = ("function_declaration", "generator_function_declaration")
 _VALUES = ("function_expression", "generator_function", "arrow_function")
@@ -53,7 +53,7 @@ def _exported(statement: Node) -> Iterator[tuple[str, Node]]:
     if declaration is not None:
         is_default = any(child.type == "default" for child in statement.children)
         yield from (("default" if is_default else name, node) for name, node in _declared(declaration))
-    yield from ((name, local) for name, local in exported_entries(statement) if name != text_of(local))
+    yield from ((name, local) for name, local in entries_of_export_list(statement) if name != text_of(local))
 
 
 def _declared(statement: Node) -> Iterator[tuple[str, Node]]:

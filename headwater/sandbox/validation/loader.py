@@ -175,8 +175,8 @@ def _unparsable_error(text: str, failure: ScriptFailure, invalid: InvalidScript)
     """Return the error for a text that neither compiles nor can have its types stripped."""
     if failure.error != "SyntaxError":
         return InvalidScript(f"The script can't be read as JavaScript or TypeScript: {failure.message}.")
-    if (unsupported := typescript.unsupported(text, failure.message)) is not None:
-        return unsupported
+    if (error := typescript.unsupported_syntax_error(text, failure.message)) is not None:
+        return error
     advice = _advice_on(invalid, None)
     if not advice and _DECORATOR.search(text):
         advice = _NO_DECORATORS
@@ -189,12 +189,12 @@ def _unparsable_error(text: str, failure: ScriptFailure, invalid: InvalidScript)
 def _require_synchronous(tree: Script) -> None:
     entry_point = functions.entry_point(tree)
     if entry_point is not None and functions.is_async(entry_point):
-        raise modules.invalid_part(tree, entry_point, _NO_WAIT)
+        raise modules.error_at(tree, entry_point, _NO_WAIT)
 
 
 def _require_no_require_calls(tree: Script, free_names: dict[str, list[Node]]) -> None:
     if uses := free_names.get("require"):
-        raise modules.invalid_part(tree, uses[0], f"there is no `require`: {script_globals.advice_for('require')}")
+        raise modules.error_at(tree, uses[0], f"there is no `require`: {script_globals.advice_for('require')}")
 
 
 def _sentence(text: str) -> str:

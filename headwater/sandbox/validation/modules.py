@@ -40,9 +40,10 @@ def is_module(script: Script) -> bool:
 def from_common_js(script: Script) -> str:
     """Convert a CommonJS module, which sets `module.exports` or `exports`, to a script."""
     hash_bangs = [node for node in script.root.children if node.type == "hash_bang_line"]
-    text = _edited(script.source, [(node.start_byte, node.end_byte, "") for node in hash_bangs])
+    text = _apply_edits(script.source, [(node.start_byte, node.end_byte, "") for node in hash_bangs])
     first_line = f"{_GENERATED_MARKER}'use strict';" if _is_strict(script.root) else _GENERATED_MARKER
-    return first_line + _EXPORTS + text + (_COMPARE_EXPORT if "process" in declared(script.root) else _FIND_EXPORT)
+    last_lines = _COMPARE_EXPORT if "process" in declared_names(script.root) else _FIND_EXPORT
+    return first_line + _EXPORTS + text + last_lines
 
 
 def _is_strict(root: Node) -> bool:
@@ -61,16 +62,16 @@ def require_no_import(script: Script) -> None:
     """Raise InvalidScript if the script contains `import(…)` or `import.meta`."""
     for node in every_node(script.root) if "import" in script.text else ():
         if node.type == "import" and node.is_named:
-            raise invalid_part(script, node, _NO_IMPORT)
+            raise error_at(script, node, _NO_IMPORT)
 
 
-def invalid_part(script: Script, node: Node, reason: str) -> InvalidScript:
+def error_at(script: Script, node: Node, reason: str) -> InvalidScript:
     """Return the error for a part of a script, with its line and column."""
     line, column = script.position(node)
     return InvalidScript(f"The script can't be loaded: line {line}, column {column}: {reason}.", line, column)
 
 
-def exported_entries(statement: Node) -> Iterator[tuple[str, Node]]:
+def entries_of_export_list(statement: Node) -> Iterator[tuple[str, Node]]:
     """Yield the entry points in a list of exports with their local names.
 
     `{ f as process, g }` exports the entry point `process`, whose local name is `f`.
@@ -83,9 +84,9 @@ def exported_entries(statement: Node) -> Iterator[tuple[str, Node]]:
                     yield name, specifier.children[0]
 
 
-def declared(root: Node) -> set[str]:
+def declared_names(root: Node) -> set[str]:
     """Return the names of the functions, classes and variables that the top level declares."""
-    return {text_of(name) for statement in root.children for name in _names(_without_export(statement))}
+    return {text_of(name) for statement in root.children for name in _names_declared_by(_without_export(statement))}
 
 
 def _without_export(statement: Node) -> Node:
@@ -93,7 +94,7 @@ def _without_export(statement: Node) -> Node:
     return declaration or statement
 
 
-def _names(statement: Node) -> Iterator[Node]:
+def _names_declared_by(statement: Node) -> Iterator[Node]:
     if statement.type in ("lexical_declaration", "variable_declaration"):
         for declarator in statement.named_children:
             name = declarator.child_by_field_name("name")
@@ -113,7 +114,7 @@ class Module:
         self._script = script
         self._edits: list[tuple[int, int, str]] = []
         self._exports: dict[str, str] = {}
-        self._declared = declared(script.root)
+        self._declared = declared_names(script.root)
         self._default: Callable[[], None] | None = None
         self._read()
 
@@ -124,7 +125,7 @@ class Module:
         the module exports another function besides `process`.
         """
         local = next((self._exports[name] for name in (*ENTRY_NAMES, _DEFAULT) if name in self._exports), "process")
-        javascript = _STRICT + _edited(text.encode(), self._edits)
+        javascript = _STRICT + _apply_edits(text.encode(), self._edits)
         if local == "process":
             return javascript
         if "process" not in self._declared:
@@ -149,7 +150,7 @@ class Module:
         as a list of exports.
         """
         if node.has_error:
-            raise invalid_part(self._script, node, _UNSUPPORTED_FORM)
+            raise error_at(self._script, node, _UNSUPPORTED_FORM)
         self._edits.append((node.start_byte, node.end_byte, ";"))
 
     def _import(self, statement: Node) -> None:
@@ -159,14 +160,14 @@ class Module:
         """
         clauses = [child for child in statement.named_children if child.type == "import_clause"]
         if not clauses or text_of(clauses[0]).strip("{} \t\r\n"):
-            raise invalid_part(self._script, statement, _ONLY_TYPES if clauses else _NO_IMPORT)
+            raise error_at(self._script, statement, _ONLY_TYPES if clauses else _NO_IMPORT)
         self._erase(statement)
 
     def _export(self, statement: Node) -> None:
         if statement.child_by_field_name("source") is not None:
-            raise invalid_part(self._script, statement, _NO_IMPORT)
+            raise error_at(self._script, statement, _NO_IMPORT)
         if any(child.is_error for child in statement.children):
-            raise invalid_part(self._script, statement, _UNSUPPORTED_FORM)
+            raise error_at(self._script, statement, _UNSUPPORTED_FORM)
         declaration = statement.child_by_field_name("declaration")
         value = statement.child_by_field_name("value")
         if declaration is not None:
@@ -178,14 +179,14 @@ class Module:
             self._export_list(statement)
 
     def _export_declared(self, statement: Node, declaration: Node) -> None:
-        names = [text_of(name) for name in _names(declaration)]
+        names = [text_of(name) for name in _names_declared_by(declaration)]
         if any(child.type == _DEFAULT for child in statement.children):
             self._exports[_DEFAULT] = names[0]
         else:
             self._exports.update({name: name for name in names})
 
     def _export_list(self, statement: Node) -> None:
-        self._exports.update({name: text_of(local) for name, local in exported_entries(statement)})
+        self._exports.update({name: text_of(local) for name, local in entries_of_export_list(statement)})
         self._erase(statement)
 
     def _export_default(self, statement: Node, value: Node) -> None:
@@ -199,7 +200,7 @@ class Module:
         elif exports_entry or ("process" in self._declared and _has_shorthand(value, "process")):
             self._edits.append((statement.start_byte, value.start_byte, "0,"))
         elif "process" in self._declared:
-            raise invalid_part(self._script, statement, _TWO_FUNCTIONS)
+            raise error_at(self._script, statement, _TWO_FUNCTIONS)
         elif value.type == "object":
             self._edits.append((statement.start_byte, value.start_byte, "var {process}="))
         elif value.type == "function_expression" and not any(child.type == "async" for child in value.children):
@@ -217,16 +218,16 @@ def _has_shorthand(value: Node, name: str) -> bool:
     )
 
 
-def _edited(source: bytes, edits: list[tuple[int, int, str]]) -> str:
+def _apply_edits(source: bytes, edits: list[tuple[int, int, str]]) -> str:
     """Return the text with each edited byte range blanked, and its replacement at its start."""
     parts, at = [], 0
     for start, end, replacement in sorted(edits):
-        parts += [source[at:start].decode(), _blanked(source[start:end].decode(), replacement)]
+        parts += [source[at:start].decode(), _blank(source[start:end].decode(), replacement)]
         at = end
     return "".join([*parts, source[at:].decode()])
 
 
-def _blanked(source: str, replacement: str) -> str:
+def _blank(source: str, replacement: str) -> str:
     """Return a space for each UTF-16 unit of a text, and its line breaks. The replacement is in the first line."""
     blank = "".join(char if char in "\n\r\u2028\u2029" else "  " if char > "\uffff" else " " for char in source)
     line = next((i for i, char in enumerate(blank) if char != " "), len(blank))

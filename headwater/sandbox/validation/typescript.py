@@ -24,7 +24,7 @@ _UNSUPPORTED_SYNTAX = {
 """By a word in Deno's message: a pattern of the tokens with which the unsupported syntax may begin, and the advice."""
 
 
-def unsupported(text: str, message: str) -> InvalidScript | None:
+def unsupported_syntax_error(text: str, message: str) -> InvalidScript | None:
     """Convert Deno's message to an error, with advice if there is advice for it.
 
     Returns None for a message without a place.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.sandbox.validation.typescript import unsupported
+from headwater.sandbox.validation.typescript import unsupported_syntax_error
 
 MESSAGE = "TypeScript {} is not supported in strip-only mode at file:///stripTypeScriptTypes.ts:{}:{}"
 
@@ -23,16 +23,16 @@ MESSAGE = "TypeScript {} is not supported in strip-only mode at file:///stripTyp
     ],
 )
 def test_places_count_as_in_javascript(text: str, form: str, position: tuple[int, int], place: tuple[int, int]) -> None:
-    refused = unsupported(text, MESSAGE.format(form, *position))
+    refused = unsupported_syntax_error(text, MESSAGE.format(form, *position))
     assert refused is not None
     assert (refused.line, refused.column) == place
 
 
 def test_forms_that_are_new_keep_the_engine_s_words() -> None:
-    refused = unsupported("x", MESSAGE.format("magic", 1, 1))
+    refused = unsupported_syntax_error("x", MESSAGE.format("magic", 1, 1))
     assert refused is not None
     assert "TypeScript magic is not supported" in refused.detail
 
 
 def test_other_messages_have_no_position() -> None:
-    assert unsupported("x", "[InvalidSyntax] Syntax error") is None
+    assert unsupported_syntax_error("x", "[InvalidSyntax] Syntax error") is None
