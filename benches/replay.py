@@ -25,7 +25,7 @@ from confluent_kafka import Consumer, Producer
 from benches._stream import PARTITIONS, WAIT_S, broker, records_in, topic
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings, producer_settings
-from headwater.cli.demo.transfer_generator import TransferStream
+from headwater.cli.demo.transfer_generator import TransferGenerator
 from headwater.ingest.replay_writer import write_lines
 from headwater.logging_setup import configure_logging
 from headwater.model.access import KafkaAccess
@@ -48,7 +48,7 @@ def entity() -> Entity:
 
 def write_files(folder: Path, count: int) -> list[Path]:
     """Write the same transfers in each format, and return the files."""
-    lines = list(itertools.islice(TransferStream(wallets=1000).lines(), count))
+    lines = list(itertools.islice(TransferGenerator(wallets=1000).lines(), count))
     plain, packed = folder / "transfers.jsonl", folder / "transfers.jsonl.gz"
     plain.write_bytes(b"\n".join(lines) + b"\n")
     packed.write_bytes(gzip.compress(plain.read_bytes(), 6))

@@ -38,12 +38,12 @@ def _list(settings: Settings) -> None:
     table = Table("key id", "owner", "scopes", "created", "expires", "last used", "state")
     with opened_keys(settings) as keys:
         for key in keys.list():
-            times = (_shown(time) for time in (key.created_at, key.expires_at, key.last_used_at))
+            times = (_time_text(time) for time in (key.created_at, key.expires_at, key.last_used_at))
             table.add_row(Text(key.id), Text(key.owner), " ".join(key.scopes), *times, key.state(datetime.now(UTC)))
     wide_console().print(table)
 
 
-def _shown(time: datetime | None) -> str:
+def _time_text(time: datetime | None) -> str:
     return f"{time:%Y-%m-%d %H:%M}" if time else "never"
 
 
@@ -60,16 +60,19 @@ def _revoke(
 
 
 def _rotate_secret(settings: Settings) -> None:
-    """Encrypt all stored credentials with the secret key, in place of HEADWATER_OLD_SECRET_KEY.
+    """Encrypt all stored credentials with the secret key instead of HEADWATER_OLD_SECRET_KEY.
 
-    The command may be repeated, and continues a rotation that was interrupted.
+    The command may be repeated. It then continues a rotation that was interrupted.
     """
     from headwater.app.secret_key_rotation import rotate_secret_key
 
-    done = rotate_secret_key(settings)
-    print(f"Encrypted the credentials of {done.encrypted} deployments with the secret key.")
-    if done.unreadable:
-        print(f"Neither key decrypts those of {done.unreadable} deployments; `headwater doctor` lists them.")
+    result = rotate_secret_key(settings)
+    print(f"Encrypted the credentials of {result.encrypted} deployments with the secret key.")
+    if result.unreadable:
+        print(
+            f"Neither key decrypts the credentials of {result.unreadable} deployments; `headwater doctor` lists these "
+            "deployments."
+        )
     print("Remove HEADWATER_OLD_SECRET_KEY from the settings of all processes, and make a new backup.")
 
 

@@ -34,8 +34,8 @@ def replay(
     times: Annotated[
         Literal["keep", "now", "shift"],
         typer.Option(
-            help="keep: leave the records' times; now: set them to the time of writing; shift: move all by the same "
-            "amount, so that the newest is now."
+            help="keep: leave the records' times unchanged; now: set each time to the time of writing; shift: add the "
+            "same number of seconds to all times, so that the newest is now."
         ),
     ] = "keep",
     format_: Annotated[

@@ -1,7 +1,4 @@
-"""Implements `headwater sweep` for resources that the database does not record.
-
-It lists them, and removes them after a confirmation.
-"""
+"""`headwater sweep`: lists resources that the database does not record, and removes them."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,12 +22,12 @@ def sweep(
         list[str] | None,
         typer.Argument(metavar="[ID]…", help="Ids of listed deployments or configurations; default: all."),
     ] = None,
-    confirm: Annotated[bool, typer.Option("--confirm", help="Remove what is listed.")] = False,
+    confirm: Annotated[bool, typer.Option("--confirm", help="Remove the listed resources.")] = False,
 ) -> None:
     """List topics, users and groups of unknown deployments, and remove them with --confirm.
 
     Such resources exist after the database was restored from a backup, or when several installations share one Kafka
-    cluster. A running controller removes them.
+    cluster. With --confirm, their deployments are recorded as ended, and a running controller removes the resources.
     """
     from headwater.app.sweep import find_unknown_resources
     from headwater.logging_setup import configure_logging
@@ -42,7 +39,7 @@ def sweep(
         if not names:
             print("The broker has no resources that this database does not record.")
             return
-        _show(names, unknown_resources.active_deployments)
+        _print_table(names, unknown_resources.active_deployments)
         if not confirm:
             print("Nothing was removed. To remove these resources: headwater sweep --confirm [ID]…")
             return
@@ -56,7 +53,7 @@ def sweep(
         print("Removed.")
 
 
-def _show(unknown: "ResourceNames", active_deployments: frozenset[str]) -> None:
+def _print_table(unknown: "ResourceNames", active_deployments: frozenset[str]) -> None:
     from rich.table import Table
     from rich.text import Text
 

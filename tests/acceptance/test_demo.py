@@ -23,7 +23,8 @@ def demo(*flags: str) -> str:
 
 def counts(story: str) -> tuple[int, int, int]:
     """Return the numbers of expected, missing and unexpected records that the demo prints."""
-    found = re.search(r"([\d,]+) of [\d,]+ records should come out; ([\d,]+) missing, ([\d,]+) too many", story)
+    sentence = r"([\d,]+) of [\d,]+ records should be delivered; ([\d,]+) are missing, ([\d,]+) are unexpected"
+    found = re.search(sentence, " ".join(story.split()))
     assert found, story
     expected, missing, extra = (int(number.replace(",", "")) for number in found.groups())
     return expected, missing, extra

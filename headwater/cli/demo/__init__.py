@@ -25,7 +25,7 @@ def demo(
 ) -> None:
     """Run a demo on a temporary installation.
 
-    It deploys, writes, reads, changes a filter live, verifies and tears down.
+    The demo deploys a pipeline, writes and reads records, changes a filter live, verifies the results and tears down.
     """
     from rich.console import Console
 

@@ -52,5 +52,5 @@ def _records() -> Iterator[str]:
 def _fields(entity: Entity) -> Iterator[tuple[str, str, str]]:
     keys = {path.partition(".")[0] for path in entity.key}
     for name, member in entity.fields.items():
-        shown = f"**`{name}`**" if name in keys else f"`{name}`"
-        yield shown, f"{member.type}{'?' * member.nullable}", member.description
+        name_cell = f"**`{name}`**" if name in keys else f"`{name}`"
+        yield name_cell, f"{member.type}{'?' * member.nullable}", member.description

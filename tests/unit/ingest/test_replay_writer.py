@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.cli.demo.transfer_generator import TransferStream
+from headwater.cli.demo.transfer_generator import TransferGenerator
 from headwater.errors import BrokerUnavailable, SetupError
 from headwater.ingest.partitioner import partition_of
 from headwater.ingest.replay_writer import write_lines
@@ -97,12 +97,12 @@ class TestWriteLines:
 
 class TestGenerator:
     def test_the_same_seed_gives_the_same_records(self) -> None:
-        first, second = (list(itertools.islice(TransferStream(seed=3, wallets=50).lines(), 200)) for _ in range(2))
+        first, second = (list(itertools.islice(TransferGenerator(seed=3, wallets=50).lines(), 200)) for _ in range(2))
         assert first == second
-        assert first != list(itertools.islice(TransferStream(seed=4, wallets=50).lines(), 200))
+        assert first != list(itertools.islice(TransferGenerator(seed=4, wallets=50).lines(), 200))
 
     def test_the_written_records(self) -> None:
-        records = list(itertools.islice(TransferStream(wallets=50).records(), 3000))
+        records = list(itertools.islice(TransferGenerator(wallets=50).records(), 3000))
         assert len({record["unique_id"] for record in records}) == len(records)
         amounts = [record["raw_amount"] for record in records]
         assert all(isinstance(amount, int) and 0 <= amount < 2**256 for amount in amounts)
@@ -111,6 +111,6 @@ class TestGenerator:
         assert places == sorted(places)
 
     def test_traffic_is_skewed(self) -> None:
-        stream = TransferStream(wallets=100)
+        stream = TransferGenerator(wallets=100)
         senders = [record["from_address"] for record in itertools.islice(stream.records(), 5000)]
         assert senders.count(stream.wallet(0)) > 5 * senders.count(stream.wallet(90))
