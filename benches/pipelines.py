@@ -3,8 +3,8 @@
 `python -m benches.pipelines` runs it.
 
 Every pipeline, and the two processes of every plain copy, read the same stream of a real broker, one after another.
-Rates are input records per second between the broker's first and last append of the outputs; CPU seconds are those of
-the worker and its V8 child in the same time. The first half of the stream is a warm-up. Every output is checked: it is
+Rates are input records per second between the broker's first and last append of the outputs; CPU seconds are the CPU
+time of the worker and its V8 child meanwhile. The first half of the stream is a warm-up. Every output is checked: it is
 correct, it comes once, and it is in order if it carries its source record's position.
 
 `--delivery exactly_once`, `--jit` and `--workers 2` change how the pipelines run; `--only` selects pipelines, separated

@@ -138,7 +138,7 @@ def spawn(
         argv: The command line. `argv[0]` is an absolute path.
         env: The environment of the child; default: `inherited_environment()`.
         cwd: The working directory of the child.
-        stdin: Where the child reads its input. Values are those of `subprocess.Popen`, also of the next three.
+        stdin: Where the child reads its input. This and the next three arguments have the values of `subprocess.Popen`.
         stdout: Where the child writes its output.
         stderr: Where the child writes its errors.
         pass_fds: File descriptors that stay open in the child.

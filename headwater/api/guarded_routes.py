@@ -69,7 +69,7 @@ def require_prices_scope(key: ApiKey, sinks: Iterable[Sink | NewSink]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteRule:
-    """What the guards require of the requests to one route.
+    """The requirements of the guards on the requests to one route.
 
     Attributes:
         scope: The scope that the API key must have.

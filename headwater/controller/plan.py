@@ -41,7 +41,7 @@ MAX_DEATHS_ON_PROBATION = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutProgress:
-    """What this process remembers of a rollout between two plans.
+    """The facts about a rollout that this process remembers between two plans.
 
     When it is lost, idempotent actions are repeated.
 

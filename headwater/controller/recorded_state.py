@@ -1,4 +1,4 @@
-"""What the database records about the deployments and configurations of existing resources."""
+"""The database's records about the deployments and configurations of existing resources."""
 
 from dataclasses import dataclass
 

@@ -52,7 +52,7 @@ class OffsetTracker:
         """Discard the pending positions, and return the positions to read from again.
 
         Args:
-            stored: Positions from the source. They may be newer than those of the last `on_committed`.
+            stored: Positions from the source. They may be newer than the positions of the last `on_committed`.
         """
         self._produced.clear()
         self._committed.update({p: offset for p, offset in stored.items() if p in self._committed})

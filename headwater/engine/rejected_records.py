@@ -15,7 +15,7 @@ ERROR = "RefusedByKafka"
 
 
 class _RejectedRecord(NamedTuple):
-    """What is known about a rejected record.
+    """The known facts about a rejected record.
 
     Attributes:
         source_partition: The partition of its source record; None when it is not known.

@@ -1,4 +1,4 @@
-"""What a worker waits for, and when it continues."""
+"""The conditions that a worker waits for, and when it continues."""
 
 import random
 import time

@@ -1,4 +1,7 @@
-"""A cancel token for the threads of a chain reader: waits and calls end when the token is set."""
+"""A cancel token for the threads of a chain reader.
+
+Waits and calls end when the token is set.
+"""
 
 import concurrent.futures
 import threading
@@ -17,7 +20,10 @@ POLL_INTERVAL_S: Final = 0.25
 
 
 class CancelToken:
-    """A thread-safe token that `set` sets, and that the event `stop` of the whole ingest sets too."""
+    """A thread-safe token that `set` sets.
+
+    The event `stop` of the whole ingest sets the token too.
+    """
 
     def __init__(self, stop: Event) -> None:
         self._stop = stop

@@ -1,4 +1,6 @@
-"""Sends JSON-RPC 2.0 requests over HTTP to one endpoint of a chain node, from several threads.
+"""Sends JSON-RPC 2.0 requests over HTTP to one endpoint of a chain node.
+
+Several threads may send requests.
 
 The URL usually contains an API key. No error or log line contains the URL, and the parts of the URL are removed from
 the messages of the node.
@@ -187,7 +189,10 @@ class Endpoint:
         )
 
     def _wait_before_retry(self, seconds: float) -> None:
-        """Count a retry, and wait. Tenacity calls this only for an attempt that is followed by another one."""
+        """Count a retry, and wait.
+
+        Tenacity calls this only for an attempt that is followed by another one.
+        """
         with self._count_lock:
             self.retries += 1
         self._sleep(seconds)
@@ -239,7 +244,10 @@ def require_success(response: HttpResponse) -> Responses:
 
 
 def public_host(url: str) -> str:
-    """Return the host of a URL for logs, without subdomains, because some providers put a key into a subdomain."""
+    """Return the host of a URL for logs, without subdomains.
+
+    Some providers put a key into a subdomain.
+    """
     host = urlsplit(url).hostname or "?"
     try:
         return str(ipaddress.ip_address(host))

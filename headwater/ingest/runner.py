@@ -1,4 +1,7 @@
-"""The main loop of an ingest, which writes steps, counts metrics and retries after failures."""
+"""The main loop of an ingest.
+
+It writes steps, counts metrics and retries after failures.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -88,7 +88,7 @@ _fence: ContextVar[Fence | None] = ContextVar("fence", default=None)
 def current_fence() -> Fence | None:
     """Return the fencing token of this context.
 
-    Returns None for writes that need no lease, such as those of the API.
+    Returns None for writes that need no lease, such as writes of the API.
     """
     return _fence.get()
 

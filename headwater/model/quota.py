@@ -50,7 +50,7 @@ NO_QUOTAS = QuotaDefaults()
 
 @dataclass(frozen=True, slots=True)
 class RevisionUsage:
-    """What a stored revision counts towards the quotas.
+    """The amounts that a stored revision adds to the usage of quotas.
 
     Attributes:
         stored_bytes: The bytes of the stored texts.

@@ -1,4 +1,4 @@
-"""What an orchestrator and its workers tell each other: messages, exit statuses and heartbeats."""
+"""The messages, exit statuses and heartbeats between an orchestrator and its workers."""
 
 from dataclasses import dataclass, field
 from datetime import datetime

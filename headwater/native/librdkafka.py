@@ -123,7 +123,7 @@ class EventKind(IntEnum):
 class ClientEvent(NamedTuple):
     """An event that a callback of librdkafka queued.
 
-    The attributes are those of KafkaEvent in `librdkafka.h`.
+    The attributes are the fields of KafkaEvent in `librdkafka.h`.
     """
 
     kind: EventKind
@@ -349,7 +349,7 @@ def _error(struct: Any) -> PartitionError:
 class OutputIdColumn(NamedTuple):
     """A column of output ids `<source topic>/<partition>/<offset>/<index>`, one per record.
 
-    The partition and the offset are those of the source record. The C bridge formats the ids when it queues the
+    The partition and the offset belong to the source record. The C bridge formats the ids when it queues the
     records. The three columns are int64 columns.
     """
 

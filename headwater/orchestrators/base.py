@@ -66,7 +66,7 @@ class Orchestrator(Protocol):
 
     @property
     def current_failure(self) -> str:
-        """What currently fails in the orchestrator; empty when nothing fails."""
+        """The current failures of the orchestrator, as text; empty when nothing fails."""
 
     def close(self) -> None:
         """Stop all workers, at the end of the process."""

@@ -216,7 +216,7 @@ class Slot:
     def record_death(self, managed: ManagedProcess, reason: str, now: float, *, counts_for_spec: bool = True) -> None:
         """Record and log an unexpected end of a process or a failed start.
 
-        The arguments are those of ManagedProcess.record_death.
+        ManagedProcess.record_death has the same arguments.
         """
         managed.record_death(reason, now, counts_for_spec=counts_for_spec)
         self.deaths += managed is self.worker

@@ -1,1 +1,4 @@
-"""Reads files of records in several formats, also compressed files, and changes the records for a replay."""
+"""Reads files of records in several formats, and changes the records for a replay.
+
+The files may be compressed.
+"""

@@ -1,4 +1,7 @@
-"""Reads and changes the event times of records, and paces records by these times, for `headwater replay`."""
+"""Reads and changes the event times of records, for `headwater replay`.
+
+Records can also be paced by these times.
+"""
 
 import re
 import time
@@ -33,7 +36,10 @@ class EventTimes:
         """The number of records without a time in a known form; they stay unchanged."""
 
     def event_time(self, record: bytes) -> float | None:
-        """Return the event time of a record in seconds since the epoch; None if it has no time in a known form."""
+        """Return the event time of a record in seconds since the epoch.
+
+        Returns None if the record has no time in a known form.
+        """
         try:
             at = to_epoch_ms(self._decode(record).at)
         except _NO_TIME_ERRORS:
@@ -61,7 +67,10 @@ class EventTimes:
             yield self._rewritten(record, lambda at: _shifted(at, shift_s))  # noqa: B023  # called at once
 
     def _rewritten(self, record: bytes, change: Callable[[Any], Any]) -> bytes:
-        """Return the record with its time changed by a function, which returns None for a time of an unknown form."""
+        """Return the record with its time changed by a function.
+
+        The function returns None for a time of an unknown form.
+        """
         members = self._members(record)
         try:
             at = change(msgspec.json.decode(members.get(self._field, b"null")))

@@ -53,7 +53,10 @@ def _has_capitals(value: bytes) -> bool:
 
 
 def _lower(value: msgspec.Raw) -> msgspec.Raw:
-    """Convert a string, or the strings of an array, to lower case. Other values keep their bytes."""
+    """Convert a string, or the strings of an array, to lower case.
+
+    Other values keep their bytes.
+    """
     start = bytes(value)[:1]
     if start == b"[":
         return msgspec.Raw(_encode([_lower(item) for item in _items(value)]))

@@ -1,4 +1,7 @@
-"""Reads files of records in any format, also compressed files, by path or from standard input."""
+"""Reads files of records in any format, by path or from standard input.
+
+The files may be compressed.
+"""
 
 import csv
 import sys
@@ -24,7 +27,10 @@ _DAMAGE_ERRORS: Final = (*DAMAGE_ERRORS, csv.Error)
 
 
 class _Object(msgspec.Struct):
-    """A JSON object. The decoder of this class checks the syntax of all members, and stores none of them."""
+    """A JSON object.
+
+    The decoder of this class checks the syntax of all members, and stores none of them.
+    """
 
 
 _check = msgspec.json.Decoder(_Object).decode
@@ -52,7 +58,9 @@ def read_content(path: Path) -> bytes:
 
 @dataclass(slots=True)
 class RecordFile:
-    """Iterates over the records of a file as JSON. Each iteration reads the file from its beginning.
+    """Iterates over the records of a file as JSON.
+
+    Each iteration reads the file from its beginning.
 
     Attributes:
         path: The path; `-` is standard input.

@@ -29,7 +29,7 @@ class Rejection(NamedTuple):
 
 
 class OutputWriter(Protocol):
-    """What sinks write to. Both kinds of producers implement it."""
+    """The producer that sinks write to. Both kinds of producers implement this protocol."""
 
     def produce(self, outputs: OutputBatch) -> None:
         """Queue records.

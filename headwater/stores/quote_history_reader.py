@@ -66,7 +66,7 @@ def read_histories(
 ) -> dict[bytes, QuoteHistory]:
     """Read the histories of the quote tokens of unsettled ticks.
 
-    The arguments and errors are those of QuoteHistoryReader.
+    QuoteHistoryReader has the same arguments and errors.
     """
     reader = QuoteHistoryReader(store, unsettled, now)
     keys = reader.archive_keys

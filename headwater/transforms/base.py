@@ -12,7 +12,7 @@ from headwater.stores.protocols.sets import SetLookup
 
 @dataclass(frozen=True, slots=True)
 class TransformContext:
-    """What the functions that build the transforms of a pipeline need.
+    """The context of the functions that build the transforms of a pipeline.
 
     Attributes:
         config_id: The id of the configuration.

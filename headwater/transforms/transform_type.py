@@ -17,7 +17,7 @@ Raises InvalidScript, whose detail names line and column where they are known, a
 
 
 class CompileContext(NamedTuple):
-    """What the functions that compile transforms need when a configuration is saved.
+    """The context of the functions that compile transforms when a configuration is saved.
 
     Attributes:
         validate_script: Compiles a script.

@@ -137,7 +137,7 @@ def kill(leader: Process) -> None:
 def hang(leader: Process) -> None:
     """Pause the leader by SIGSTOP.
 
-    Its workers run until those of the other controller replace them.
+    Its workers run until the workers of the other controller replace them.
     """
     os.kill(leader.process.pid, signal.SIGSTOP)
 

@@ -44,7 +44,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a query may refer to.
+    """The scope of a query, which has the names that it may refer to.
 
     Attributes:
         record: Whether `this` is the whole record.

@@ -32,7 +32,7 @@ class BruteForceStats(NamedTuple):
 
 
 def figures(stats: Stats | None) -> BruteForceStats | None:
-    """Convert the package's statistics for a comparison with those of `brute_force`."""
+    """Convert the package's statistics for a comparison with the results of `brute_force`."""
     return None if stats is None else BruteForceStats(*stats[1:9], stats.unaccepted_since)
 
 

@@ -52,7 +52,7 @@ class LooksUp(RedisSetStore):
 def store(request: pytest.FixtureRequest) -> Iterator[SetStore]:
     """Return each implementation.
 
-    "hash" is used with servers before Redis 7.2, "lookup" is that of workers, and "cluster" uses three servers.
+    "hash" is used with servers before Redis 7.2, "lookup" is the lookup of workers, and "cluster" uses three servers.
     """
     if request.param == "memory":
         yield MemorySetStore()

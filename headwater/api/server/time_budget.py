@@ -11,7 +11,7 @@ RESPONSE_STALL_TIMEOUTS = 2
 
 
 class ConnectionPhase(Enum):
-    """What a connection waits for."""
+    """The part of a request or response that a connection waits for."""
 
     HEAD = auto()
     """The client sends a request head, or has connected and has sent nothing yet."""

@@ -141,7 +141,9 @@ def _input(text: str) -> dict[str, Any]:
 
 
 def event_of_fragment(fragment: Any) -> Event | None:
-    """Parse a member of a JSON ABI, which is None if the member is not an event or is an anonymous event.
+    """Parse a member of a JSON ABI.
+
+    Returns None if the member is not an event, or is an anonymous event.
 
     Raises SetupError.
     """

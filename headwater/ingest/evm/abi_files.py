@@ -99,7 +99,10 @@ def _fragments_of_object(document: dict[str, Any]) -> Iterator[Any]:
 
 
 def _fragments_of_contracts(contracts: Any) -> Iterator[Any]:
-    """Yield the fragments of contracts by name, or by file and name, because solc writes both forms."""
+    """Yield the fragments of contracts by name, or by file and name.
+
+    solc writes both forms.
+    """
     if not isinstance(contracts, dict):
         return
     if "abi" in contracts:

@@ -236,7 +236,10 @@ class BlockFetcher:
         return self._logs_of_halves(numbers, outcome)
 
     def _logs_of_halves(self, numbers: range, error: NodeUnavailable) -> dict[int, LogsOutcome]:
-        """Return the logs of a range by its halves, after `error` was the outcome of the whole range."""
+        """Return the logs of a range by its halves.
+
+        `error` was the outcome of the whole range.
+        """
         middle = (len(numbers) + 1) // 2
         lower_half = self._logs(numbers[:middle])
         if all(_is_outage(outcome) for outcome in lower_half.values()):  # the size of the range is not the cause
@@ -271,7 +274,9 @@ class _BlockCollector:
         return [number for number in self._numbers if number not in self._complete]
 
     def add(self, number: int, outcome: BlockOutcome) -> bool:
-        """Add the outcome of a request for a block, and return whether a part of the block is certainly missing.
+        """Add the outcome of a request for a block.
+
+        Returns whether a part of the block is certainly missing.
 
         Raises NodeUnavailable when the node is unavailable.
         """
@@ -292,7 +297,10 @@ class _BlockCollector:
         return incompleteness is not None and incompleteness.is_certain and not self._lacks_only_other_method(response)
 
     def _lacks_only_other_method(self, response: BlockResponse) -> bool:
-        """Return whether only the response of the other method is missing, as for the first block of a sprint."""
+        """Return whether only the response of the other method is missing.
+
+        This is normal for the first block of a sprint.
+        """
         return find_incompleteness(response, None) is None and len(response.methods) < len(METHODS)
 
     def reason(self, number: int) -> str:
@@ -313,7 +321,10 @@ class _BlockCollector:
         return [self._complete[number] for number in self._numbers]
 
     def drop_unlinked(self) -> None:
-        """Drop blocks that are not the parent and the child of each other, so that they are requested again."""
+        """Drop blocks that are not linked to each other as parent and child.
+
+        Dropped blocks are requested again.
+        """
         for parent, child in pairwise(self.blocks() or ()):
             if parent.hash != child.parent_hash:
                 for block in (parent, child):
@@ -383,7 +394,10 @@ def _by_number(raw: msgspec.Raw, numbers: range) -> dict[int, LogsOutcome]:
 
 
 def _is_outage(outcome: LogsOutcome) -> bool:
-    """Return whether the node is unavailable. The subclasses of NodeUnavailable have other reasons."""
+    """Return whether the node is unavailable.
+
+    The subclasses of NodeUnavailable have other reasons.
+    """
     return type(outcome) is NodeUnavailable
 
 
@@ -442,7 +456,10 @@ def _response_from_logs(number: int, full_outcome: Outcome, logs: LogsOutcome) -
 
 
 def _as_rejected(error: NodeUnavailable) -> NodeUnavailable:
-    """Convert an error about the logs of an existing block to RequestRejected, so that the other method is used."""
+    """Convert an error about the logs of an existing block to RequestRejected.
+
+    The other method is then used.
+    """
     if isinstance(error, RequestRejected | NodeRateLimited | NodeBehind):
         return error
     return RequestRejected(error.detail, error.retry_after_s)

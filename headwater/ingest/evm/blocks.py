@@ -1,4 +1,6 @@
-"""The structures of blocks, receipts and logs in Ethereum's JSON-RPC interface (Execution API).
+"""The structures of blocks, receipts and logs in Ethereum's JSON-RPC interface.
+
+The Execution API specifies this interface.
 
 Quantities and bytes are `0x` hex strings, unless a field says otherwise. Nodes may send hex in any case; the structures
 convert hashes, addresses and bytes to lower case.
@@ -71,7 +73,7 @@ class Log(msgspec.Struct, rename="camel", gc=False):
 
 
 class Receipt(msgspec.Struct, rename="camel"):
-    """The members of a transaction's receipt that records need, and the bloom filter of the receipt."""
+    """The members of a transaction's receipt that records need, and its bloom filter."""
 
     transaction_hash: str
     block_hash: str
@@ -223,7 +225,9 @@ def _receipt_details(receipt: Receipt) -> TransactionDetails:
 
 
 def _integer(value: Any) -> int | None:
-    """Convert a hex quantity of at most 60 bits, which JSON parsers can hold; None for any other value.
+    """Convert a hex quantity of at most 60 bits, which JSON parsers can hold.
+
+    Returns None for any other value.
 
     The value is optional in records, so an invalid value counts as missing.
     """
@@ -242,7 +246,10 @@ def _block(
     details: Mapping[str, TransactionDetails],
     receipt_block_hashes: set[str],
 ) -> Block | None:
-    """Build a block; None if a log or receipt belongs to another block. Raises ValueError for an invalid quantity."""
+    """Build a block; None if a log or receipt belongs to another block.
+
+    Raises ValueError for an invalid quantity.
+    """
     if not receipt_block_hashes.union(log.block_hash for log in logs) <= {header.hash}:
         return None
     number, timestamp = _number(header.number), _number(header.timestamp, _MAX_TIMESTAMP)

@@ -1,4 +1,7 @@
-"""Reads an EVM chain: final blocks for the normal streams, and head blocks for the zerolag streams."""
+"""Reads an EVM chain for the normal and the zerolag streams.
+
+Final blocks go to the normal streams, and head blocks go to the zerolag streams.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -124,7 +127,9 @@ class EvmReader:
     def _loop(
         self, state: IngestState, notifier: HeadNotifier, final_steps: Iterator[Step | None], head: HeadBlocks | None
     ) -> Iterator[Step | None]:
-        """Yield the steps of each round: all steps of the head when it is due, then one step of the final blocks.
+        """Yield the steps of each round.
+
+        A round has all steps of the head when the head is due, and then one step of the final blocks.
 
         A round without a step is followed by a wait for a new head, or until the next poll is due.
         """

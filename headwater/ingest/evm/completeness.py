@@ -27,12 +27,18 @@ State sync happens in the first block of a sprint. Before the Delhi fork a sprin
 
 
 def state_sync_hash(number: int, block_hash: str) -> str:
-    """Return the hash that Bor derives for a block's state-sync transaction, which the block does not list."""
+    """Return the hash that Bor derives for a block's state-sync transaction.
+
+    The block does not list this transaction.
+    """
     return "0x" + keccak(b"matic-bor-receipt-" + number.to_bytes(8, "big") + bytes.fromhex(block_hash[2:])).hex()
 
 
 class Incompleteness(NamedTuple):
-    """The reason why a block may be incomplete. `is_certain` says whether a part is certainly missing."""
+    """The reason why a block may be incomplete.
+
+    `is_certain` says whether a part is certainly missing.
+    """
 
     reason: str
     is_certain: bool
@@ -163,7 +169,10 @@ def complete_block(response: BlockResponse, sprint: int | None) -> Block:
 
 
 def state_sync_transaction(response: BlockResponse) -> str:
-    """Return the hash of the block's state-sync transaction: the listed hash, or the hash that Bor derives."""
+    """Return the hash of the block's state-sync transaction.
+
+    It is the listed hash, or the hash that Bor derives.
+    """
     for hash_, parties in response.block.parties.items():
         if parties == STATE_SYNC_PARTIES:
             return hash_

@@ -67,7 +67,10 @@ class EventDecoder:
         return params if self._is_in_order else {name: params[name] for name in self.names}
 
     def is_clean(self, log: Log) -> bool:
-        """Return whether no word has bits beyond the width of its type. Solidity never writes such bits."""
+        """Return whether no word has bits beyond the width of its type.
+
+        Solidity never writes such bits.
+        """
         return all(word.is_clean(log.topics[index][2:]) for _, index, word in self._topics) and all(
             word.is_clean(log.data[start : start + WORD]) for _, start, word in self._words
         )

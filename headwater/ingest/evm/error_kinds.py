@@ -26,7 +26,10 @@ class ErrorKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Says the kind of errors with one of these HTTP statuses or codes, or with a message that has this pattern."""
+    """Says the kind of errors with a status, a code or a message of these.
+
+    The statuses are HTTP statuses, and `pattern` matches messages.
+    """
 
     kind: ErrorKind
     pattern: str = r"(?!)"  # matches no message
@@ -91,7 +94,10 @@ RULES: Final = (
 
 
 def classify_error(status: int, code: int, message: str) -> ErrorKind:
-    """Return the kind of an error. `status` is the HTTP status, which is 200 if the error is in the body."""
+    """Return the kind of an error.
+
+    `status` is the HTTP status, which is 200 if the error is in the body.
+    """
     for rule in RULES:
         if rule.matches(status, code, message):
             return rule.kind

@@ -1,4 +1,6 @@
-"""Makes the steps of the zerolag streams, which have head blocks and retractions of orphaned blocks.
+"""Makes the steps of the zerolag streams.
+
+These streams have head blocks, and retractions of orphaned blocks.
 
 A retraction repeats the original record, which is read back from the stream, because a node no longer has the logs of
 an orphaned block, and the ABIs may have changed. The position holds the number of records of each recent block, so
@@ -57,7 +59,10 @@ class HeadBlocks:
         self._clock = clock
 
     def set_start(self) -> None:
-        """At the very first start, set the current head as the start block, after which blocks are written."""
+        """At the very first start, set the current head as the start block.
+
+        The blocks after the start block are written.
+        """
         if not self._state.position.recent:
             latest = self._latest()
             self._remember([ZerolagBlock(int(latest.number, 16), latest.hash, 0, NOT_WRITTEN_MS)])
@@ -129,7 +134,10 @@ class HeadBlocks:
             yield make_step(self._state, [], [record._replace(value=retraction(record.value)) for record in records])
 
     def _newest_orphans(self, fork: int) -> tuple[list[ZerolagBlock], list[ZerolagBlock]]:
-        """Return the blocks to keep in the position, and the newest orphaned blocks, which fit one step."""
+        """Return the blocks to keep in the position, and the newest orphaned blocks.
+
+        The orphaned blocks fit one step.
+        """
         kept, orphans = list(self._state.position.recent), list[ZerolagBlock]()
         while kept[-1].number > fork and (not orphans or sum(block.records for block in orphans) < STEP_RECORDS):
             orphans.append(kept.pop())
@@ -162,7 +170,7 @@ class HeadBlocks:
         )
 
     def _newest_first(self) -> Iterator[tuple[ZerolagBlock, Header | None]]:
-        """Yield each kept block, the newest first, with the header that the node has for its number."""
+        """Yield each kept block, the newest first, and the node's header of its number."""
         recent = self._state.position.recent
         for end in range(len(recent), 0, -HEADERS_PER_REQUEST):
             blocks = recent[max(0, end - HEADERS_PER_REQUEST) : end]
@@ -170,7 +178,10 @@ class HeadBlocks:
             yield from zip(reversed(blocks), reversed(headers), strict=True)
 
     def _replace_start_block(self, header: Header) -> None:
-        """Replace the start block, which was orphaned, by the block of the same number that is on the chain."""
+        """Replace the start block, which was orphaned.
+
+        The new start block is the block of the same number that is on the chain.
+        """
         start, *written = self._state.position.recent
         self._remember([ZerolagBlock(start.number, header.hash, 0, NOT_WRITTEN_MS), *written])
 

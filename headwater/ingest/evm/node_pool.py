@@ -209,7 +209,10 @@ class NodePool:
             node.health.is_on_another_fork = True
 
     def _ask(self, call: Callable[[BlockFetcher], _T]) -> _T:
-        """Return the result of the first node that responds. Raises NodeUnavailable when no node responds."""
+        """Return the result of the first node that responds.
+
+        Raises NodeUnavailable when no node responds.
+        """
         errors: list[tuple[_Node, NodeUnavailable]] = []
         for node in self._in_order():
             result = self._try(node, call)
@@ -263,7 +266,10 @@ class NodePool:
             log.warning("the ingest uses another node", node=node.name, before=before.name, reason=why)
 
     def _highest(self, tag: str, header: Header | None) -> Header | None:
-        """Return the higher one of this header and the remembered header of the tag, and remember it."""
+        """Return the higher one of this header and the remembered header of the tag.
+
+        The higher header is remembered.
+        """
         now = self._clock()
         known_at, known = self._heads.get(tag, (now, header))
         if known is not None and now - known_at < HEAD_TTL_S and (header is None or _number(header) < _number(known)):
@@ -287,7 +293,7 @@ class NodePool:
             self._switch_to(best, f"its head is block {head}, and another node has {best.health.head}")
 
     def _return_to_preferred_node(self) -> None:
-        """Switch to a node that is preferred to the current node, once the preferred node is healthy again."""
+        """Switch to a preferred node, once the preferred node is healthy again."""
         least_head = self._current.health.head - LAG_BLOCKS
         for node in self._nodes[: self._nodes.index(self._current)]:
             health = node.health

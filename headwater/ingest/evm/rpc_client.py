@@ -198,7 +198,9 @@ class RpcClient:
             self._batch_size.on_suspicion(len(indexes))
 
     def _send(self, pending: _PendingCalls, indexes: Sequence[int]) -> list[RetriableError]:
-        """Send these calls in one request, and return the failures of single calls that stay pending.
+        """Send these calls in one request.
+
+        Returns the failures of single calls that stay pending.
 
         Raises _BatchRejected, and RetriableError when the whole request failed.
         """
@@ -321,7 +323,10 @@ def _is_success(http_response: HttpResponse) -> bool:
 
 
 def _final_error(kind: ErrorKind, method: str, message: str) -> NodeUnavailable:
-    """Return the outcome of a call that is not sent again. `message` is the message of the node."""
+    """Return the outcome of a call that is not sent again.
+
+    `message` is the message of the node.
+    """
     if kind is ErrorKind.RANGE_TOO_LARGE:
         return RangeTooLarge(f"The node refuses {method} because the request or its result is too large: {message}.")
     if kind is ErrorKind.METHOD_MISSING:

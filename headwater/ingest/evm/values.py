@@ -205,7 +205,7 @@ def reader_of(param: Param, depth: int = 0) -> Reader:
 def members(data: Data, start: int, readers: Iterable[Reader]) -> Iterator[Value]:
     """Yield the values of consecutive types, encoded from a position on.
 
-    The types are those of parameters, or of the members of a tuple.
+    The values belong to parameters, or are the members of a tuple.
     """
     at = start
     for reader in readers:

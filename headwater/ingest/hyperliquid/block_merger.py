@@ -87,7 +87,10 @@ ENTITY_GROUPS: Final[tuple[tuple[frozenset[Entity], tuple[Kind, ...]], ...]] = (
 
 
 def groups_for(entities: frozenset[Entity]) -> list[tuple[Kind, ...]]:
-    """Return the kinds of events to read, grouped so that the kinds of a group may hold the same events."""
+    """Return the kinds of events to read, in groups.
+
+    The kinds of a group may hold the same events.
+    """
     groups = [kinds for group_entities, kinds in ENTITY_GROUPS if group_entities & entities]
     return [kinds for kinds in groups if not any(set(kinds) < set(other_kinds) for other_kinds in groups)]
 
@@ -130,7 +133,10 @@ class FolderBlocks:
         self._last_growth = (0, 0.0)
 
     def read_next(self, batch: ConvertedBatch) -> None:
-        """Read the next block into `block`, unless a block is there. Skips lines that can't be parsed."""
+        """Read the next block into `block`, unless a block is there.
+
+        Skips lines that can't be parsed.
+        """
         while self.block is None and (self._index < len(self._lines.lines) or self._read_next_lines()):
             if not self._lines.lines[self._index].strip():
                 self.advance(batch)
@@ -155,7 +161,10 @@ class FolderBlocks:
         self._index, self._line_count, self.block = after, 1, None
 
     def missing_before(self, number: int) -> range:
-        """Return the numbers of the missing blocks between the last taken block and the block of this number."""
+        """Return the numbers of the missing blocks before the block of this number.
+
+        They begin after the last taken block.
+        """
         missing = range(self.cursor.block + 1, number) if self.cursor.block else range(0)
         is_exact = self.spec.form == "block" and self._has_empty_blocks
         return missing if is_exact or len(missing) > MAX_EMPTY_BLOCKS else range(0)
@@ -171,7 +180,10 @@ class FolderBlocks:
         return self._newest_ms is None or 0 < time_ms - self._newest_ms < FOLDER_IDLE_TIMEOUT_S * 1000
 
     def join_lines(self) -> bool:
-        """Join all lines of the current block. Returns False while more lines of the block may be written."""
+        """Join all lines of the current block.
+
+        Returns False while more lines of the block may be written.
+        """
         events, after = self._same_block()
         while after == len(self._lines.lines) and self._extend_lines():
             events, after = self._same_block()
@@ -182,7 +194,10 @@ class FolderBlocks:
         return True
 
     def log_errors(self, batch: ConvertedBatch, first: int) -> None:
-        """Log the errors of the current line, which are the errors of the batch from index `first` on."""
+        """Log the errors of the current line.
+
+        They are the errors of the batch from index `first` on.
+        """
         file = f"{self.spec.name}/{self._lines.path}"
         offset = self._lines.ends[self._index] - len(self._lines.lines[self._index]) - 1
         for reason, error in list(batch.errors.items())[first:]:
@@ -196,7 +211,9 @@ class FolderBlocks:
         return bool(self._lines.lines)
 
     def _block(self, index: int) -> tuple[Block | None, int]:
-        """Return the block of a line and the time of the block in ms. Raises one of BAD_EVENT_ERRORS.
+        """Return the block of a line and the time of the block in ms.
+
+        Raises one of BAD_EVENT_ERRORS.
 
         The block is None for a line without events and without a time.
         """
@@ -213,7 +230,7 @@ class FolderBlocks:
         return block, time_of(block.events[0])
 
     def _same_block(self) -> tuple[list[msgspec.Raw], int]:
-        """Return the read events of the current block, and the index of the first line after the block."""
+        """Return the read events of the current block, and the index of the next block's line."""
         assert self.block is not None
         events, index = list(self.block.events), self._index + 1
         while index < len(self._lines.lines):
@@ -244,7 +261,10 @@ class FolderBlocks:
         return True
 
     def _may_grow(self, line_count: int) -> bool:
-        """Return whether more lines of the last block of a file may be written, which has `line_count` lines now."""
+        """Return whether more lines of the last block of a file may be written.
+
+        The block has `line_count` lines now.
+        """
         now = time.monotonic()
         if line_count != self._last_growth[0]:
             self._last_growth = (line_count, now)
@@ -274,7 +294,10 @@ class BlockMerger:
         self._converter = converter
 
     def read(self) -> ConvertedBatch | None:
-        """Return the records of the next blocks, about READ_BYTES of lines; None when no block can be taken now."""
+        """Return the records of the next blocks, about READ_BYTES of lines.
+
+        Returns None when no block can be taken now.
+        """
         batch = ConvertedBatch()
         while batch.size < READ_BYTES:
             next_folder = self._folder_with_oldest_block(batch)
@@ -285,14 +308,20 @@ class BlockMerger:
         return batch if batch.lines else None
 
     def _folder_with_oldest_block(self, batch: ConvertedBatch) -> FolderBlocks | None:
-        """Return the folder with the oldest block, or the preferred folder among several with that block."""
+        """Return the folder with the oldest block.
+
+        Among several folders with this block, the preferred one is returned.
+        """
         for folder in self._folders:
             folder.read_next(batch)
         with_block = [folder for folder in self._folders if folder.block is not None]
         return min(with_block, key=lambda folder: folder.time_ms, default=None)
 
     def _take_run(self, folder: FolderBlocks, batch: ConvertedBatch) -> bool:
-        """Take blocks of a folder up to the next block of another folder. Returns False when the folder must wait."""
+        """Take blocks of a folder up to the next block of another folder.
+
+        Returns False when the folder must wait.
+        """
         other_times = (other.time_ms for other in self._folders if other is not folder and other.block is not None)
         until = min(other_times, default=math.inf)
         while self._take_block(folder, batch):
@@ -323,7 +352,10 @@ class BlockMerger:
         return any(other.may_still_receive(folder.time_ms) for other in preferred)
 
     def _convert(self, folder: FolderBlocks, block: Block, batch: ConvertedBatch) -> None:
-        """Convert a block, unless it was taken before, because a restarted node writes some blocks again."""
+        """Convert a block, unless it was taken before.
+
+        A restarted node writes some blocks again.
+        """
         (_, kind, form, rank), cursor, time_ms = folder.spec, folder.cursor, folder.time_ms
         block_key, is_contiguous = block.number or time_ms, True
         if block_key != cursor.block or form == "block":
@@ -343,7 +375,10 @@ class BlockMerger:
             folder.log_errors(batch, error_count)
 
     def _record_gap(self, folder: FolderBlocks, block: Block, batch: ConvertedBatch) -> bool:
-        """Log and count the gap between a folder's last block and this block. Returns whether there is a gap."""
+        """Log and count the gap between a folder's last block and this block.
+
+        Returns whether there is a gap.
+        """
         name, kind, _, rank = folder.spec
         missing = range(0) if block.number is None else folder.missing_before(block.number)
         if not missing or self._coverage[kind].newest_if_last(rank) is None:  # another folder may have these blocks

@@ -77,7 +77,10 @@ class Converter:
         return list(self._unmatched_fills.values())
 
     def add(self, kind: Kind, block: Block, cursor: BlockCursor, batch: ConvertedBatch) -> None:
-        """Add the records of events other than fills. `cursor` counts the earlier events of the block."""
+        """Add the records of events other than fills.
+
+        `cursor` counts the earlier events of the block.
+        """
         self._by_kind[kind](block, cursor, batch)
 
     def add_fills(
@@ -148,7 +151,10 @@ def _add_blocks(block: Block, _cursor: BlockCursor, batch: ConvertedBatch) -> No
 
 
 def _add_misc_events(block: Block, cursor: BlockCursor, batch: ConvertedBatch) -> None:
-    """Add the records of misc events, whose unique ids consist of the block and the index in the block."""
+    """Add the records of misc events.
+
+    The unique id of an event consists of the block and the index in the block.
+    """
     for index, event in enumerate(block.events, cursor.events):
         try:
             batch.records += records.misc_records(event, block.number, f"{cursor.block}-{index}")

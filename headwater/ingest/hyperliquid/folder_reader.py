@@ -63,7 +63,10 @@ class _Content(Protocol):
         """Return at most this many bytes from an offset."""
 
     def unread(self, offset: int) -> int:
-        """Return the number of bytes after an offset; negative if the file was truncated, and 0 if unknown."""
+        """Return the number of bytes after an offset.
+
+        The number is negative if the file was truncated, and 0 if it is unknown.
+        """
 
     def changed_at(self) -> float:
         """Return the time of the last write, in seconds since 1970."""
@@ -115,7 +118,10 @@ class _CompressedFile:
             raise SetupError(f"The file {self._path} can't be read. {error.detail}") from error
 
     def read(self, size: int, offset: int) -> bytes:
-        """Return bytes. Raises NodeUnavailable when the file is damaged, or not completely written yet."""
+        """Return bytes.
+
+        Raises NodeUnavailable when the file is damaged, or not completely written yet.
+        """
         try:
             if offset < self._at:
                 self.close()
@@ -142,7 +148,10 @@ class _CompressedFile:
 
 
 class _Change(enum.Enum):
-    """A change of a file other than the growth at its end. The value completes a message about lost lines."""
+    """A change of a file other than the growth at its end.
+
+    The value completes a message about lost lines.
+    """
 
     TRUNCATED = "was truncated"
     REWRITTEN = "was rewritten"
@@ -174,7 +183,10 @@ class _File:
         return self.content.read(min(HEAD_BYTES, self.position.offset), 0)
 
     def peek(self, size: int = READ_BYTES) -> Lines | None:
-        """Return the complete lines after the position, about this many bytes; None if there are none."""
+        """Return the complete lines after the position, about this many bytes.
+
+        Returns None if there are none.
+        """
         while True:
             data = self.content.read(size, self.position.offset)
             end = data.rfind(b"\n") + 1
@@ -308,7 +320,10 @@ class FolderReader:
             self._files.pop(path).content.close()
 
     def _is_finished(self, file: _File) -> bool:
-        """Return whether the oldest file is finished: it is compressed, or unchanged while a later file has content."""
+        """Return whether a file is finished.
+
+        The oldest file is finished when it is compressed, or unchanged while a later file has content.
+        """
         if file.path != self._paths[0]:
             return False
         return file.content.is_complete or (
@@ -356,7 +371,10 @@ class FolderReader:
             self.losses.append(f"{file.path} {change.value}; lines that were not read by then are lost")
 
     def _open(self, path: str) -> _File | None:
-        """Open the file of a path, also when it was rotated or compressed; None when it does not exist."""
+        """Open the file of a path, also when it was rotated or compressed.
+
+        Returns None when the file does not exist.
+        """
         try:
             file = self._open_moved(path) or self._open_actual(path)
         except FileNotFoundError:
@@ -424,7 +442,10 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _numbered(folder: Path, below: str = "") -> Iterator[str]:
-    """Yield the paths of the node's files, whose names are numbers, without the suffix of a compressed file."""
+    """Yield the paths of the node's files, whose names are numbers.
+
+    The suffix of a compressed file is removed.
+    """
     for entry in _entries(folder / below):
         path = f"{below}{entry.name}"
         if entry.is_dir():

@@ -55,7 +55,10 @@ class NodeFilesReader:
         return self._entities
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """Implement ChainReader.steps. Raises NodeUnavailable while the folder does not exist or can't be read."""
+        """Implement ChainReader.steps.
+
+        Raises NodeUnavailable while the folder does not exist or can't be read.
+        """
         if not self._folder.is_dir():
             raise NodeUnavailable(f"The folder {self._folder}, to which the node writes its data, does not exist.")
         stored = read_node_position(position, self._name)
@@ -147,7 +150,10 @@ class _FoldersReader:
         )
 
     def steps(self) -> Iterator[Step | None]:
-        """Yield steps with new records of each group, and None when the node wrote nothing for a while."""
+        """Yield steps with new records of each group.
+
+        Yields None when the node wrote nothing for a while.
+        """
         quiet_since = time.monotonic()
         while True:
             self._scan()

@@ -150,7 +150,10 @@ class Coverage:
         return any(span.first <= time_ms <= span.last for span in self.spans if span.rank != rank)
 
     def newest_if_last(self, rank: int) -> int | None:
-        """Return the time of the newest block if it was taken from the folder of this rank, otherwise None."""
+        """Return the time of the newest block if it was taken from the folder of this rank.
+
+        Returns None if the block was taken from another folder.
+        """
         return self.spans[-1].last if self.spans and self.spans[-1].rank == rank else None
 
     def newest_of(self, rank: int) -> int | None:

@@ -159,7 +159,10 @@ class NodeTrade(msgspec.Struct):
 
     @property
     def identity(self) -> tuple[object, ...] | None:
-        """The identity of a trade, which is equal for both sides; None if the node did not write the orders."""
+        """The identity of a trade, which is equal for both sides.
+
+        It is None if the node did not write the orders.
+        """
         oids = [side.oid for side in self.side_info]
         return None if None in oids else (self.coin, self.px, self.sz, self.hash, frozenset(oids))
 
@@ -224,7 +227,9 @@ def read_line(line: bytes) -> Block:
 
 
 def read_replica_line(line: bytes, path: str, number: int) -> Block:
-    """Decode line `number`, counted from 0, of a file of `replica_cmds`. Raises one of BAD_EVENT_ERRORS.
+    """Decode line `number`, counted from 0, of a file of `replica_cmds`.
+
+    Raises one of BAD_EVENT_ERRORS.
 
     The only event of the returned block is the record. The node does not write the height. The name of a file is the
     height before the first line, and each line is a block, as operators of nodes observed (bufrr/hyperstream,
@@ -293,7 +298,10 @@ def read_node_trade(event: msgspec.Raw) -> NodeTrade:
 
 
 def node_trade_record(trade: NodeTrade, event: msgspec.Raw, block: int | None, trade_index: int) -> StreamRecord:
-    """Convert a trade that the node wrote itself to a record, which has `side_info` with the orders but no tid."""
+    """Convert a trade that the node wrote itself to a record.
+
+    The record has `side_info` with the orders, but no tid.
+    """
     time_ms, members = to_ms(trade.time), _MEMBERS.decode(event)
     buyer, seller = trade.side_info
     users = (buyer.user, seller.user)
@@ -317,7 +325,9 @@ def order_record(event: msgspec.Raw, block: int | None) -> StreamRecord:
 
 
 def misc_records(event: msgspec.Raw, block: int | None, unique_id: str) -> list[StreamRecord]:
-    """Convert a misc event to one record, or to several records if the event has too many funding payments.
+    """Convert a misc event to one record, or to several records.
+
+    An event with too many funding payments becomes several records.
 
     Raises one of BAD_EVENT_ERRORS.
     """

@@ -1,4 +1,6 @@
-"""Encodes and decodes the messages of Hyperliquid's WebSocket API (pages "Websocket" and "Subscriptions").
+"""Encodes and decodes the messages of Hyperliquid's WebSocket API.
+
+The pages "Websocket" and "Subscriptions" of its documentation describe the messages.
 
 Blocks of the subscription `explorerBlock` arrive as arrays without a channel.
 """

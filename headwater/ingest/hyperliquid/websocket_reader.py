@@ -114,7 +114,7 @@ class EventDeduplicator:
         return new
 
     def _check_continuity(self, trade: WsTrade) -> None:
-        """Count a gap when the first message of a subscription does not overlap with the stored position.
+        """Count a gap when the first message of a subscription begins after the stored position.
 
         The first message is a snapshot of the latest trades.
         """
@@ -127,7 +127,9 @@ class EventDeduplicator:
             log.warning("trades may be missing", coin=trade.coin, after_ms=stored.time, before_ms=trade.time)
 
     def _add_trade(self, trade: WsTrade) -> int | None:
-        """Add a trade to the position, and return the index of the trade; None for a repeated trade.
+        """Add a trade to the position, and return the index of the trade.
+
+        Returns None for a repeated trade.
 
         Trades of a coin arrive in the order of time.
         """
@@ -207,7 +209,10 @@ class _Session:
             self._connection.send(messages.subscribe(kind, coin), text=True)
 
     def _gather(self) -> ConnectionClosed | None:
-        """Read messages for a moment. Returns the error of an ended connection; None while the connection is open."""
+        """Read messages for a moment.
+
+        Returns the error of an ended connection; None while the connection is open.
+        """
         until, timeout_s = time.monotonic() + IDLE_YIELD_S, IDLE_YIELD_S
         try:
             while timeout_s >= 0:

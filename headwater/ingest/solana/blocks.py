@@ -84,7 +84,10 @@ class Meta(_Struct):
 
 
 class Header(_Struct):
-    """The numbers by which the account keys are divided: signers first, and in each part writable keys first."""
+    """The numbers by which the account keys are divided.
+
+    Signers come first, and in each part writable keys come first.
+    """
 
     num_required_signatures: int
     num_readonly_signed_accounts: int
@@ -215,7 +218,9 @@ def decode_transaction(entry: TransactionEntry) -> DecodedTransaction | None:
 
 
 def is_vote(is_legacy: bool, signatures: int, runs_vote_program_only: bool) -> bool:
-    """Return whether a transaction is a simple vote, by `is_simple_vote_transaction` of the validator Agave.
+    """Return whether a transaction is a simple vote.
+
+    The rule is `is_simple_vote_transaction` of the validator Agave.
 
     Other transactions that run or name the vote program are not votes.
     """
@@ -223,7 +228,10 @@ def is_vote(is_legacy: bool, signatures: int, runs_vote_program_only: bool) -> b
 
 
 def _version(version: str | int | None, lookups: list[TableLookup] | None) -> str:
-    """Return the version of a transaction. Nodes that know only legacy transactions omit the version."""
+    """Return the version of a transaction.
+
+    Nodes that know only legacy transactions omit the version.
+    """
     if version is None:
         return LEGACY if lookups is None else "0"
     return str(version)

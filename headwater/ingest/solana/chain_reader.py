@@ -1,4 +1,6 @@
-"""Reads the blocks of a Solana node in the order of their slots, and yields the blocks as steps.
+"""Reads the blocks of a Solana node in the order of their slots.
+
+The blocks are yielded as steps.
 
 Nodes behind a load balancer may be at different heights, and a node that lags omits the newest blocks from getBlocks
 without an error. So a slot counts as skipped only when the parent of the next block proves that the slot has no block.
@@ -177,7 +179,10 @@ class _BlockReader:
             yield _Fetched(slot, future.result(), bool(in_flight) and _has_result(in_flight[0][1]))
 
     def _fault(self, slot: int, parent: int) -> str | None:
-        """Return why the block of this slot can't follow the last stored block; None if the block can."""
+        """Return why the block of this slot can't follow the last stored block.
+
+        Returns None if the block can.
+        """
         last_block = self.position.block
         is_genesis = slot == parent == 0
         if parent == last_block or (last_block is None and (is_genesis or parent < self.position.next_slot)):

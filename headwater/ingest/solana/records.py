@@ -148,7 +148,10 @@ class _Transaction:
         return {key: after - before for key, before, after in balances if after != before}
 
     def _instructions(self) -> tuple[list[Json], list[Json] | None]:
-        """Return the transaction's instructions, and the inner instructions; None if the node did not record these."""
+        """Return the transaction's instructions, and the inner instructions.
+
+        The latter are None if the node did not record them.
+        """
         recorded = self._meta.inner_instructions
         groups = {group.index: group.instructions for group in recorded or ()}
         outer: list[Json] = []
@@ -169,7 +172,10 @@ class _Transaction:
         return outer, None if recorded is None else inner
 
     def _instruction(self, instruction: Instruction, index: int) -> Json:
-        """Return the members of an instruction, which is at or below this index of the transaction's instructions."""
+        """Return the members of an instruction.
+
+        `index` is the index of the instruction, or of the instruction that called it, in the transaction.
+        """
         keys = self._keys
         return {
             "txn_id": self._txn_id,
@@ -205,7 +211,10 @@ def _lookups(lookups: Sequence[TableLookup] | None) -> list[Json] | None:
 
 
 def _mapping(balances: Sequence[Json] | None, name: str, value: str) -> Json | None:
-    """Return a mapping from one member of token balances to another; None if the node did not record all balances."""
+    """Return a mapping from one member of token balances to another.
+
+    Returns None if the node did not record all balances.
+    """
     return None if balances is None else {balance[name]: balance[value] for balance in balances}
 
 

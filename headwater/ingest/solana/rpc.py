@@ -71,7 +71,10 @@ class Rpc:
         return self._call(_SLOTS, "getBlocks", first, last, self._commitment)
 
     def first_slot_from(self, first: int) -> int | None:
-        """Return the first slot at or after the slot `first` that has a block; None if no slot has one yet."""
+        """Return the first slot at or after the slot `first` that has a block.
+
+        Returns None if no such slot has a block yet.
+        """
         slots = self._call(_SLOTS, "getBlocksWithLimit", first, 1, self._commitment)
         return slots[0] if slots else None
 

@@ -26,7 +26,10 @@ _VOTE_KEY = Pubkey.from_string(VOTE_PROGRAM)
 
 
 def decode_wire(content: str, encoding: str) -> DecodedTransaction | None:
-    """Return the decoded transaction; None for a vote. Raises ValueError when the content can't be decoded."""
+    """Return the decoded transaction; None for a vote.
+
+    Raises ValueError when the content can't be decoded.
+    """
     if encoding != "base64":
         raise ValueError(f"the encoding {encoding} is not known")
     parsed = VersionedTransaction.from_bytes(base64.b64decode(content, validate=True))

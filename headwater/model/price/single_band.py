@@ -1,6 +1,6 @@
 """Vectorised evaluation of many tokens, each of which has all of its prices in a single band.
 
-The statistics are the same as those of stats.evaluate, which evaluates one token and takes about ten times as long.
+The statistics equal the results of stats.evaluate, which evaluates one token and takes about ten times as long.
 """
 
 from collections.abc import Iterable, Sequence
@@ -229,7 +229,7 @@ class _Evaluation:
     """One evaluation of many tokens.
 
     Args:
-        columns: The parts of the tokens: those of the USD ticks and, if any token has some, those of the quoted ticks.
+        columns: The parts of the tokens for USD ticks and, if any token has quoted ticks, the parts for quoted ticks.
         hour: The start of the hour that contains the moment one day ago.
         now: The time, in ms since the epoch.
     """
@@ -261,7 +261,7 @@ class _Evaluation:
         """Return for each token whether this evaluation is valid.
 
         It is valid when all prices are in one band, no tick is in the future, and no archived ticks are needed except
-        those of the hour one day ago.
+        the ticks of the hour one day ago.
         """
         is_valid = np.ones(len(self._columns[0].has_ticks), np.bool_)
         bands, is_band_known = np.zeros(len(is_valid), np.int64), np.zeros(len(is_valid), np.bool_)

@@ -116,7 +116,7 @@ class TailedBand:
     Args:
         stored: The band of the stored state, if there is one.
         ticks: The sorted ticks of the tail.
-        horizon: The horizon of the state with its tail, which may be later than that of the state alone.
+        horizon: The horizon of the state with its tail, which may be later than the horizon of the state alone.
     """
 
     __slots__ = ("_horizon", "_prices", "_stored", "_ticks", "_times")

@@ -90,7 +90,10 @@ def _is_supported(kind: Any) -> bool:
 
 
 def converter(kind: Any, member: Member) -> Convert:
-    """Return the converter for values of an Arrow type. The type is the column's type before the cast."""
+    """Return the converter for values of an Arrow type.
+
+    The type is the column's type before the cast.
+    """
     convert = _converter(kind, member)
     return lambda value: None if value is None else convert(value)
 
@@ -124,7 +127,10 @@ def _boolean(_kind: Any, member: Member) -> Convert:
 
 
 def _flag(value: float) -> bool:
-    """Convert 0 and 1 to a boolean, because programs without nullable booleans write these numbers."""
+    """Convert 0 and 1 to a boolean.
+
+    Programs without nullable booleans write these numbers.
+    """
     if value not in (0, 1):
         raise ValueError(f"{value} is neither true nor false")
     return value == 1
@@ -217,7 +223,10 @@ def _utc_text(member: Member) -> Callable[[int], str]:
 
 
 def _time_text(nanoseconds: int, digits: int) -> str:
-    """Return ISO 8601 text with as many digits of the second as needed, in groups of three, and at least `digits`."""
+    """Return ISO 8601 text with as many digits of the second as needed.
+
+    The digits are in groups of three, and at least `digits`.
+    """
     seconds, rest = divmod(nanoseconds, 10**9)
     fraction = f"{rest:09}"
     needed = next((n for n in (0, 3, 6) if not fraction[n:].strip("0")), 9)
@@ -267,7 +276,10 @@ def _map(kind: Any, _member: Member) -> Convert:
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object. Raises ValueError for a repeated key, because an object would lose a value."""
+    """Return an object.
+
+    Raises ValueError for a repeated key, because an object would lose a value.
+    """
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]

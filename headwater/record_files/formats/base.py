@@ -40,7 +40,10 @@ class Reader(Protocol):
         """Yield the number and the JSON of each record."""
 
     def fraction_read(self) -> float | None:
-        """Return the fraction of the file that was read, 0 to 1; None for a format that is read from start to end."""
+        """Return the fraction of the file that was read, 0 to 1.
+
+        Returns None for a format that is read from start to end.
+        """
 
 
 OpenReader = Callable[[BinaryIO, Entity | None, BadRecordHandler, Dialect], Reader]
@@ -50,7 +53,10 @@ The entity's fields determine the types of columns; without an entity all values
 
 
 def require_known_column(names: list[str], entity: Entity | None) -> None:
-    """Raise ValueError when no column is a member of the stream, because the file or its delimiter is wrong."""
+    """Raise ValueError when no column is a member of the stream.
+
+    The file or its delimiter is wrong then.
+    """
     if entity is None or not names or any(name in entity.fields for name in names):
         return
     columns = ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")

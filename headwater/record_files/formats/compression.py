@@ -1,4 +1,7 @@
-"""Decompresses gzip, bzip2, xz, Zstandard and LZ4 files, which are recognised by their first bytes."""
+"""Decompresses gzip, bzip2, xz, Zstandard and LZ4 files.
+
+The first bytes of a file show its compression.
+"""
 
 import bz2
 import gzip
@@ -41,7 +44,10 @@ def _gzip(file: BufferedReader) -> Any:
 
 
 class _Gunzip(gzip.GzipFile):
-    """Reads a gzip file like gunzip, which ignores data after the last gzip member with a warning."""
+    """Reads a gzip file like gunzip.
+
+    Data after the last gzip member is ignored with a warning.
+    """
 
     def __init__(self, file: BufferedReader) -> None:
         super().__init__(fileobj=file)
@@ -88,7 +94,10 @@ class DecompressedFile(io.RawIOBase):
 
     @property
     def warning(self) -> str:
-        """A warning about the file, which is set after the file was read to its end; "" without a warning."""
+        """A warning about the file, which is set after the file was read to its end.
+
+        It is "" without a warning.
+        """
         return getattr(self._source, "warning", "")
 
     def readable(self) -> bool:
@@ -122,6 +131,9 @@ def _skip_frames(file: BufferedReader) -> None:
 
 
 def decompression_warning(file: BinaryIO | None) -> str:
-    """Return the warning about a decompressed file that was read to its end; "" without a warning."""
+    """Return the warning about a decompressed file that was read to its end.
+
+    Returns "" without a warning.
+    """
     raw = getattr(file, "raw", None)
     return raw.warning if isinstance(raw, DecompressedFile) else ""

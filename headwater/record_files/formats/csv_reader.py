@@ -13,7 +13,10 @@ from headwater.record_files.formats.text_columns import ToJson, converter_of, en
 
 
 class CsvReader:
-    """Implements formats.base.Reader for CSV. An empty field is null, and so are the null texts of the dialect."""
+    """Implements formats.base.Reader for CSV.
+
+    An empty field is null, and so are the null texts of the dialect.
+    """
 
     number_unit = "line"
 
@@ -63,7 +66,10 @@ class CsvReader:
         return names
 
     def _converter(self, type_: str | None) -> ToJson:
-        """Return a function that converts a field of this type to JSON, and an empty field and null texts to null."""
+        """Return a function that converts a field of this type to JSON.
+
+        The function converts an empty field and null texts to null.
+        """
         convert, nulls = converter_of(type_), self._nulls
         if not nulls:
             return lambda text: convert(text) if text else b"null"

@@ -9,7 +9,10 @@ from headwater.record_files.formats.base import BadRecordHandler, Dialect
 
 
 class JsonLinesReader:
-    """Implements formats.base.Reader for JSON lines. Yields the non-empty lines unchanged and unchecked."""
+    """Implements formats.base.Reader for JSON lines.
+
+    Yields the non-empty lines unchanged and unchecked.
+    """
 
     number_unit = "line"
 

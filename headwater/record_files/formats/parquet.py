@@ -113,7 +113,10 @@ def _reason(error: Exception, batch: Any, index: int, converters: list[tuple[str
 
 @contextmanager
 def _seekable(file: BinaryIO) -> Iterator[Any]:
-    """Return the file, or a seekable copy of a pipe or of a compressed file, because Parquet is read from the end."""
+    """Return the file, or a seekable copy of a pipe or of a compressed file.
+
+    Parquet is read from the end.
+    """
     if isinstance(getattr(file, "raw", None), FileIO) and file.seekable():
         yield file
         return

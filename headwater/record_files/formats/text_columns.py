@@ -40,7 +40,10 @@ def type_of(example: Any) -> str | None:
 
 
 def converter_of(type_: str | None) -> ToJson:
-    """Return the converter for a member of this type. None means an unknown type, whose text becomes a string."""
+    """Return the converter for a member of this type.
+
+    None means an unknown type, whose text becomes a string.
+    """
     return encode if type_ is None else _BY_TYPE[type_]
 
 
@@ -84,7 +87,9 @@ def _list(text: str) -> bytes:
 
 
 def _postgres_array(text: str) -> list[str | None]:
-    """Return the members of a one-dimensional array in PostgreSQL's form: `{a,"b c",NULL}`. Raises ValueError.
+    """Return the members of a one-dimensional array in PostgreSQL's form: `{a,"b c",NULL}`.
+
+    Raises ValueError.
 
     Section 8.15.6 of PostgreSQL's documentation describes the form.
     """

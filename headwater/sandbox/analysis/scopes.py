@@ -1,6 +1,6 @@
 """Resolves each identifier of a script to its declaration.
 
-The rules are those of ECMA-262, section "Syntax-Directed Operations: Scope Analysis". `var` declares a name in the
+The rules are in ECMA-262, section "Syntax-Directed Operations: Scope Analysis". `var` declares a name in the
 enclosing function; functions, `let`, `const` and classes declare it in the block. Identifiers without a declaration
 are globals.
 """

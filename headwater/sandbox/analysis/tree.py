@@ -1,6 +1,6 @@
 """Parses a script to a syntax tree with tree-sitter.
 
-Node types are those of the grammar https://github.com/tree-sitter/tree-sitter-javascript.
+Node types are defined by the grammar https://github.com/tree-sitter/tree-sitter-javascript.
 """
 
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ class QuotaStore(Protocol):
         """Return the usage of an owner, except `set_values`, which SetCounts returns."""
 
     def set_limits(self, owner: str, limits: Limits, reset: Sequence[QuotaName]) -> None:
-        """Set limits of an owner, and reset the limits in `reset` to those of the settings.
+        """Set limits of an owner, and reset the limits in `reset` to the limits in the settings.
 
         None means unlimited.
         """

@@ -136,7 +136,7 @@ class RedisPrices:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _ScriptRun:
-    """What one run of the script write_prices writes."""
+    """The entries that one run of the script write_prices writes."""
 
     states: Sequence[tuple[bytes, bytes]] = ()
     tails: Sequence[tuple[bytes, bytes]] = ()

@@ -85,7 +85,7 @@ def _dump(connection: Connection) -> Iterator[DumpedRow]:
 
 
 def _existing_tables(connection: Connection) -> MetaData:
-    """Return Headwater's tables as they are in the database, whose schema may be older than that of this version."""
+    """Return Headwater's tables as they are in the database, whose schema may be of an older version."""
     existing = MetaData()
     event.listen(existing, "column_reflect", _tolerate_damaged_json)
     existing.reflect(connection, only=lambda name, _: name in metadata.tables)
@@ -227,7 +227,7 @@ def _free_leases(connection: Connection, last_fencing_token: int) -> None:
 
 
 def _advance_audit_sequence(connection: Connection) -> None:
-    """Let the ids of new audit entries begin after those of the restored entries."""
+    """Let the ids of new audit entries begin after the ids of the restored entries."""
     if not inspect(connection).has_table(audit.name):  # the first schema has no audit log
         return
     last = connection.execute(select(func.max(audit.c.id))).scalar_one()

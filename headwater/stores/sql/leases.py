@@ -1,6 +1,6 @@
 """Leases: one row per name, which is never deleted, so that its fencing token only rises.
 
-Advisory locks are not used, because SQLite has none and those of PostgreSQL have no fencing token.
+Advisory locks are not used, because SQLite has none, and the locks of PostgreSQL have no fencing token.
 """
 
 from datetime import datetime, timedelta

@@ -1,7 +1,7 @@
 """The tables. A change here needs a migration too; a test compares the two.
 
 Rows of deployments outlive their configurations, because the sweeper uses them to decide which resources on the broker
-may be removed. So they have no foreign key to flows. The configuration of a deployment is that of its desired revision,
+may be removed. So they have no foreign key to flows. The configuration of a deployment is in its desired revision,
 which `purge` keeps while the deployment is active.
 """
 

@@ -74,7 +74,7 @@ def parse(expression: str) -> Node:
 class _Scope:
     """The meaning of names in a query.
 
-    Scopes are numbered as in Variable: 0 is that of the record.
+    Scopes are numbered as in Variable: 0 is the scope of the record.
 
     Attributes:
         depth: The number of the innermost scope.

@@ -273,7 +273,7 @@ class MemorySource:
         return True
 
     def _fenced(self, positions: Iterable[int]) -> list[int]:
-        """Return those of the partitions that this member does not own."""
+        """Return the partitions among these that this member does not own."""
         return [p for p in positions if self._group.owners.get(p) is not self]
 
     def committed(self) -> Positions:

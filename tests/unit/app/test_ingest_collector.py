@@ -13,7 +13,10 @@ from headwater.ingest.runner import IngestMetrics
 
 @pytest.fixture
 def metrics(monkeypatch: pytest.MonkeyPatch) -> IngestMetrics:
-    """Metrics in which the ingest counts a further stream, reason and count whenever a sample is added."""
+    """Metrics that the ingest changes whenever a sample is added.
+
+    The ingest then counts a further stream, a further reason and a further count.
+    """
     metrics = IngestMetrics(
         records=Counter({"log": 3}), skipped=Counter({"late": 1}), counts=Counter({"blocks": 2, "retries": 1})
     )

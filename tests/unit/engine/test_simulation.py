@@ -2,7 +2,7 @@
 
 Repeats occur only after failures.
 
-With exactly-once delivery nothing is repeated: at any time the outputs are exactly those of the committed offsets.
+With exactly-once delivery nothing is repeated: at any time the outputs match the committed offsets.
 
 Records that were deleted before they were read are missing only if a worker has reported it.
 
@@ -277,7 +277,7 @@ class WorkerStory(RuleBasedStateMachine):
 
 
 class ExactlyOnceStory(WorkerStory):
-    """The same faults and those of transactions. No repeats are allowed."""
+    """There are the same faults, and faults of transactions. No repeats are allowed."""
 
     exactly_once = True
 

@@ -253,7 +253,7 @@ class World:
         return {f"{SOURCE}/{gap.partition}/{n}" for gap in self.reported_gaps for n in range(gap.start, gap.end)}
 
     def owed(self, origins: Iterable[str]) -> list[str]:
-        """Return those of the `headwater-src` whose records were not reported as deleted."""
+        """Return each `headwater-src` of these whose record was not reported as deleted."""
         missing = self.may_be_missing()
         return [each for each in origins if each.rpartition("/")[0] not in missing]
 

@@ -1,4 +1,4 @@
-"""What the JSON-RPC client logs about an unavailable node."""
+"""The JSON-RPC client logs unavailable nodes, and counts retries."""
 
 import socket
 from threading import Event

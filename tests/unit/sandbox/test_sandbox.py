@@ -168,7 +168,10 @@ def test_a_record_that_always_breaks_the_protocol_is_rejected(monkeypatch: pytes
 
 
 def test_a_child_that_a_timeout_killed_does_not_count_as_an_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first script times out, which kills the child. The second one ends its process once, and then loads."""
+    """The first script times out, which kills the child.
+
+    The second one ends its process once, and then loads.
+    """
     results = iter([ScriptFailure("Timeout", "slow"), ChildExited(-5), None])
     with Sandbox(spare=False) as sandbox:
         sandbox._starter.close()

@@ -1,4 +1,4 @@
-"""What the reader remembers of its nodes, and with which node a run starts."""
+"""The chain reader remembers the health of its nodes, and so starts with the right node."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""Records of recorded blocks, compared with those of independent implementations."""
+"""Records of recorded blocks equal the records of independent implementations."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Stored states of earlier versions are read, and those of later versions are rejected."""
+"""Stored states of earlier versions are read, and states of later versions are rejected."""
 
 import pytest
 
