@@ -24,12 +24,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benches._installation import running_installation
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.tick import (
-    PARTITIONS,
     SEPARATOR,
+    TICKS_PARTITIONS,
     TICKS_TOPIC,
     VALUE_BYTES,
     decode_ticks,
-    pack,
+    encode_value,
     partition_of,
     quoted_key,
     token_key,
@@ -91,7 +91,7 @@ class Topic:
             key = quoted_key(KEYS[token]) if quote else KEYS[token]
             while True:
                 try:
-                    value = pack(at, self._number, price, 18) + suffix
+                    value = encode_value(at, self._number, price, 18) + suffix
                     self._producer.produce(TICKS_TOPIC, value, key, TICK_PARTITIONS[token])
                     break
                 except BufferError:
@@ -102,7 +102,9 @@ class Topic:
     def ends(self) -> dict[int, int]:
         """Return the end offset of each partition."""
         with closing(self._consumer()) as consumer:
-            return {p: consumer.get_watermark_offsets(TopicPartition(TICKS_TOPIC, p))[1] for p in range(PARTITIONS)}
+            return {
+                p: consumer.get_watermark_offsets(TopicPartition(TICKS_TOPIC, p))[1] for p in range(TICKS_PARTITIONS)
+            }
 
     def _consumer(self) -> Consumer:
         return Consumer(self._config | {"group.id": "bench", "fetch.wait.max.ms": 10})
@@ -120,7 +122,7 @@ class Topic:
 
 def positions(client: Client) -> dict[int, int]:
     """Return the offset up to which the stored prices include ticks, by partition."""
-    ends = {p: client.call("HGET", f"{{px:{p}}}:who", "end") or b"0" for p in range(PARTITIONS)}
+    ends = {p: client.call("HGET", f"{{px:{p}}}:who", "end") or b"0" for p in range(TICKS_PARTITIONS)}
     return {p: int(end.rpartition(b":")[2]) for p, end in ends.items()}
 
 

@@ -26,12 +26,12 @@ from headwater.model.deployment import (
     transactional_id_prefix,
     worker_user,
 )
-from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC
+from headwater.model.price.tick import TICKS_PARTITIONS, TICKS_TOPIC
 from headwater.model.sink import Sink, TopicSink, has_prices_sink
 from headwater.model.stream import event_time_field
 from headwater.model.worker_spec import PubSubPull, SinkSpec, WorkerSet, WorkerSpec
 
-TICKS_TOPIC_SPEC = TopicSpec(TICKS_TOPIC, PARTITIONS, TICKS_TOPIC_CONFIG)
+TICKS_TOPIC_SPEC = TopicSpec(TICKS_TOPIC, TICKS_PARTITIONS, TICKS_TOPIC_CONFIG)
 """The topic that all price pipelines write to. It is not removed with a pipeline."""
 
 

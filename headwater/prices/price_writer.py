@@ -14,13 +14,12 @@ from typing import cast
 import structlog
 
 from headwater.errors import RedisUnavailable, WorkerError
-from headwater.model.price import archive
-from headwater.model.price.archive import ArchiveKey
+from headwater.model.price.archive import ArchivedTicks, ArchiveKey, encode_archived
 from headwater.model.price.band import band_of
-from headwater.model.price.codec import decode, encode
+from headwater.model.price.codec import decode_state, encode_state
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import accepted_bands
-from headwater.model.price.tail import TAIL_BYTES, fits, pack, unpack
+from headwater.model.price.tail import TAIL_BYTES, decode_tail, encode_tail, fits_in_tail
 from headwater.model.price.tick import decode_ticks, is_quoted, price_of
 from headwater.model.record import RecordBatch
 from headwater.prices.quoted_ticks import QuotedTicks
@@ -138,7 +137,7 @@ class PriceWriter:
         states = folded | quoted_write.settled_states
         write = PriceWrite(
             position,
-            {token: encode(state) for token, state in folded.items()} | quoted_write.encoded_states,
+            {token: encode_state(state) for token, state in folded.items()} | quoted_write.encoded_states,
             self._read_and_extend_archive(states),
             tails | quoted_write.tails,
             unsettled=quoted_write.unsettled_keys,
@@ -180,8 +179,8 @@ class PriceWriter:
         for token, values in ticks.items():
             if token in to_fold:
                 continue
-            if fits(values) and self._have_accepted_prices(token, values):
-                tails[token] = pack(values)
+            if fits_in_tail(values) and self._have_accepted_prices(token, values):
+                tails[token] = encode_tail(values)
             else:
                 to_fold[token] = values
         return tails, to_fold
@@ -200,9 +199,9 @@ class PriceWriter:
         """Return the states of tokens after folding in their tails and these ticks."""
         states = dict[bytes, TokenState]()
         for token, (data, tail) in zip(ticks, self._store.read(partition, [*ticks]), strict=True):
-            states[token] = state = TokenState() if data is None else decode(data)
+            states[token] = state = TokenState() if data is None else decode_state(data)
             state.fold_due(now)
-            state.fold_all([*(unpack(tail) if tail else ()), *decode_ticks(ticks[token])], now)
+            state.fold_all([*(decode_tail(tail) if tail else ()), *decode_ticks(ticks[token])], now)
             state.bound_size()
         return states
 
@@ -213,7 +212,7 @@ class PriceWriter:
         }
         stored = self._store.read_archived([*to_archive])
         return {
-            (token, bucket): archive.encode(bucket, [*archive.ArchivedTicks(bucket, archived or b"").ticks(), *ticks])
+            (token, bucket): encode_archived(bucket, [*ArchivedTicks(bucket, archived or b"").ticks(), *ticks])
             for ((token, bucket), ticks), archived in zip(to_archive.items(), stored, strict=True)
         }
 

@@ -11,11 +11,11 @@ import numpy as np
 from headwater.model.price.archive import ArchivedTicks, ArchiveKey
 from headwater.model.price.arrays import Int64Array
 from headwater.model.price.band import hour_of
-from headwater.model.price.codec import decode
+from headwater.model.price.codec import decode_state
 from headwater.model.price.quote_history import QuoteHistory, history_buckets, history_of
 from headwater.model.price.quoted_state import UnsettledTicks
 from headwater.model.price.state import TokenState
-from headwater.model.price.tail import unpack
+from headwater.model.price.tail import decode_tail
 from headwater.model.price.tick import quote_key
 from headwater.stores.protocols.prices import PriceStore, StoredToken
 
@@ -84,7 +84,7 @@ def _times(unsettled: Mapping[bytes, Sequence[UnsettledTicks]]) -> dict[bytes, I
 
 def _state(token: StoredToken, now: int) -> TokenState:
     """Return a token's state with its tail folded into it."""
-    state = decode(token.state) if token.state else TokenState()
+    state = decode_state(token.state) if token.state else TokenState()
     state.fold_due(now)
-    state.fold_all(unpack(token.tail) if token.tail else (), now)
+    state.fold_all(decode_tail(token.tail) if token.tail else (), now)
     return state

@@ -70,7 +70,7 @@ class ArchivedTicks:
         return [(hour + time, order, price) for time, order, price in zip(*_columns(self.data), strict=True)]
 
 
-def encode(bucket: TimeBucket, ticks: Iterable[Tick]) -> bytes:
+def encode_archived(bucket: TimeBucket, ticks: Iterable[Tick]) -> bytes:
     """Encode the ticks of a bucket, which may have any order.
 
     Of several ticks with the same time and band, only the last one is kept.

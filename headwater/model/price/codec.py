@@ -56,7 +56,7 @@ class Head(NamedTuple):
     bands_offset: int
 
 
-def encode(state: TokenState) -> bytes:
+def encode_state(state: TokenState) -> bytes:
     """Encode a state that has at least one tick. The ticks in `to_archive` are not included."""
     ticks = [*state.ahead] if state.newest is None else [state.newest, *state.ahead]
     parts: list[bytes | array[int] | array[float]] = [
@@ -91,7 +91,7 @@ def columns_size(counts: Sequence[int]) -> int:
     return 24 * sum(counts[:4]) + 16 * counts[4]
 
 
-def decode(data: bytes) -> TokenState:
+def decode_state(data: bytes) -> TokenState:
     """Decode a state. Raises PriceStateUnreadable."""
     head, state = decode_head(data), TokenState()
     state.set_window_start(head.window_start)

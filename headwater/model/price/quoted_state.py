@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from headwater.errors import PriceStateUnreadable
 from headwater.model.price.arrays import BoolArray, FloatArray, Int64Array
 from headwater.model.price.band import band_of
-from headwater.model.price.codec import decode, encode
+from headwater.model.price.codec import decode_state, encode_state
 from headwater.model.price.quote_history import NO_HISTORY, QuoteHistory
 from headwater.model.price.series import Tick
 from headwater.model.price.state import PricedTick, TokenState
@@ -207,7 +207,7 @@ def settle(stored: QuotedState, histories: Mapping[bytes, QuoteHistory], until: 
 
     `histories` has the price histories of the quote tokens of these ticks, by address.
     """
-    state = decode(stored.settled) if stored.settled else TokenState()
+    state = decode_state(stored.settled) if stored.settled else TokenState()
     stale, ticks, unsettled, unpriced = {*stored.stale}, list[PricedTick](), list[bytes](), 0
     for group in read_unsettled(stored.unsettled):
         to_settle, to_keep = group.split_by_arrival(until, now)
@@ -220,7 +220,7 @@ def settle(stored: QuotedState, histories: Mapping[bytes, QuoteHistory], until: 
     state.bound_size()
     last_ticks = {number: band.last for number, band in state.bands.items()}
     stale_last_ticks = sorted(tick for tick in stale if last_ticks.get(band_of(tick[2])) == tick)
-    encoded = b"" if state.newest is None else encode(state)
+    encoded = b"" if state.newest is None else encode_state(state)
     return SettleResult(state, QuotedState(encoded, stale_last_ticks, b"".join(unsettled)), unpriced)
 
 

@@ -26,13 +26,13 @@ _MAX_VALUE_BYTES = 255
 _LENGTHS = [bytes([length]) for length in range(_MAX_VALUE_BYTES + 1)]
 
 
-def fits(values: Sequence[bytes]) -> bool:
+def fits_in_tail(values: Sequence[bytes]) -> bool:
     """Whether these values of the ticks topic are small enough to be appended to a tail."""
     lengths = [*map(len, values)]
     return sum(lengths) <= TAIL_BYTES and max(lengths) <= _MAX_VALUE_BYTES
 
 
-def pack(values: Sequence[bytes]) -> bytes:
+def encode_tail(values: Sequence[bytes]) -> bytes:
     """Encode values of the ticks topic as entries of a tail."""
     return b"".join([_LENGTHS[len(value)] + value for value in values])
 
@@ -42,7 +42,7 @@ def has_no_addresses(tail: bytes) -> bool:
     return tail[::ENTRY_BYTES] == _LENGTHS[ENTRY_BYTES - 1] * (len(tail) // ENTRY_BYTES)
 
 
-def unpack(tail: bytes) -> list[PricedTick]:
+def decode_tail(tail: bytes) -> list[PricedTick]:
     """Decode the ticks of a tail. Raises PriceStateUnreadable when the tail is damaged."""
     try:
         return _unpack(tail)

@@ -23,7 +23,7 @@ from headwater.model.record import RecordBatch
 from headwater.model.timestamps import to_epoch_ms
 
 TICKS_TOPIC = "headwater.ticks"
-PARTITIONS = 16
+TICKS_PARTITIONS = 16
 """A change of this number requires a new topic, and a rebuild of all prices."""
 MAX_AHEAD_MS = 300_000
 """How far the time of a tick may be ahead of the clock."""
@@ -91,7 +91,7 @@ def quote_key(key: bytes, quote: bytes) -> bytes:
 
 def partition_of(key: bytes) -> int:
     """Return the partition of a token, given the key of the token or the key of its quoted ticks."""
-    return crc32(key.removesuffix(QUOTED)) % PARTITIONS
+    return crc32(key.removesuffix(QUOTED)) % TICKS_PARTITIONS
 
 
 def encode_tick(value: bytes | None, now: int) -> tuple[bytes, bytes]:
@@ -107,9 +107,9 @@ def encode_tick(value: bytes | None, now: int) -> tuple[bytes, bytes]:
     time, decimals = _time(record.timestamp, now), _decimals(record.decimals)
     explicit_address = b"" if address == address.lower() else address.encode()
     if record.price_quote is None and record.quote_address is None:
-        return key, pack(time, order, _price("price_usd", record.price_usd), decimals) + explicit_address
+        return key, encode_value(time, order, _price("price_usd", record.price_usd), decimals) + explicit_address
     quote = _quote(record, address)
-    packed = pack(time, order, _price("price_quote", record.price_quote), decimals)
+    packed = encode_value(time, order, _price("price_quote", record.price_quote), decimals)
     return quoted_key(key), packed + quote.encode() + SEPARATOR + explicit_address
 
 
@@ -123,7 +123,7 @@ def _quote(record: _Record, address: str) -> str:
     return quote
 
 
-def pack(time: int, order: int, price: float, decimals: int) -> bytes:
+def encode_value(time: int, order: int, price: float, decimals: int) -> bytes:
     """Encode the value of a tick whose address is in lower case."""
     return _VALUE.pack(time, order, price, decimals)
 

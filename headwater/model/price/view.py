@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from headwater.model.price.archive import TimeBucket
 from headwater.model.price.band import Extremes, band_of
-from headwater.model.price.codec import BAND_HEAD, Head, columns_size, decode, decode_head
+from headwater.model.price.codec import BAND_HEAD, Head, columns_size, decode_head, decode_state
 from headwater.model.price.series import Tick
 from headwater.model.price.state import PricedTick, TokenState, horizon_of, window_start_of
 from headwater.model.price.stats import EvaluableBand, EvaluableState
-from headwater.model.price.tail import unpack
+from headwater.model.price.tail import decode_tail
 
 _UNSIGNED = (1 << 64) - 1
 _NO_HEAD = Head(window_start=0, recent_start=0, minute_hours=set(), band_count=0, newest=None, ahead=[], bands_offset=0)
@@ -241,7 +241,7 @@ def view_with_tail(data: bytes | None, tail: bytes | None, now: int) -> Evaluabl
 
     Raises PriceStateUnreadable.
     """
-    return view_with_ticks(data, unpack(tail) if tail else [], now)
+    return view_with_ticks(data, decode_tail(tail) if tail else [], now)
 
 
 def view_with_ticks(data: bytes | None, ticks: Iterable[PricedTick], now: int) -> EvaluableState:
@@ -252,7 +252,7 @@ def view_with_ticks(data: bytes | None, ticks: Iterable[PricedTick], now: int) -
     ticks = sorted(ticks)
     head = decode_head(data) if data else _NO_HEAD
     if (ticks and ticks[-1][0] > now) or (head.ahead and min(head.ahead)[0] <= now):
-        state = decode(data) if data else TokenState()
+        state = decode_state(data) if data else TokenState()
         state.fold_due(now)
         state.fold_all(ticks, now)
         return state

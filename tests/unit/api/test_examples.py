@@ -8,7 +8,7 @@ import pytest
 
 from headwater.api import examples
 from headwater.model.metric import Histogram, MetricsDelta, PartitionCounts
-from headwater.model.price.codec import encode
+from headwater.model.price.codec import encode_state
 from headwater.model.price.state import TokenState
 from headwater.model.price.tick import partition_of, token_key
 from headwater.stores.protocols.prices import PriceWrite
@@ -58,7 +58,7 @@ class World:
         now = int(self._clock.monotonic() * 1000)
         state.fold((now, 0, 99.0, 18, b""), now)
         headwater.prices.acquire_partitions("", "", [partition_of(key)])
-        headwater.prices.write(partition_of(key), "", PriceWrite(1, {key: encode(state)}, {}, {}))
+        headwater.prices.write(partition_of(key), "", PriceWrite(1, {key: encode_state(state)}, {}, {}))
 
     def _write(self, deployments: list[str]) -> None:
         """Write the metrics that workers would write."""

@@ -11,7 +11,7 @@ import pytest
 from headwater.errors import RedisUnavailable, WorkerError
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.series import Tick
-from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, encode_tick, partition_of
+from headwater.model.price.tick import TICKS_PARTITIONS, TICKS_TOPIC, encode_tick, partition_of
 from headwater.model.record import RecordBatch
 from headwater.prices.price_writer import PriceWriter
 from headwater.prices.worker import PriceDelivery
@@ -28,7 +28,7 @@ class Topic:
     """The ticks topic in memory, and all ticks by token."""
 
     def __init__(self) -> None:
-        self.partitions: list[list[Record]] = [[] for _ in range(PARTITIONS)]
+        self.partitions: list[list[Record]] = [[] for _ in range(TICKS_PARTITIONS)]
         self.ticks: dict[str, list[Tick]] = {}
 
     def add(self, address: str, tick: Tick) -> None:
@@ -127,7 +127,7 @@ def check(store: MemoryPrices, topic: Topic, now: int = NOW) -> None:
 def work(writer: PriceWriter, topic: Topic, positions: dict[int, int], draw: random.Random, steps: int) -> None:
     """Add and write ticks as a worker does, which retries while the store is unavailable."""
     for _ in range(steps):
-        partition = draw.randrange(PARTITIONS)
+        partition = draw.randrange(TICKS_PARTITIONS)
         start = positions.get(partition, 0)
         batch = topic.batch(partition, start, start + draw.randint(1, 50))
         try:
@@ -150,11 +150,11 @@ def test_kills_and_outages_change_nothing(seed: int, many: int, monkeypatch: pyt
     topic, store = trades(draw, 4, 1500), Unreliable(draw, 0.15)
     for life in range(12):
         writer = PriceWriter(store, f"worker {life}", lambda: NOW / 1000)
-        work(writer, topic, dict(writer.acquire_partitions(range(PARTITIONS))), draw, 60)
+        work(writer, topic, dict(writer.acquire_partitions(range(TICKS_PARTITIONS))), draw, 60)
     store.share = 0
     last = PriceWriter(store, "last", lambda: NOW / 1000)
-    positions = last.acquire_partitions(range(PARTITIONS))
-    for partition in range(PARTITIONS):
+    positions = last.acquire_partitions(range(TICKS_PARTITIONS))
+    for partition in range(TICKS_PARTITIONS):
         last.add(topic.batch(partition, positions.get(partition, 0), 10**6))
     last.write({p: len(records) for p, records in enumerate(topic.partitions)})
     for hours in range(25):
@@ -165,7 +165,7 @@ def test_a_store_that_lost_writes_is_detected() -> None:
     draw = random.Random(9)
     topic, store = trades(draw, 6, 600), Unreliable(draw, 0)
     writer, positions = PriceWriter(store, "first", lambda: NOW / 1000), dict[int, int]()
-    writer.acquire_partitions(range(PARTITIONS))
+    writer.acquire_partitions(range(TICKS_PARTITIONS))
     work(writer, topic, positions, draw, 60)
     before = store.copy()
     work(writer, topic, positions, draw, 60)
@@ -174,8 +174,8 @@ def test_a_store_that_lost_writes_is_detected() -> None:
     with pytest.raises(WorkerError, match="lost its last write"):
         writer.write({p: len(records) for p, records in enumerate(topic.partitions)})
     again = PriceWriter(store, "second", lambda: NOW / 1000)
-    positions = dict(again.acquire_partitions(range(PARTITIONS)))
-    for partition in range(PARTITIONS):
+    positions = dict(again.acquire_partitions(range(TICKS_PARTITIONS)))
+    for partition in range(TICKS_PARTITIONS):
         again.add(topic.batch(partition, positions.get(partition, 0), 10**6))
     again.write({p: len(records) for p, records in enumerate(topic.partitions)})
     check(store, topic)
@@ -224,7 +224,7 @@ def test_reading_is_limited_by_writing(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(1)
     topic, store = trades(draw, 4, 400), Unreliable(draw, 0)
     writer, positions = PriceWriter(store, "one", lambda: NOW / 1000), dict[int, int]()
-    writer.acquire_partitions(range(PARTITIONS))
+    writer.acquire_partitions(range(TICKS_PARTITIONS))
     store.share = 1
     work(writer, topic, positions, draw, 200)
     assert 50 < writer.ticks <= 100
@@ -265,7 +265,7 @@ def test_the_cache_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     draw = random.Random(1)
     topic, store = trades(draw, 40, 400), MemoryPrices()
     writer, positions = PriceWriter(store, "one", lambda: NOW / 1000), dict[int, int]()
-    writer.acquire_partitions(range(PARTITIONS))
+    writer.acquire_partitions(range(TICKS_PARTITIONS))
     for _ in range(3):
         work(writer, topic, positions, draw, 40)
         writer.write(dict(positions))

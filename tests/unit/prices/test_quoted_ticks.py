@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from headwater.model.price import state
 from headwater.model.price.quote_history import QUOTE_STALE_MS
 from headwater.model.price.series import Tick
-from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, encode_tick, partition_of, quoted_key
+from headwater.model.price.tick import TICKS_PARTITIONS, TICKS_TOPIC, encode_tick, partition_of, quoted_key
 from headwater.model.record import RecordBatch
 from headwater.prices.price_writer import PriceWriter
 from headwater.prices.quoted_ticks import MAX_AGE_MS, QUOTE_WINDOW_MS
@@ -57,14 +57,14 @@ class Worker:
         self.store = store or MemoryPrices()
         self.now = START
         self.fed: set[Fed] = set()
-        self._topic: list[list[tuple[bytes, bytes]]] = [[] for _ in range(PARTITIONS)]
+        self._topic: list[list[tuple[bytes, bytes]]] = [[] for _ in range(TICKS_PARTITIONS)]
         self.start()
 
     def start(self) -> None:
         """Start a new worker, which rereads ticks that the previous one had not stored."""
         self.writer = PriceWriter(self.store, f"owner {random.random()}", lambda: self.now / 1000)
-        found = self.writer.acquire_partitions(range(PARTITIONS))
-        self._positions = {partition: found.get(partition, 0) for partition in range(PARTITIONS)}
+        found = self.writer.acquire_partitions(range(TICKS_PARTITIONS))
+        self._positions = {partition: found.get(partition, 0) for partition in range(TICKS_PARTITIONS)}
 
     def feed(self, ticks: Iterable[Fed]) -> None:
         for fed in ticks:
@@ -72,7 +72,7 @@ class Worker:
             self._topic[partition_of(key)].append((key, value))
             self.fed.add(fed)
 
-    def read(self, partitions: Sequence[int] = range(PARTITIONS)) -> None:
+    def read(self, partitions: Sequence[int] = range(TICKS_PARTITIONS)) -> None:
         for partition in partitions:
             start, records = self._positions[partition], self._topic[partition]
             if rest := records[start:]:
@@ -151,7 +151,7 @@ def arrive(worker: Worker, ticks: Sequence[Fed], draw: random.Random) -> None:
             case 1 | 2:
                 worker.store_all()
             case 3:
-                worker.read(draw.sample(range(PARTITIONS), 5))
+                worker.read(draw.sample(range(TICKS_PARTITIONS), 5))
     worker.store_all()
 
 
@@ -164,7 +164,7 @@ def check_any_order(ticks: list[Fed], wait: int, filter_outliers: bool, draw: ra
             worker.start()
         worker.settle()
         worker.check(filter_outliers=filter_outliers)
-        assert not any(worker.store.unsettled(partition) for partition in range(PARTITIONS))
+        assert not any(worker.store.unsettled(partition) for partition in range(TICKS_PARTITIONS))
         worker.feed(draw.sample(ticks, len(ticks) // 3))  # repeats change nothing, settled or not
         worker.store_all()
         worker.check(filter_outliers=filter_outliers)

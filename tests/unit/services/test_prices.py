@@ -5,16 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headwater.model.price.archive import TimeBucket
-from headwater.model.price.archive import encode as encode_archived
+from headwater.model.price.archive import TimeBucket, encode_archived
 from headwater.model.price.band import hour_of
-from headwater.model.price.codec import FORMAT, encode
+from headwater.model.price.codec import FORMAT, encode_state
 from headwater.model.price.quoted_state import QuotedState, encode_entries
 from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
-from headwater.model.price.tail import pack as pack_tail
-from headwater.model.price.tick import PARTITIONS, partition_of, quoted_key, token_key
-from headwater.model.price.tick import pack as pack_tick
+from headwater.model.price.tail import encode_tail
+from headwater.model.price.tick import TICKS_PARTITIONS, encode_value, partition_of, quoted_key, token_key
 from headwater.services.prices import PriceResult, Prices, Token
 from headwater.stores.protocols.prices import PriceWrite
 from tests.support.memory.prices import MemoryPrices
@@ -26,10 +24,10 @@ TOKEN, QUIET = Token("base", "0xaa"), Token("base", "0xbb")
 
 def stored(ticks: dict[Token, Iterable[Tick]]) -> MemoryPrices:
     store = MemoryPrices()
-    store.acquire_partitions("one", "topic", range(PARTITIONS))
+    store.acquire_partitions("one", "topic", range(TICKS_PARTITIONS))
     for token, some in ticks.items():
         key = token_key(*token).encode()
-        store.write(partition_of(key), "one", PriceWrite(1, {key: encode(state_of(some))}, {}, {}))
+        store.write(partition_of(key), "one", PriceWrite(1, {key: encode_state(state_of(some))}, {}, {}))
     store.add_chains({"base"})
     return store
 
@@ -71,8 +69,8 @@ def test_a_crash_is_accepted_with_its_share_of_minutes() -> None:
 
 def test_the_key_of_quoted_ticks_is_no_token() -> None:
     store, key = MemoryPrices(), quoted_key(token_key(*TOKEN).encode())
-    store.acquire_partitions("one", "topic", range(PARTITIONS))
-    ticks = encode_entries([pack_tick(NOW, 0, 1.0, 6) + b"0xbb\0"], NOW)
+    store.acquire_partitions("one", "topic", range(TICKS_PARTITIONS))
+    ticks = encode_entries([encode_value(NOW, 0, 1.0, 6) + b"0xbb\0"], NOW)
     store.write(partition_of(key), "one", PriceWrite(1, {}, {}, {key: ticks}))
     answer = ask(store, Token("base", f"{TOKEN.address}\0quoted"))
     assert (answer.statuses, answer.is_readable) == (["unknown_token"], [True])
@@ -104,7 +102,7 @@ def test_a_state_of_another_version_takes_the_price_of_its_own_token_alone() -> 
     key = token_key(*QUIET).encode()
     state = TokenState()
     state.fold_all([(NOW, 0, 1.0, 6, b"")], NOW)
-    of_another_version = bytes([FORMAT + 1]) + encode(state)[1:]
+    of_another_version = bytes([FORMAT + 1]) + encode_state(state)[1:]
     store.write(partition_of(key), "one", PriceWrite(2, {key: of_another_version}, {}, {}))
     answer = ask(store, TOKEN, QUIET, Token("base", "0x1"), other)
     assert answer.statuses == ["ok", "unknown_token", "unknown_token", "ok"]
@@ -126,15 +124,15 @@ def test_a_state_that_is_cut_off_takes_the_price_of_its_own_token_alone(ticks: l
 def test_ticks_behind_a_state_that_are_cut_off_take_the_price_of_their_own_token_alone() -> None:
     for size in (1, 20, 27, 51):
         store, key = stored({TOKEN: crash(-1), QUIET: crash(-1)}), token_key(*QUIET).encode()
-        tail = pack_tail([pack_tick(NOW - 1, 0, 100.0, 6), pack_tick(NOW, 0, 100.0, 6)])[:size]
+        tail = encode_tail([encode_value(NOW - 1, 0, 100.0, 6), encode_value(NOW, 0, 100.0, 6)])[:size]
         store.write(partition_of(key), "one", PriceWrite(2, {}, {}, {key: tail}))
         assert_only_quiet_is_unreadable(store)
 
 
 def test_quoted_ticks_that_are_cut_off_take_the_price_of_their_own_token_alone() -> None:
     key = quoted_key(token_key(*QUIET).encode())
-    entries = encode_entries([pack_tick(NOW, 0, 1.0, 6) + b"0xaa\0"] * 2, NOW)
-    whole = QuotedState(encode(state_of(crash(-1))), [(NOW, 0, 100.0)], entries).encode()
+    entries = encode_entries([encode_value(NOW, 0, 1.0, 6) + b"0xaa\0"] * 2, NOW)
+    whole = QuotedState(encode_state(state_of(crash(-1))), [(NOW, 0, 100.0)], entries).encode()
     for size in (1, 7, 12, 30, 40, 80, len(whole) // 2, len(whole) - 1):
         store = stored({TOKEN: crash(-1)})
         store.write(partition_of(key), "one", PriceWrite(2, {key: whole[:size]}, {}, {}))

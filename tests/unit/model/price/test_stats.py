@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from headwater.model.price import archive, state, tail
 from headwater.model.price.archive import ArchivedTicks, TimeBucket
 from headwater.model.price.band import hour_of
-from headwater.model.price.codec import decode, encode
+from headwater.model.price.codec import decode_state, encode_state
 from headwater.model.price.series import Tick
 from headwater.model.price.single_band import evaluate_single_band
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import EvaluableState, Stats, evaluate, needed_buckets
-from headwater.model.price.tick import pack
+from headwater.model.price.tick import encode_value
 from headwater.model.price.view import view_with_tail
 from tests.support.prices import DAY, HOUR, MINUTE, brute_force, figures
 
@@ -34,17 +34,17 @@ class Stored:
         self.archived: dict[TimeBucket, bytes] = {}
 
     def append(self, ticks: Iterable[Tick]) -> None:
-        packed = [pack(*tick, 6) + self.address[: tick[1] % 5] for tick in ticks]
-        self.tail = (self.tail or b"") + tail.pack(packed)
+        packed = [encode_value(*tick, 6) + self.address[: tick[1] % 5] for tick in ticks]
+        self.tail = (self.tail or b"") + tail.encode_tail(packed)
 
     def fold(self, ticks: Iterable[Tick], now: int = FAR) -> None:
-        folded = TokenState() if self.state is None else decode(self.state)
+        folded = TokenState() if self.state is None else decode_state(self.state)
         packed = [(*tick, 6, self.address[: tick[1] % 5]) for tick in ticks]
-        folded.fold_all([*(tail.unpack(self.tail) if self.tail else ()), *packed], now)
+        folded.fold_all([*(tail.decode_tail(self.tail) if self.tail else ()), *packed], now)
         folded.bound_size()
         for bucket, ticks in folded.to_archive.items():
-            self.archived[bucket] = archive.encode(bucket, [*ticks, *self._stored(bucket).ticks()])
-        self.state, self.tail = encode(folded), None
+            self.archived[bucket] = archive.encode_archived(bucket, [*ticks, *self._stored(bucket).ticks()])
+        self.state, self.tail = encode_state(folded), None
 
     def _stored(self, bucket: TimeBucket) -> ArchivedTicks:
         return ArchivedTicks(bucket, self.archived.get(bucket, b""))
@@ -52,9 +52,9 @@ class Stored:
     def evaluate(self, now: int, *, filter_outliers: bool = True) -> Stats | None:
         view = view_with_tail(self.state, self.tail, now)
         stats = self._evaluated(view, now, filter_outliers=filter_outliers)
-        folded = decode(self.state) if self.state else TokenState()
+        folded = decode_state(self.state) if self.state else TokenState()
         folded.fold_due(now)
-        folded.fold_all(tail.unpack(self.tail) if self.tail else (), now)
+        folded.fold_all(tail.decode_tail(self.tail) if self.tail else (), now)
         assert self._evaluated(folded, now, filter_outliers=filter_outliers) == stats
         hour = TimeBucket(hour_of(now - DAY))
         [plain] = evaluate_single_band([(self.state, self.tail, self.archived.get(hour))], hour.hour, now)
@@ -201,7 +201,7 @@ def test_the_newest_tick_tells_decimals_and_address() -> None:
 def test_the_newest_tick_of_a_tail_has_the_decimals(time: int, decimals: int) -> None:
     stored = Stored(b"")
     stored.fold([(START, 0, 1.0)])
-    stored.tail = tail.pack([pack(time, 0, 1.0, 9), pack(START - 5, 0, 1.0, 30)])
+    stored.tail = tail.encode_tail([encode_value(time, 0, 1.0, 9), encode_value(START - 5, 0, 1.0, 30)])
     now = START + MINUTE
     by_itself = evaluate(view_with_tail(stored.state, stored.tail, now), now)
     [by_columns] = evaluate_single_band([(stored.state, stored.tail, None)], hour_of(now - DAY), now)
@@ -234,17 +234,17 @@ def test_a_tail_ahead_of_the_clock_waits(*, is_folded: bool) -> None:
 
 @given(st.lists(st.sampled_from([b"", b"0xAA", b"So111", b"x" * 230]), max_size=12))
 def test_a_tail_holds_what_is_appended(addresses: list[bytes]) -> None:
-    values = [pack(START + n, n, 1.5 * n, 6) + address for n, address in enumerate(addresses)]
-    packed = b"".join(tail.pack(values[at : at + 5]) for at in range(0, len(values), 5))
-    assert (tail.unpack(packed) if packed else []) == [
+    values = [encode_value(START + n, n, 1.5 * n, 6) + address for n, address in enumerate(addresses)]
+    packed = b"".join(tail.encode_tail(values[at : at + 5]) for at in range(0, len(values), 5))
+    assert (tail.decode_tail(packed) if packed else []) == [
         (START + n, n, 1.5 * n, 6, address) for n, address in enumerate(addresses)
     ]
 
 
 def test_too_many_ticks_for_a_tail() -> None:
-    assert tail.fits([b"x" * 25] * 20)
-    assert not tail.fits([b"x" * 25] * 21)
-    assert not tail.fits([b"x" * 256])
+    assert tail.fits_in_tail([b"x" * 25] * 20)
+    assert not tail.fits_in_tail([b"x" * 25] * 21)
+    assert not tail.fits_in_tail([b"x" * 256])
 
 
 def test_no_tick() -> None:

@@ -7,8 +7,8 @@ from headwater.model.price.quote_history import QuoteHistory, history_of
 from headwater.model.price.quoted_state import FORMAT, QuotedState, encode_entries, read_unsettled, settle
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import evaluate
-from headwater.model.price.tail import unpack
-from headwater.model.price.tick import pack
+from headwater.model.price.tail import decode_tail
+from headwater.model.price.tick import encode_value
 from headwater.model.price.view import view_with_tail
 
 START = 1_700_000_000_000
@@ -31,7 +31,7 @@ def test_a_state_of_the_version_before_quoted_ticks() -> None:
 
 def entries(*names: bytes) -> bytes:
     return b"".join(
-        encode_entries([pack(START + n, n, 0.5, 6) + name], START + 1000 * n) for n, name in enumerate(names)
+        encode_entries([encode_value(START + n, n, 0.5, 6) + name], START + 1000 * n) for n, name in enumerate(names)
     )
 
 
@@ -60,7 +60,7 @@ def test_ticks_that_arrived_later_stay_unsettled() -> None:
 
 def test_a_price_beyond_the_range_of_floats_is_none() -> None:
     history = QuoteHistory(*history_of(state_of((START - 5, 0, 1e308)), []))
-    [group] = read_unsettled(encode_entries([pack(START, 0, 1e10, 6) + b"0xee\0"], START))
+    [group] = read_unsettled(encode_entries([encode_value(START, 0, 1e10, 6) + b"0xee\0"], START))
     assert [*group.priced(history, START).ticks()] == []
 
 
@@ -73,7 +73,7 @@ def state_of(tick: tuple[int, int, float]) -> TokenState:
 @pytest.mark.parametrize("tail", [b"\x00", b"\x18" + bytes(24), b"\x00" * 26, b"\x19" + bytes(25) + b"\x01\x00"])
 def test_a_tail_with_a_damaged_length_is_rejected(tail: bytes) -> None:
     with pytest.raises(PriceStateUnreadable):
-        unpack(tail)
+        decode_tail(tail)
 
 
 @pytest.mark.parametrize("damaged", [b"\x00", bytes(10), b"\x18\x00" + bytes(8 + 24), entries(b"0xee\0") + bytes(10)])
