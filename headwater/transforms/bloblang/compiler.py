@@ -99,29 +99,29 @@ class Compiler:
                 return lambda _: text
             case Deleted():
                 return lambda _: DELETED
-            case Variable(scope):
-                return _variable(scope, depth)
+            case Variable(scope_number):
+                return _compile_variable(scope_number, depth)
             case Array(items):
                 queries = [self.compile_query(item, depth) for item in items]
-                return _array(queries, not all(_is_member(item) for item in items))
+                return _compile_array(queries, not all(_is_member(item) for item in items))
             case Coalesce(options):
-                return _coalesce([self.compile_query(option, depth) for option in options])
+                return _compile_coalesce([self.compile_query(option, depth) for option in options])
             case MethodChain():
                 return self._compile_chain(node, depth)
 
     def _compile_chain(self, node: MethodChain, depth: int) -> CompiledQuery:
         path = path_of_record(node)
         if path is None:
-            return _with_steps(self.compile_query(node.source, depth), self._compile_steps(node.steps, depth))
+            return _chain_steps(self.compile_query(node.source, depth), self._compile_steps(node.steps, depth))
         first, *names = path.names
         steps = [Path(tuple(names)), *node.steps[1:]]
-        return _with_steps(self._compile_member_of_record(first, depth), self._compile_steps(steps, depth))
+        return _chain_steps(self._compile_member_of_record(first, depth), self._compile_steps(steps, depth))
 
     def _compile_steps(self, steps: Sequence[Step], depth: int) -> list[CompiledStep]:
         compiled: list[CompiledStep] = []
         for step in steps:
             if isinstance(step, Path):
-                compiled += _path(step.names)
+                compiled += _compile_path(step.names)
             else:
                 compiled.append(self._compile_step(step, depth))
         return compiled
@@ -130,17 +130,17 @@ class Compiler:
         getter = self._getter_of(name)
         if not depth:
             return getter
-        record = _variable(0, depth)
+        record = _compile_variable(0, depth)
         return lambda scope: getter(record(scope))
 
     def _compile_step(self, step: Element | Method | Or | Catch | MapQuery | MapEach, depth: int) -> CompiledStep:
         match step:
             case Element(position):
-                return _method(element_or_byte(position))
+                return _compile_method_step(element_or_byte(position))
             case Method(name, arguments):
                 compile_method = METHODS[name].compile
                 assert compile_method
-                return _method(compile_method(*arguments))
+                return _compile_method_step(compile_method(*arguments))
             case Or(query):
                 otherwise = self.compile_query(query, depth)
                 return lambda value, scope: otherwise(scope) if is_null_or_error(value) else value
@@ -151,22 +151,23 @@ class Compiler:
                 inner = self.compile_query(query, depth + 1)
                 return lambda value, scope: FAILED if value is FAILED else inner((scope, value))
             case MapEach(query):
-                return _map_each(self.compile_query(query, depth + 1), COST_PER_ELEMENT * sum(1 for _ in walk(query)))
+                work = COST_PER_ELEMENT * sum(1 for _ in walk(query))
+                return _compile_map_each(self.compile_query(query, depth + 1), work)
 
 
-def _variable(scope: int, depth: int) -> CompiledQuery:
-    """Compile a query for the value of `scope`, inside of a query whose scope is `depth`."""
-    levels = depth - scope
+def _compile_variable(scope_number: int, depth: int) -> CompiledQuery:
+    """Compile a query for the value of the scope with this number, inside of a query whose scope is `depth`."""
+    levels = depth - scope_number
 
-    def evaluate(scope_value: Any) -> Value:
+    def evaluate(scope: Any) -> Value:
         for _ in range(levels):
-            scope_value = scope_value[0]
-        return scope_value[1] if scope else scope_value
+            scope = scope[0]
+        return scope[1] if scope_number else scope
 
     return evaluate
 
 
-def _with_steps(source: CompiledQuery, steps: Sequence[CompiledStep]) -> CompiledQuery:
+def _chain_steps(source: CompiledQuery, steps: Sequence[CompiledStep]) -> CompiledQuery:
     if not steps:
         return source
 
@@ -179,7 +180,7 @@ def _with_steps(source: CompiledQuery, steps: Sequence[CompiledStep]) -> Compile
     return evaluate
 
 
-def _array(items: Sequence[CompiledQuery], may_be_non_json: bool) -> CompiledQuery:
+def _compile_array(items: Sequence[CompiledQuery], may_be_non_json: bool) -> CompiledQuery:
     """Compile an array literal.
 
     Args:
@@ -200,7 +201,7 @@ def _without_deleted(values: list[Value]) -> Value:
     return FAILED if FAILED in values else [value for value in values if value is not DELETED]
 
 
-def _coalesce(options: Sequence[CompiledQuery]) -> CompiledQuery:
+def _compile_coalesce(options: Sequence[CompiledQuery]) -> CompiledQuery:
     *first_options, last = options
 
     def evaluate(scope: Any) -> Value:
@@ -213,7 +214,7 @@ def _coalesce(options: Sequence[CompiledQuery]) -> CompiledQuery:
     return evaluate
 
 
-def _method(apply: Callable[[Value], Value]) -> CompiledStep:
+def _compile_method_step(apply: Callable[[Value], Value]) -> CompiledStep:
     def step(value: Value, _: Any) -> Value:
         value = decode_one_level(value)
         return apply(value) if consume_budget_shallow(value) else FAILED
@@ -221,7 +222,7 @@ def _method(apply: Callable[[Value], Value]) -> CompiledStep:
     return step
 
 
-def _map_each(query: CompiledQuery, work: int) -> CompiledStep:
+def _compile_map_each(query: CompiledQuery, work: int) -> CompiledStep:
     """Compile `.map_each( )`.
 
     In an object, the elements are objects with the members `key` and `value`.
@@ -247,12 +248,14 @@ def _map_each(query: CompiledQuery, work: int) -> CompiledStep:
     return apply
 
 
-def _path(names: Sequence[str]) -> list[CompiledStep]:
+def _compile_path(names: Sequence[str]) -> list[CompiledStep]:
     """Compile a path; its value is null when a member is missing."""
-    return [lambda value, _: _find_or_none(value, names)] if _EVERY in names else [_member(name) for name in names]
+    if _EVERY in names:
+        return [lambda value, _: _find_or_none(value, names)]
+    return [_compile_path_step(name) for name in names]
 
 
-def _member(name: str) -> CompiledStep:
+def _compile_path_step(name: str) -> CompiledStep:
     """Compile a name in a path, which gets a member of an object, or an element of an array by its number.
 
     The result is null for any other value, but an error for an error.

@@ -23,7 +23,7 @@ class Variable:
     Scope 0 is the record, scope 1 is the value of the outermost `.( )` or `map_each( )`, and so on.
     """
 
-    scope: int
+    scope_number: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,7 +217,7 @@ class _Parser:
         if not isinstance(source, Variable) or steps or not self._expression.startswith("(", self._at):
             return None
         with self._brackets(")", error_messages.NO_CLOSING):
-            return self._parse_query(replace(scope, this=source.scope, allows_bare_names=True))
+            return self._parse_query(replace(scope, this=source.scope_number, allows_bare_names=True))
 
     def _parse_array(self, scope: _Scope) -> Array:
         items: list[Node] = []
