@@ -98,7 +98,7 @@ async def add_by_name(request: Request, api_key: ApiKeyDep, services: ServicesDe
 
     def add_entries(body: Iterator[bytes]) -> SetWriteResult:
         named_values = read_values(body, has_name=True)
-        dataset = services.datasets.by_name(api_key.owner, named_values.name)
+        dataset = services.datasets.get_by_name(api_key.owner, named_values.name)
         return services.datasets.add(api_key.owner, dataset.id, named_values.values)
 
     written = await run_upload(request, add_entries)

@@ -111,4 +111,4 @@ LimiterDep = Annotated[OwnerLimiter, Depends(_check_limiter)]
 """The limiter of requests that compile scripts in the sandbox."""
 
 IfMatchDep = Annotated[IfMatch, Depends(_if_match)]
-"""The parse_if_match that the If-Match header allows to change."""
+"""The revisions that the If-Match header allows to change."""

@@ -37,4 +37,4 @@ def read(api_key: ApiKeyDep, services: ServicesDep) -> QuotaLimits:
     A request that would exceed a quota gets 403, and the error states the usage and the limit.
     """
     usage = quota_usage(services.quotas.quotas, services.quotas.sets, api_key.owner)
-    return QuotaLimits(limits=[QuotaLimit(name=quota.name, used=quota.used, allowed=quota.allowed) for quota in usage])
+    return QuotaLimits(limits=[QuotaLimit(name=quota.name, used=quota.used, allowed=quota.limit) for quota in usage])

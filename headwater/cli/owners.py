@@ -56,7 +56,7 @@ def _show(settings: Settings, owner: Owner) -> None:
     table = Table("quota", "used", "allowed", "set by", "what is counted")
     for usage in usages:
         set_by = "owners set" if usage.name in own_quotas else environment_variable(f"quota_{usage.name}")
-        table.add_row(usage.name, f"{usage.used:,}", _limit_text(usage.allowed), set_by, QUOTA_MEANINGS[usage.name])
+        table.add_row(usage.name, f"{usage.used:,}", _limit_text(usage.limit), set_by, QUOTA_MEANINGS[usage.name])
     wide_console().print(table)
     if len(own_quotas) < len(usages):
         print(DEFAULTS_FROM_THIS_ENVIRONMENT)

@@ -64,7 +64,7 @@ class Datasets:
             return datasets, None
         return datasets[:limit], _position(datasets[limit - 1])
 
-    def by_name(self, owner: str, name: str) -> Dataset:
+    def get_by_name(self, owner: str, name: str) -> Dataset:
         """Return the owner's dataset with this name. Raises NotFound."""
         datasets = self._store.list(owner, [name])
         if not datasets:
@@ -74,7 +74,7 @@ class Datasets:
     def delete(self, owner: str, dataset_id: str) -> None:
         """Remove a dataset, its name and its values. Raises NotFound.
 
-        A deletion that failed because a store was unavailable can be repeated.
+        When a deletion fails because a store is unavailable, it can be repeated.
         """
         dataset = self._store.removable(owner, dataset_id)
         self._store.set_state(dataset.id, "deleting")
@@ -86,7 +86,7 @@ class Datasets:
         """Add values. Idempotent. Raises NotFound."""
         self._store.get(owner, dataset_id)
         written = self._sets.add(dataset_set_id(dataset_id), normalise_all(values))
-        self._undo_if_deleted(owner, dataset_id)
+        self._drop_if_deleted(owner, dataset_id)
         return written
 
     def remove(self, owner: str, dataset_id: str, values: Values) -> SetWriteResult:
@@ -104,8 +104,11 @@ class Datasets:
         self._store.get(owner, dataset_id)
         return self._sets.contains_many(dataset_set_id(dataset_id), [normalise_one(value)])[0]
 
-    def _undo_if_deleted(self, owner: str, dataset_id: str) -> None:
-        """Drop the set again when the dataset was deleted during the write, which may have re-created the set."""
+    def _drop_if_deleted(self, owner: str, dataset_id: str) -> None:
+        """Drop the set when the dataset was deleted during a write, which may have re-created the set.
+
+        Raises NotFound then.
+        """
         try:
             self._store.get(owner, dataset_id)
         except NotFound:

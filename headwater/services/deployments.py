@@ -73,9 +73,12 @@ class Deployments:
         self._new_password = new_password
 
     def start(self, owner: str, config_id: str) -> Deployment:
-        """Request that the newest revision runs. Idempotent. Raises NotFound, TeardownInProgress."""
+        """Request that the newest revision runs. Idempotent.
+
+        Raises NotFound, TeardownInProgress, QuotaExceeded, StoredDataUnreadable.
+        """
         flow = self._flows.get(owner, config_id)
-        new = Deployment(
+        new_deployment = Deployment(
             id=self._new_id(),
             config_id=config_id,
             owner=owner,
@@ -87,12 +90,12 @@ class Deployments:
             worker_password=self._new_password(),
             created_at=self._now(),
         )
-        return self._store.request_deploy(owner, config_id, new)
+        return self._store.request_deploy(owner, config_id, new_deployment)
 
     def redeploy(self, owner: str, config_id: str) -> Deployment:
         """Request that the newest revision runs, when the configuration is deployed already.
 
-        Raises NotFound when it is not deployed, and TeardownInProgress.
+        Raises the errors of `start`, and NotFound when the configuration is not deployed.
         """
         return self._store.request_deploy(owner, config_id, None)
 
@@ -111,7 +114,7 @@ class Deployments:
         return self._store.request_credential_rotation(owner, config_id, self._new_password())
 
     def stop(self, owner: str, config_id: str) -> Deployment | None:
-        """Request a teardown. Returns the deployment, or None when there is none. Raises NotFound."""
+        """Request a teardown. Returns the deployment; None when the configuration is not deployed. Raises NotFound."""
         self._flows.get(owner, config_id)
         return self._store.request_teardown(config_id)
 
@@ -127,7 +130,7 @@ class Deployments:
         }
 
     def find(self, owner: str, config_id: str) -> Deployment | None:
-        """Return the deployment of a configuration, or None.
+        """Return the deployment of a configuration; None when it is not deployed.
 
         Raises NotFound when the configuration does not exist.
         """
@@ -184,5 +187,5 @@ def is_rotated(rotated: Deployment, progress: DeploymentProgress | None) -> bool
 
 
 def is_gone(stopped: Deployment, progress: DeploymentProgress | None) -> bool:
-    """Whether everything that a deployment owned has been removed."""
+    """Whether a deployment and everything that belongs to it have been removed."""
     return progress is None or progress.id != stopped.id

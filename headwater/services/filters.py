@@ -51,7 +51,7 @@ class Filters:
     def add(self, owner: str, config_id: str, uid: str, values: Values) -> SetWriteResult:
         """Add values. Idempotent."""
         written = self._sets.add(self._set_id(owner, config_id, uid), normalise_all(values))
-        self._undo_if_deleted(owner, config_id, uid)
+        self._drop_if_deleted(owner, config_id, uid)
         return written
 
     def remove(self, owner: str, config_id: str, uid: str, values: Values) -> SetWriteResult:
@@ -65,7 +65,7 @@ class Filters:
         """
         set_id = self._set_id(owner, config_id, uid)
         written = self._sets.replace(set_id, chain.from_iterable(normalised_parts(parts)))
-        self._undo_if_deleted(owner, config_id, uid)
+        self._drop_if_deleted(owner, config_id, uid)
         return written
 
     def page(self, owner: str, config_id: str, uid: str, cursor: int | None, count: int) -> ValuePage:
@@ -81,10 +81,11 @@ class Filters:
         """Return the number of values and the version of the set."""
         return self._sets.count(self._set_id(owner, config_id, uid))
 
-    def _undo_if_deleted(self, owner: str, config_id: str, uid: str) -> None:
-        """Drop the set again when the configuration was deleted during the write, which may have re-created the set.
+    def _drop_if_deleted(self, owner: str, config_id: str, uid: str) -> None:
+        """Drop the set when the configuration was deleted during a write, which may have re-created the set.
 
-        When only the transform was removed from the configuration, the values are kept for some time.
+        When only the transform was removed from the configuration, the values are kept for some time. Raises NotFound
+        in both cases.
         """
         try:
             self._flows.get(owner, config_id)

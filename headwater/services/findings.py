@@ -8,7 +8,7 @@ from headwater.errors import Fault, InvalidInput
 
 @dataclass(slots=True)
 class Findings:
-    """The faults and warnings that the checks of a request have found so far, and what they have read.
+    """The faults, the warnings and the new sets that the checks of a request have found so far.
 
     All JSON pointers refer to the request body.
 

@@ -48,7 +48,7 @@ class SavedFlow:
 
 @dataclass(frozen=True, slots=True)
 class FlowList:
-    """Configurations, read in parts while they are iterated.
+    """Configurations that are read in parts while they are iterated.
 
     Attributes:
         next_position: The position after which the next page begins; None on the last page.
@@ -75,7 +75,7 @@ class Flows:
     for the sandbox and raise InvalidInput and SandboxFailed.
 
     The values of new filters are written before the revision, so that a visible revision always has its values. When
-    the save fails, the values are removed. A save is repeated when another save was faster.
+    the save fails, the values are removed. When another request has saved a revision meanwhile, the save is repeated.
     """
 
     def __init__(self, stores: FlowStores, checker: PipelineChecker, now: Clock, new_id: NewId) -> None:
@@ -196,9 +196,9 @@ class Flows:
             raise
         except Exception:
             self._drop(sets)
-            self._end_unsaved(sets)
+            self._remove_from_unsaved(sets)
             raise
-        self._end_unsaved(sets)
+        self._remove_from_unsaved(sets)
         return SavedFlow(flow, [*checked.warnings, *self._removed_filter_warnings(flow, checked)])
 
     def _removed_filter_warnings(self, flow: Flow, checked: CheckedPipeline) -> Iterator[Fault]:
@@ -225,8 +225,8 @@ class Flows:
         except RedisUnavailable as error:
             return f"with its values ({error.detail})"
 
-    def _end_unsaved(self, sets: Iterable[SetId]) -> None:
-        with suppress(RedisUnavailable):  # if this fails, the sweeper ends them later
+    def _remove_from_unsaved(self, sets: Iterable[SetId]) -> None:
+        with suppress(RedisUnavailable):  # the sweeper repeats a removal that fails
             self._unsaved_sets.remove(sets)
 
     def _drop(self, sets: Iterable[SetId]) -> None:
@@ -245,12 +245,12 @@ class Flows:
             limit: The number of configurations on a page; None for all configurations.
         """
         if limit is None:
-            return FlowList(self._all(owner, after), None)
+            return FlowList(self._read_all(owner, after), None)
         positions = self._store.list_positions(owner, after, limit + 1)
         next_position = positions[limit - 1] if len(positions) > limit else None
         return FlowList(self._read(owner, positions[:limit]), next_position)
 
-    def _all(self, owner: str, after: ListPosition | None) -> Iterator[Sequence[Flow]]:
+    def _read_all(self, owner: str, after: ListPosition | None) -> Iterator[Sequence[Flow]]:
         while positions := self._store.list_positions(owner, after, PAGE_SIZE):
             yield from self._read(owner, positions)
             after = positions[-1]
@@ -259,7 +259,7 @@ class Flows:
         return (self._store.get_many(owner, [position.id for position in part]) for part in split_by_size(positions))
 
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
-        """Return the owner's configuration with this external_id, as a list of at most one."""
+        """Return the owner's configurations with this external_id: one or none."""
         return self._store.with_external_id(owner, external_id)
 
     def delete(self, owner: str, config_id: str, if_match: IfMatch = None) -> None:

@@ -17,7 +17,7 @@ class IdempotencyService:
         self._now = now
 
     def claim(self, idempotency_id: str, request_id: str) -> Claim:
-        """Claim a request that is free or whose claim has expired.
+        """Claim a request that is unclaimed and has no response, or whose record has expired.
 
         Exactly one of several concurrent callers succeeds. The caller must renew the claim more often than every
         CLAIM_TTL, and then finish or release it.
@@ -38,5 +38,5 @@ class IdempotencyService:
         self._store.release(idempotency_id, request_id)
 
     def purge(self) -> int:
-        """Remove expired entries. Returns how many were removed."""
+        """Delete the records that have expired. Returns how many were deleted."""
         return self._store.purge(self._now())

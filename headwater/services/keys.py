@@ -111,7 +111,7 @@ class Keys:
         if not 0 < len(owner.strip()) == len(owner) <= MAX_OWNER_CHARS:
             text = f"The owner's name must have 1 to {MAX_OWNER_CHARS} characters, without space at its ends."
             raise InvalidInput(text)
-        unknown = [s for s in scopes if s not in SCOPES]
+        unknown = [scope for scope in scopes if scope not in SCOPES]
         if unknown:
             raise InvalidInput(f"No such scope: {', '.join(unknown)}. Choose from {', '.join(SCOPES)}.")
         if expires_at is not None and expires_at <= self._now():

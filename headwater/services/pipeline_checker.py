@@ -86,7 +86,7 @@ class PipelineChecker:
         """Check a request that replaces the list of transforms. JSON pointers refer to the list."""
         findings, updated = Findings(), match_transforms(sent, stored.transform_identities, by_content=False)
         transforms = self._changed_transforms(sent, updated, stored, "/{}".format, findings)
-        return _checked(stored.model_copy(update={"transforms": transforms}), stored, findings)
+        return _checked_pipeline(stored.model_copy(update={"transforms": transforms}), stored, findings)
 
     def check_transform(self, uid: str, sent: NewTransform, stored: PipelineConfig) -> CheckedPipeline:
         """Check a request that changes one transform.
@@ -105,7 +105,7 @@ class PipelineChecker:
         other_names = [transform.name for transform in stored.transforms if transform.uid != uid]
         [changed] = self._changed_transforms([sent], [updated], stored, lambda _: "", findings, other_names)
         transforms = [changed if transform.uid == uid else transform for transform in stored.transforms]
-        return _checked(stored.model_copy(update={"transforms": transforms}), stored, findings)
+        return _checked_pipeline(stored.model_copy(update={"transforms": transforms}), stored, findings)
 
     def _changed_transforms(
         self,
@@ -119,17 +119,17 @@ class PipelineChecker:
         """Return the transforms to store for a request that changes transforms only."""
         transforms = self._transforms.check(sent, updated, pointer_of, findings, other_names)
         findings.raise_faults()
-        example = _example(_entity_of(stored.source))
+        example = _example_json(_entity_of(stored.source))
         return self._transforms.compile(transforms, example, stored.transforms, pointer_of, findings)
 
     def _check(self, sent: NewPipelineConfig, stored: PipelineConfig | None) -> CheckedPipeline:
         findings, pointer_of = Findings(), (PIPELINE + "/transforms/{}").format
-        source, entity = self._source(sent.source, findings)
+        source, entity = self._check_source(sent.source, findings)
         if source is not None and sent.delivery == "exactly_once":
             self._check_exactly_once(source, findings)
         updated = match_transforms(sent.transforms, stored.transform_identities if stored else (), by_content=True)
         stored_sinks = stored.sinks if stored else ()
-        sinks = [self._sink(sink, stored_sinks) for sink in sent.sinks]
+        sinks = [self._sink_with_uid(sink, stored_sinks) for sink in sent.sinks]
         findings.faults.extend(_sink_name_faults(sent.sinks))
         findings.faults.extend(_topic_faults(sent.sinks, stored_sinks, self._sink_limits))
         transforms = self._transforms.check(sent.transforms, updated, pointer_of, findings)
@@ -139,16 +139,14 @@ class PipelineChecker:
         compiled = stored.transforms if stored and _has_same_example(stored.source, source) else []
         config = PipelineConfig(
             source=source,
-            transforms=self._transforms.compile(transforms, _example(entity), compiled, pointer_of, findings),
+            transforms=self._transforms.compile(transforms, _example_json(entity), compiled, pointer_of, findings),
             sinks=sinks,
             parallelism=sent.parallelism,
             delivery=sent.delivery,
         )
-        return _checked(config, stored, findings)
+        return _checked_pipeline(config, stored, findings)
 
-    # ---- source and sinks ----
-
-    def _source(self, sent: NewSource, findings: Findings) -> tuple[Source | None, Entity | None]:
+    def _check_source(self, sent: NewSource, findings: Findings) -> tuple[Source | None, Entity | None]:
         chain = find_chain(sent.chain)
         if chain is None:
             findings.add_fault(
@@ -160,9 +158,9 @@ class PipelineChecker:
             detail = f"is not an entity of {chain.name}; choose one of {_joined_names(chain.entities)}"
             findings.add_fault(f"{PIPELINE}/source/entity", detail)
             return None, None
-        return self._bound_source(sent, chain, findings), entity
+        return self._check_binding(sent, chain, findings), entity
 
-    def _bound_source(self, sent: NewSource, chain: Chain, findings: Findings) -> Source:
+    def _check_binding(self, sent: NewSource, chain: Chain, findings: Findings) -> Source:
         if sent.type not in (None, chain.source_type):
             detail = f'is "{chain.source_type}" for {chain.name}; omit it or correct it'
             findings.add_fault(f"{PIPELINE}/source/type", detail)
@@ -193,13 +191,13 @@ class PipelineChecker:
             )
             findings.add_fault(f"{PIPELINE}/delivery", detail)
 
-    def _sink(self, sent: NewSink, stored: Sequence[Sink]) -> Sink:
+    def _sink_with_uid(self, sent: NewSink, stored: Sequence[Sink]) -> Sink:
         uid = identities.sink_uid(sent, stored) or self._new_id()
         model = SINK_MODELS[sent.type]
         return model(uid=uid, **sent.model_dump(include=model.model_fields.keys() - {"uid"}))
 
 
-def _checked(config: PipelineConfig, stored: PipelineConfig | None, findings: Findings) -> CheckedPipeline:
+def _checked_pipeline(config: PipelineConfig, stored: PipelineConfig | None, findings: Findings) -> CheckedPipeline:
     stored_transforms = stored.transform_identities if stored else ()
     return CheckedPipeline(
         config=config,
@@ -214,7 +212,7 @@ def _checked(config: PipelineConfig, stored: PipelineConfig | None, findings: Fi
     )
 
 
-def _example(entity: Entity) -> str:
+def _example_json(entity: Entity) -> str:
     return msgspec.json.encode(entity.example).decode()
 
 

@@ -31,12 +31,12 @@ class QuotaUsage:
     """The usage and the limit of one quota of an owner.
 
     Attributes:
-        allowed: The limit; None when there is none.
+        limit: None means no limit.
     """
 
     name: QuotaName
     used: int
-    allowed: int | None
+    limit: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class QuotaStores:
 
 
 def quota_usage(store: QuotaStore, counts: SetCounts, owner: str) -> Sequence[QuotaUsage]:
-    """Return the usage of every quota of an owner, including unlimited ones.
+    """Return the usage of every quota of an owner, including quotas without a limit.
 
     Raises DatabaseUnavailable, RedisUnavailable.
     """
@@ -81,7 +81,7 @@ class QuotaEnforcingSets:
 
     def add(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore. Raises QuotaExceeded before anything is written."""
-        if not self._is_bounded():
+        if not self._has_limit():
             return self._sets.add(set_id, values)
         distinct = list(dict.fromkeys(values))
         with _reservation(self._stores, set_id) as reservation:
@@ -94,7 +94,7 @@ class QuotaEnforcingSets:
 
         A repeated value counts each time, because the values are not all in memory at the same time.
         """
-        if not self._is_bounded():
+        if not self._has_limit():
             return self._sets.replace(set_id, values)
         with _reservation(self._stores, set_id, replaced_values=self._sets.count(set_id).values) as reservation:
             return self._sets.replace(set_id, reservation.reserve_all(values))
@@ -110,13 +110,13 @@ class QuotaEnforcingSets:
     def drop(self, set_id: SetId) -> None:
         """See SetStore. Also removes the reservations of values that have been written to the set."""
         self._sets.drop(set_id)
-        if self._is_bounded():
+        if self._has_limit():
             reservations = self._stores.reservations.all()
             self._stores.reservations.remove(
                 [each.id for each in reservations if each.target == set_id and each.written]
             )
 
-    def _is_bounded(self) -> bool:
+    def _has_limit(self) -> bool:
         quotas = self._stores.quotas
         return SET_VALUES in quotas.total or quotas.limits(current_actor().owner)[SET_VALUES] is not None
 
@@ -125,6 +125,7 @@ class QuotaEnforcingSets:
 def _reservation(
     stores: QuotaStores, set_id: SetId, replaced_values: int | None = None
 ) -> Iterator["_ActiveReservation"]:
+    """Reserve values during the block, which writes them. When the block raises, the reservation is removed."""
     initial = Reservation(secrets.token_hex(8), current_actor().owner, set_id, 0, stores.clock() + RESERVATION_TTL_S)
     try:
         reservation = _ActiveReservation(stores, initial, replaced_values)

@@ -25,8 +25,9 @@ class QuotedToken:
     Attributes:
         settled: The encoded state of the settled ticks; b"" when there are no settled ticks.
         priced: The unsettled ticks that have a price in USD.
-        archived: The ticks of the hour one day ago that were moved from the settled state to the archive.
-        stale: The ticks whose quote price was stale.
+        archived: The ticks of the hour one day ago that were moved from the settled state to the archive; None when
+            there are none.
+        stale: The ticks that were priced with a stale price of the quote token.
     """
 
     settled: bytes

@@ -9,7 +9,7 @@ REDACTED = "…"
 _MIN_NAME_CHARS = 3
 """The length of the shortest name that is redacted: shorter names may be words of the sentence."""
 _PATTERNS = (
-    r"(?<![\w./…])/(?:[\w.@+~-]+/)+[\w.@+~-]*",  # an absolute path of two members or more
+    r"(?<![\w./…])/(?:[\w.@+~-]+/)+[\w.@+~-]*",  # an absolute path of two parts or more
     r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?(?![\w-])",  # an IPv4 address
     r"\[[0-9a-fA-F:]*:[0-9a-fA-F:.]*\](?::\d+)?",  # an IPv6 address in brackets
     r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",  # an account such as a service account of Google

@@ -44,15 +44,15 @@ class _Budget:
 
     clock: Callable[[], float]
     end_s: float
-    left_bytes: int = MAX_RESPONSE_BYTES
+    remaining_bytes: int = MAX_RESPONSE_BYTES
 
     def check_time(self) -> None:
         if self.clock() >= self.end_s:
             raise _LimitReached(f"the records took more than {TIME_LIMIT_S:.0f} s in all")
 
     def spend(self, texts: Sequence[bytes | str]) -> None:
-        self.left_bytes -= sum(map(len, texts)) + _OVERHEAD_BYTES * len(texts)
-        if self.left_bytes < 0:
+        self.remaining_bytes -= sum(map(len, texts)) + _OVERHEAD_BYTES * len(texts)
+        if self.remaining_bytes < 0:
             raise _LimitReached(f"the response would be larger than {MAX_RESPONSE_BYTES >> 20} MiB")
 
 
@@ -98,7 +98,8 @@ class Trials:
             transforms = list(zip(configs, self._build(checked, context), strict=True))
             budget = _Budget(self._clock, self._clock() + TIME_LIMIT_S)
             records = [
-                self._run_sample(transforms, _batch(sample, i, self._now), budget) for i, sample in enumerate(samples)
+                self._run_sample(transforms, _batch_of(sample, i, self._now), budget)
+                for i, sample in enumerate(samples)
             ]
         return Trial(checked.warnings, records)
 
@@ -131,8 +132,8 @@ class Trials:
         return TrialRecord("error" if any(step.failures for step in steps) else "dropped", [], steps)
 
 
-def _batch(sample: bytes, number: int, now: Clock) -> RecordBatch:
-    return RecordBatch.of(_TOPIC, [sample], [None], [int(now().timestamp() * 1000)], [0], [number], [0])
+def _batch_of(sample: bytes, offset: int, now: Clock) -> RecordBatch:
+    return RecordBatch.of(_TOPIC, [sample], [None], [int(now().timestamp() * 1000)], [0], [offset], [0])
 
 
 def _count_kept(config: TransformConfig, batch: RecordBatch, outputs: RecordBatch) -> int:
@@ -151,7 +152,8 @@ def _to_json(batch: RecordBatch) -> list[bytes]:
     return [_require_json(remove_marks(value or b"") if batch.for_script else value) for value in batch.values]
 
 
-def _refuse_constant(constant: str) -> None:
+def _reject_constant(constant: str) -> None:
+    """Reject NaN and Infinity, which `json` accepts."""
     raise ValueError(f"{constant} is not JSON")
 
 
@@ -163,7 +165,7 @@ def _require_json(value: bytes | None) -> bytes:
     try:
         text = value or b""
         # Any cheap function may parse the numbers, because they are not used.
-        json.loads(text.decode(), parse_int=len, parse_float=len, parse_constant=_refuse_constant)
+        json.loads(text.decode(), parse_int=len, parse_float=len, parse_constant=_reject_constant)
     except RecursionError:
         raise _LimitReached("a record is nested too deeply to be shown") from None
     except ValueError as error:

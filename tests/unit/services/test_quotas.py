@@ -208,7 +208,7 @@ class TestAtOnce:
 
 def test_limits_name_all_quotas(scene: Scene) -> None:
     scene.sets.add(MINE, numbers(3))
-    found = {one.name: (one.used, one.allowed) for one in quota_usage(scene.database.quotas, scene.sets, OWNER)}
+    found = {one.name: (one.used, one.limit) for one in quota_usage(scene.database.quotas, scene.sets, OWNER)}
     assert found["set_values"] == (3, 10)
     assert found["configurations"] == (1, None)
     assert len(found) == 7
