@@ -30,20 +30,23 @@ from headwater.model.deployment import Condition, Deployment, DesiredPhase, Obse
 from headwater.model.worker_spec import WorkerSet
 
 READY_WITHIN_S = 50.0
+"""How long the workers of a new revision may take to become ready. Then the rollout fails."""
 STABLE_AFTER_S = 30.0
 """How long a revision is on probation after its workers are ready."""
 ON_PROBATION = f"All workers are ready. The revision is stable when they have been ready for {STABLE_AFTER_S:.0f} s."
 PARTITION_CHECK_EVERY_S = 60.0
-"""How often the partitions of a running deployment's source are compared with those of its outputs."""
+"""How often the partitions of a running deployment's source and outputs are compared."""
 MAX_DEATHS_IN_ROLLOUT = 3
+"""The number of deaths of workers before they are ready with which a rollout fails."""
 MAX_DEATHS_ON_PROBATION = 2
+"""The number of deaths of workers on probation with which a rollout fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutProgress:
     """The facts about a rollout that this process remembers between two plans.
 
-    When it is lost, idempotent actions are repeated.
+    A restart of the process loses the progress. Then idempotent actions are repeated.
 
     Attributes:
         generation: The generation of the deployment.
@@ -84,6 +87,7 @@ class DesiredState:
     """A stored deployment, and the revisions that may run.
 
     Attributes:
+        deployment: The deployment.
         target: The revision whose workers should run.
         fallback: The revision to roll back to, if there is one.
         predecessor: The revision that ran before the target, if it is another one.
@@ -215,6 +219,7 @@ def _runs(wanted: WorkerSet, observed: ObservedState) -> bool:
 def _evaluate_rollout(
     desired: DesiredState, wanted: WorkerSet, rollout: RolloutProgress, observed: ObservedState
 ) -> Plan:
+    """Plan the next step of a rollout whose wanted workers have been started."""
     deployment = desired.deployment
     sync: tuple[Action, ...] = ()
     if deployment.is_reconciled and observed.now - rollout.partitions_compared_at >= PARTITION_CHECK_EVERY_S:
@@ -224,13 +229,14 @@ def _evaluate_rollout(
         return roll_back_or_fail(desired, reason)
     workers = observed.workers
     if len(workers) == wanted.slots and all(w.is_ready and w.spec_hash == wanted.spec_hash for w in workers):
-        next_plan = _ready(desired, rollout, observed)
+        next_plan = _plan_when_ready(desired, rollout, observed)
     else:
-        next_plan = _not_ready(desired, rollout, observed.now, target_workers)
+        next_plan = _plan_when_not_ready(desired, rollout, observed.now, target_workers)
     return Plan(sync + next_plan.actions, next_plan.rollout) if sync else next_plan
 
 
-def _ready(desired: DesiredState, rollout: RolloutProgress, observed: ObservedState) -> Plan:
+def _plan_when_ready(desired: DesiredState, rollout: RolloutProgress, observed: ObservedState) -> Plan:
+    """Plan the next step of a rollout whose workers are all ready."""
     deployment, number = desired.deployment, desired.target.revision.number
     deaths = _deaths(observed.workers)
     if rollout.startup_deaths is None:
@@ -256,7 +262,10 @@ def _ready(desired: DesiredState, rollout: RolloutProgress, observed: ObservedSt
     return Plan((StoreObservation(observation),), rollout)
 
 
-def _not_ready(desired: DesiredState, rollout: RolloutProgress, now: float, workers: Sequence[WorkerStatus]) -> Plan:
+def _plan_when_not_ready(
+    desired: DesiredState, rollout: RolloutProgress, now: float, workers: Sequence[WorkerStatus]
+) -> Plan:
+    """Plan nothing while the workers may still become ready, otherwise a rollback."""
     if rollout.ready_since is not None:
         rollout = replace(rollout, ready_since=None, not_ready_since=now)
     # Workers that wait for a store or broker are not at fault, so the rollout continues.
