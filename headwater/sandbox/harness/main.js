@@ -27,8 +27,8 @@ const evaluate = (compiled, context, options) => call(runInContext, compiled, co
 const REALM = compile(SOURCES.realm_setup), RECORDS = compile(SOURCES.records);
 const ADDITIONS = [SOURCES.stacks, SOURCES.builtin_class, SOURCES.web, SOURCES.console].map((text) => compile(text));
 // The entry point is a lexical binding in the script's realm. Its name can be neither listed nor guessed.
-const ENTRY = compile(`const h${secret} = { __proto__: null, callback: null }; h${secret}`);
-const CALL_ENTRY = compile(`h${secret}.callback()`);
+const ENTRY_NAME = `h${secret}`, ENTRY = compile(`const ${ENTRY_NAME} = { __proto__: null, callback: null }; ${ENTRY_NAME}`);
+const CALL_ENTRY = compile(`${ENTRY_NAME}.callback()`);
 const FIND_SCRIPT = compile('typeof process === "function" ? process : typeof transform === "function" ? transform : undefined');
 
 const VALIDATES = stripTypeScriptTypes !== null;
@@ -48,8 +48,8 @@ for (const key of Reflect.ownKeys(globalThis)) {
 
 // ---- frames ----
 
-const HEADER = 5;
-const header = new Bytes(HEADER);
+const HEADER_BYTES = 5;
+const header = new Bytes(HEADER_BYTES);
 const INITIAL_BUFFER_BYTES = 1 << 20;
 let incoming = new Bytes(INITIAL_BUFFER_BYTES);
 const outgoing = { bytes: new Bytes(1 << 16) }, results = { bytes: new Bytes(INITIAL_BUFFER_BYTES) };
@@ -75,7 +75,7 @@ function writeText(buffer, offset, text) {
 
 function writeFrameHeader(kind, { bytes }, start, end) {
   bytes[start] = kind;
-  for (let i = 0; i < 4; i++) bytes[start + i + 1] = (end - start - HEADER) >>> (8 * i);
+  for (let i = 0; i < 4; i++) bytes[start + i + 1] = (end - start - HEADER_BYTES) >>> (8 * i);
 }
 
 function writeAll({ bytes }, end) {
@@ -84,21 +84,21 @@ function writeAll({ bytes }, end) {
 }
 
 function sendFrame(kind, text) {
-  const end = writeText(outgoing, HEADER, text);
+  const end = writeText(outgoing, HEADER_BYTES, text);
   writeFrameHeader(kind, outgoing, 0, end);
   writeAll(outgoing, end);
 }
 
 // Sends the frames RESULTS and SUMMARY in one write. The lines of RESULTS are in the buffer already, up to `resultsEnd`.
 function sendResults(resultsEnd, summary) {
-  const end = writeText(results, resultsEnd + HEADER, summary);
+  const end = writeText(results, resultsEnd + HEADER_BYTES, summary);
   writeFrameHeader(RESULTS, results, 0, resultsEnd);
   writeFrameHeader(SUMMARY, results, resultsEnd, end);
   writeAll(results, end);
 }
 
 function receiveFrame() {
-  readExactly(header, HEADER);
+  readExactly(header, HEADER_BYTES);
   const length = header[1] + header[2] * 0x100 + header[3] * 0x10000 + header[4] * 0x1000000;
   if (length > incoming.length) incoming = new Bytes(length);
   readExactly(incoming, length);
@@ -163,8 +163,8 @@ return typeof process === 'function' ? process : typeof transform === 'function'
 // Runs a script's top level. Returns the function `process` or `transform` that it defines.
 function evaluateProgram(realm, program) {
   try {
-    const found = evaluate(program.compiled, realm.context, { timeout: TOP_LEVEL_LIMIT_MS });
-    return program.isInFunction ? found : evaluate(FIND_SCRIPT, realm.context);
+    const value = evaluate(program.compiled, realm.context, { timeout: TOP_LEVEL_LIMIT_MS });
+    return program.isInFunction ? value : evaluate(FIND_SCRIPT, realm.context);
   } catch (error) {
     if (program.isInFunction || isTimeout(error) || !runWithTimeout(realm, () => realm.core.saysErrorIsDeclared(error), TOP_LEVEL_LIMIT_MS)) throw error;
     program.compiled = inFunction(program);
@@ -173,6 +173,7 @@ function evaluateProgram(realm, program) {
   }
 }
 
+// Runs a script's top level, and freezes the built-ins. Returns an error line, or '' when the script is ready.
 function runTopLevel(realm, program) {
   try {
     if (VALIDATES) realm.core.watchTopLevel();
@@ -180,10 +181,10 @@ function runTopLevel(realm, program) {
     if (script === undefined) return errorLine('NoProcess', 'the script defines no function process(record)');
     realm.core.setScript(script);
     runWithTimeout(realm, realm.core.seal, TOP_LEVEL_LIMIT_MS);
-    return requireString(realm.core.outsideUse());
+    return requireString(realm.core.takeTopLevelUse());
   } catch (error) {
-    const outside = requireString(realm.core.outsideUse());
-    if (outside) return outside;
+    const topLevelUse = requireString(realm.core.takeTopLevelUse());
+    if (topLevelUse) return topLevelUse;
     if (isTimeout(error)) return errorLine('Timeout', 'the top level of the script ran for more than 1 s');
     return requireString(runWithTimeout(realm, () => realm.core.describe(error), TOP_LEVEL_LIMIT_MS));
   }
@@ -192,8 +193,8 @@ function runTopLevel(realm, program) {
 function handleLoad(length) {
   const number = readUint16(0), keepsState = incoming[2] !== 0, { program, failure } = compileScript(readText(3, length));
   if (failure) return sendFrame(LOAD_FAILED, failure);
-  const realm = newRealm(), fault = runTopLevel(realm, program);
-  if (fault) return sendFrame(LOAD_FAILED, fault);
+  const realm = newRealm(), topLevelFailure = runTopLevel(realm, program);
+  if (topLevelFailure) return sendFrame(LOAD_FAILED, topLevelFailure);
   realm.keepsState = keepsState;
   realms.set(number, realm);
   sendFrame(LOADED, '');
@@ -261,7 +262,7 @@ function askAndBlock(question) {
   sendFrame(SYNC_QUESTION, question);
   const count = readSync(syncAnswer);
   if (!count) exit(0);
-  return decoder.decode(syncAnswer.subarray(HEADER, count));
+  return decoder.decode(syncAnswer.subarray(HEADER_BYTES, count));
 }
 
 // Returns the questions that a batch's records ask in the realm for dry runs. State that depends on assumed answers stays

@@ -396,9 +396,9 @@
     describe,
     // Whether an error says that a script declares an `Error` of its own.
     saysErrorIsDeclared: (error) => isError(error) && textOf(error, 'message') === "Identifier 'Error' has already been declared",
-    // From now on the first use of the time or a random number is recorded. `outsideUse` returns it as an error line, or ''.
+    // Records the first use of the time or a random number until `takeTopLevelUse`, which returns it as an error line, or ''.
     watchTopLevel() { currentCall.isWatched = true; },
-    outsideUse() {
+    takeTopLevelUse() {
       const { topLevelUse } = currentCall;
       currentCall.isWatched = false;
       return topLevelUse === null ? '' : errorLine('OutsideOfRecord', topLevelUse.what, topLevelUse.stack);
