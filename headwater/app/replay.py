@@ -50,7 +50,7 @@ class Replay:
     def __post_init__(self) -> None:
         chain = find_chain(self.chain)
         entity = chain.entity(self.entity) if chain else None
-        self._lowercase = lowercase(entity.lowercase if entity else ())
+        self._lowercase = lowercase(entity.lowercase_fields if entity else ())
         self._files = [
             RecordFile(path, self.format, entity, skip_bad=self.skip_bad, dialect=self.dialect) for path in self.paths
         ]

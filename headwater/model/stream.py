@@ -43,7 +43,7 @@ class Entity:
             retraction has the same key as the retracted record.
         event_time_field: The field with the record's event time, if there is one.
         price_recipes: The names of the price recipes that read this entity.
-        lowercase: The fields that are stored in lower case, such as addresses and hashes.
+        lowercase_fields: The fields that are stored in lower case, such as addresses and hashes.
         fallback_key: The key of records that lack a field of `key`.
     """
 
@@ -54,7 +54,7 @@ class Entity:
     price_recipes: tuple[str, ...]
     fields: Mapping[str, RecordField] = field(hash=False)
     example: dict[str, Any] = field(hash=False)
-    lowercase: tuple[str, ...] = ()
+    lowercase_fields: tuple[str, ...] = ()
     fallback_key: tuple[str, ...] = ()
 
     @property
@@ -95,15 +95,15 @@ class Chain:
 
 def _entity(family: str, name: str, entry: Mapping[str, Any]) -> Entity:
     return Entity(
-        name,
-        entry["description"],
-        tuple(entry.get("key", ())),
-        entry.get("event_time_field"),
-        tuple(entry.get("price_recipes", ())),
-        {field_name: _field(*definition) for field_name, definition in entry["fields"].items()},
-        json.loads((_FILES / f"{family}_{name}.json").read_text("utf-8")),
-        tuple(entry.get("lowercase", ())),
-        tuple(entry.get("fallback_key", ())),
+        name=name,
+        description=entry["description"],
+        key=tuple(entry.get("key", ())),
+        event_time_field=entry.get("event_time_field"),
+        price_recipes=tuple(entry.get("price_recipes", ())),
+        fields={field_name: _field(*definition) for field_name, definition in entry["fields"].items()},
+        example=json.loads((_FILES / f"{family}_{name}.json").read_text("utf-8")),
+        lowercase_fields=tuple(entry.get("lowercase_fields", ())),
+        fallback_key=tuple(entry.get("fallback_key", ())),
     )
 
 
