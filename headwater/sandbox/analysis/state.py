@@ -21,6 +21,7 @@ from headwater.sandbox.analysis.scopes import FUNCTIONS, resolve
 from headwater.sandbox.analysis.tree import Script
 
 _MAX_ROUNDS, _MAX_VISITS = 20, 200_000
+"""A script that needs more rounds of the iteration, or more visits of nodes, counts as stateful."""
 _MAX_DEPTH: Final = 500
 """A script with more deeply nested nodes counts as stateful."""
 _FLOW_OBJECT: Final = re.compile(r"flow|\\u|globalThis|\bthis\b(?!\s*\.)")
@@ -92,7 +93,7 @@ class _Analysis:
     def _plan_visits(self) -> None:
         """Collect the nodes to visit, and the functions that run while the script is loaded."""
         visitors = self._visitors()
-        makes = runs_implicitly = False
+        creates_closures_or_instances = runs_implicitly = False
         for node, function in self._scopes.nodes:
             kind = node.type
             at_load = function is None or function.id in self._load_time_functions
@@ -102,17 +103,17 @@ class _Analysis:
                     self._load_time_functions.add(node.id)
                 elif function is not None and at_load:
                     raise MayKeepState
-                makes |= function is not None and not self._runs_immediately(node)
+                creates_closures_or_instances |= function is not None and not self._runs_immediately(node)
                 runs_implicitly |= _runs_implicitly(node)
             elif kind in ("return_statement", "this"):
                 self._enclosing[node.id] = function
-            makes |= kind in CLASSES
+            creates_closures_or_instances |= kind in CLASSES
             visit = visitors.get(kind)
             if visit is not None:
                 self._visits.append((visit, node, at_load))
-        if makes and runs_implicitly:
+        if creates_closures_or_instances and runs_implicitly:
             raise MayKeepState
-        self._evaluator.creates_closures_or_instances = makes
+        self._evaluator.creates_closures_or_instances = creates_closures_or_instances
 
     def _visitors(self) -> dict[str, Callable[[Node, bool], None]]:
         return {
@@ -138,11 +139,11 @@ class _Analysis:
             "subscript_expression": self._member,
             "this": self._this,
             "object_pattern": self._pattern,
-            "class_static_block": self._refuse,
-            "with_statement": self._refuse,
-            "import": self._refuse,
-            "export_statement": self._refuse,
-            "meta_property": self._refuse,
+            "class_static_block": self._count_as_stateful,
+            "with_statement": self._count_as_stateful,
+            "import": self._count_as_stateful,
+            "export_statement": self._count_as_stateful,
+            "meta_property": self._count_as_stateful,
         }
 
     def _runs_immediately(self, function: Node) -> bool:
@@ -158,7 +159,7 @@ class _Analysis:
 
     # ---- visitors ----
 
-    def _refuse(self, _node: Node, _at_load: bool) -> None:
+    def _count_as_stateful(self, _node: Node, _at_load: bool) -> None:
         raise MayKeepState
 
     def _evaluate(self, node: Node, at_load: bool) -> None:
