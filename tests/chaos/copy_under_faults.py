@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
-from tests.chaos.faults import SHORTEST_S, Action, Strike, Victims, shuffled
+from tests.chaos.faults import SHORTEST_S, Action, Strike, InstallationActions, shuffled
 from tests.chaos.load import SCRIPTED
 from tests.chaos.run import STUCK_AFTER_S, TICK_S, Environment, RunOptions, RunReport, run, summary
 
@@ -59,7 +59,7 @@ class _CopyTest:
         # Three random generators, so that the draws from one do not shift the sequence of another.
         order, self._draw, choice = (random.Random(options.run_number + more) for more in range(3))
         scripts = any(kind in SCRIPTED for kind in options.kinds)
-        actions = Victims(environment.installation, environment.proxies, choice, scripts).actions()
+        actions = InstallationActions(environment.installation, environment.proxies, choice, scripts).actions()
         self._actions = shuffled([action for action in actions if not plan.only or action.name in plan.only], order)
         self._ends: list[Timer] = []  # each in its own thread: one action may wait for the end of another
         self._strikes: list[Strike] = []
@@ -81,8 +81,8 @@ class _CopyTest:
                 if not timer.finished.is_set():
                     timer.cancel()
                     timer.function()
-            report.more["timeline"] = [strike.text(self._began) for strike in self._strikes]
-        report.more |= {
+            report.figures["timeline"] = [strike.text(self._began) for strike in self._strikes]
+        report.figures |= {
             "strikes": dict(sorted(Counter(strike.name for strike in self._strikes).items())),
             "recovery_s": _recovery([strike for strike in self._strikes if strike.isolated]),
             "recovery_when_strikes_overlap_s": _recovery([strike for strike in self._strikes if not strike.isolated]),

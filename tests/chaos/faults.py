@@ -89,7 +89,7 @@ class Action:
 
 
 @dataclass
-class Victims:
+class InstallationActions:
     """The actions that can be applied to an installation and to its links.
 
     The links have proxies, which are given by name.

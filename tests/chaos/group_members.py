@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 RESTART_S = 0.5
 ENDS_WITHIN_S = 90.0
 OVERLAP_S = 2.0
-AWAY_S = (0.5, 6.0)
+ABSENCE_S = (0.5, 6.0)
 STATIC_IDS = ("slot-0", "slot-1")
 
 
@@ -164,7 +164,7 @@ class GroupMembers:
         self.changes["dynamic member"] += 1
         if self._dynamic is not None:
             self._dynamic.end()
-            stop.wait(self._random.uniform(*AWAY_S))
+            stop.wait(self._random.uniform(*ABSENCE_S))
         self._dynamic = self._new(None).start()
         self._all.append(self._dynamic)
 

@@ -58,8 +58,8 @@ class ProgressMonitor:
     def record_timeout(self) -> None:
         """Record that Kafka did not answer. Stalls are counted from now on only."""
         self.unanswered += 1
-        for each in self._partitions.values():
-            each.stalled_since = self._clock()
+        for progress in self._partitions.values():
+            progress.stalled_since = self._clock()
 
     def record_offsets(self, ends: Mapping[int, int], committed: Mapping[int, int]) -> None:
         """Record the end offsets and the committed offsets.
@@ -68,23 +68,23 @@ class ProgressMonitor:
         """
         self.answered += 1
         now = self._clock()
-        for partition, each in self._partitions.items():
-            at, still_s = committed.get(partition, -1), now - each.stalled_since
-            self.longest_s[partition] = max(self.longest_s[partition], still_s)
-            if at != each.committed or at >= ends[partition]:
-                if still_s >= LOGGED_S:
-                    log.info(
-                        "a partition makes progress again", partition=partition, committed=at, still_s=round(still_s, 1)
-                    )
-                each.committed, each.stalled_since, each.progressed_at = at, now, now
+        for partition, progress in self._partitions.items():
+            offset, stalled_s = committed.get(partition, -1), now - progress.stalled_since
+            self.longest_s[partition] = max(self.longest_s[partition], stalled_s)
+            if offset != progress.committed or offset >= ends[partition]:
+                if stalled_s >= LOGGED_S:
+                    event = "a partition makes progress again"
+                    log.info(event, partition=partition, committed=offset, stalled_s=round(stalled_s, 1))
+                progress.committed, progress.stalled_since, progress.progressed_at = offset, now, now
 
     def all_progressed_since(self, moment: float) -> bool:
         """Return whether each partition has made progress, or had no unread records, since a time."""
-        return all(each.progressed_at > moment for each in self._partitions.values())
+        return all(progress.progressed_at > moment for progress in self._partitions.values())
 
-    def still(self) -> dict[int, float]:
+    def stalled_s(self) -> dict[int, float]:
         """Return for how many seconds each partition has made no progress by now."""
-        return {partition: round(self._clock() - each.stalled_since, 1) for partition, each in self._partitions.items()}
+        now = self._clock()
+        return {partition: round(now - progress.stalled_since, 1) for partition, progress in self._partitions.items()}
 
 
 class ProgressObserver:
@@ -108,12 +108,12 @@ class ProgressObserver:
     def __call__(self, stop: threading.Event) -> None:
         """Observe until `stop` is set."""
         while not stop.wait(POLL_EVERY_S):
-            asked_at = time.monotonic()
+            requested_at = time.monotonic()
             try:
                 ends, committed = self._fetch_offsets()
             except KafkaException:
                 self.monitor.record_timeout()
-                self._renew(asked_at)
+                self._renew(requested_at)
             else:
                 self.monitor.record_offsets(ends, committed)
                 self._silent_since = None
@@ -127,13 +127,13 @@ class ProgressObserver:
         self._admin.poll(0)
         ends = self._admin.list_offsets(dict.fromkeys(self._topic_partitions, LATEST), request_timeout=ANSWER_WITHIN_S)
         committed = self._consumer.committed(self._topic_partitions, ANSWER_WITHIN_S)
-        return {place.partition: future.result().offset for place, future in ends.items()}, {
-            place.partition: place.offset for place in committed
+        return {end.partition: future.result().offset for end, future in ends.items()}, {
+            position.partition: position.offset for position in committed
         }
 
-    def _renew(self, asked_at: float) -> None:
+    def _renew(self, requested_at: float) -> None:
         """Replace the clients if they have had no answer for a while: their connections may hang."""
-        self._silent_since = self._silent_since or asked_at
+        self._silent_since = self._silent_since or requested_at
         if time.monotonic() - self._silent_since > NEW_CLIENT_AFTER_S:
             self._consumer.close()
             (self._admin, self._consumer), self._silent_since = self._new_clients(), None

@@ -139,7 +139,7 @@ def _observe(
             time.sleep(SAMPLE_S)
     report.longest_pause_s = round(pauses.longest_s, 2)
     report.longest_still_s = {p: round(s, 2) for p, s in observer.monitor.longest_s.items()}
-    _judge(report, consumer, feeder)
+    _check_results(report, consumer, feeder)
 
 
 def _log(report: RollingReport, began: float, text: str, echo: Callable[[str], None]) -> None:
@@ -161,7 +161,7 @@ def _restart_all(
     time.sleep(options.steady_s)
 
 
-def _judge(report: RollingReport, consumer: VerifyingConsumer, feeder: Feeder) -> None:
+def _check_results(report: RollingReport, consumer: VerifyingConsumer, feeder: Feeder) -> None:
     verifier = consumer.verifier
     report.fed, report.lost = feeder.count, verifier.lost(feeder.count)
     report.wrong, report.inversions, report.repeats = verifier.wrong, verifier.inversions, verifier.repeats

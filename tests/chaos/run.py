@@ -147,7 +147,7 @@ class RunReport:
 
     Attributes:
         feeder_stalls: How many times the run's own feeder had to replace a stalled producer.
-        more: Figures that the disturbance adds.
+        figures: Figures that the disturbance adds.
         faults: Wrong outputs and other errors.
         late: Times over their targets.
     """
@@ -158,7 +158,7 @@ class RunReport:
     seconds: float = 0.0
     pipelines: dict[str, PipelineResult] = field(default_factory=dict)
     broker_fencings: int = 0
-    more: dict[str, Any] = field(default_factory=dict)
+    figures: dict[str, Any] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
 
@@ -342,7 +342,7 @@ def _settings(environment: Environment, deployed: Deployed) -> Settings:
 
 def _wait_for_outputs(pipelines: Sequence[RunningPipeline], fed: int) -> None:
     """Wait until all outputs have come, or until none has come for STUCK_AFTER_S."""
-    consumers = [consumer for each in pipelines for consumer in (each.consumer, each.dead_letter_consumer)]
+    consumers = [consumer for running in pipelines for consumer in (running.consumer, running.dead_letter_consumer)]
     while not all(consumer.verifier.complete(fed) for consumer in consumers):
         if time.monotonic() - max(consumer.last_output_at for consumer in consumers) > STUCK_AFTER_S:
             return

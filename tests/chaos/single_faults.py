@@ -56,7 +56,7 @@ def _load_and_stop(environment: Environment, report: RunReport) -> None:
             3600,
             "the outputs",
         )
-    report.more |= {"hogs": HOGS, "stops": stops}
+    report.figures |= {"hogs": HOGS, "stops": stops}
 
 
 @contextlib.contextmanager
@@ -140,7 +140,7 @@ def interrupt_set_store(
     available_at = time.time()
     until(lambda: environment.newest_ms > available_at * 1000, what="outputs of all pipelines")
     resumed_s = round(time.time() - available_at, 2)
-    report.more |= {"outage_s": outage_s, "furthest_behind_s": behind_s, "resumed_s": resumed_s}
+    report.figures |= {"outage_s": outage_s, "furthest_behind_s": behind_s, "resumed_s": resumed_s}
     if set(environment.installation.workers()) != workers:
         report.faults.append("a worker was restarted")
     waiting = {name for name, behind in behind_s.items() if behind > outage_s / 2}

@@ -29,7 +29,7 @@ PAGE_BYTES = 4096
 CALLS_AT_ONCE = 40
 GROWTH_MIB = 1.0
 GROWTH_PER_S = 1800.0
-JUDGED_FROM_S = 2700.0
+MIN_GROWTH_RUN_S = 2700.0
 """Runs shorter than this are not checked for growth, since new processes still grow at first."""
 OWN = ("parent", "controller", "api", "worker")
 """The roles whose memory must not grow. The memory of other roles depends on a garbage collector or on the data."""
@@ -108,7 +108,7 @@ class _SoakTest:
                     self._sample(now - began, out)
                     samples += self._pace.sample_s
                 time.sleep(0.1)
-        self._judge()
+        self._check_results()
 
     def _warm_up(self) -> None:
         """Send concurrent requests before the first sample.
@@ -123,7 +123,7 @@ class _SoakTest:
             assert client.get("/api/v1/flow").status_code == 200
 
     def _change(self, client: httpx2.Client) -> None:
-        pipeline = next(each for each in self._environment.pipelines if each.name == CHANGED)
+        pipeline = next(pipeline for pipeline in self._environment.pipelines if pipeline.name == CHANGED)
         self._changes += 1
         script = f"{SCRIPT}\n// change {self._changes}"
         url = f"/api/v1/flow/{pipeline.deployed.id}/transforms/{pipeline.deployed.uid()}"
@@ -142,19 +142,20 @@ class _SoakTest:
             series.descriptors.append(descriptors)
             series.threads.append(threads)
         self._lags.append(
-            self._environment.feeder.count - min(each.consumer.verifier.reached for each in self._environment.pipelines)
+            self._environment.feeder.count
+            - min(pipeline.consumer.verifier.reached for pipeline in self._environment.pipelines)
         )
         self._processes.append(sum(map(len, pids_by_role.values())))
         out.write(json.dumps({"s": round(seconds, 1), "lag": self._lags[-1], "roles": sampled}) + "\n")
         out.flush()
 
-    def _judge(self) -> None:
-        judged = self._pace.hours * 3600 >= JUDGED_FROM_S
-        if judged:
+    def _check_results(self) -> None:
+        is_long_enough = self._pace.hours * 3600 >= MIN_GROWTH_RUN_S
+        if is_long_enough:
             self._report.faults += self._growth()
-        self._report.more |= {
+        self._report.figures |= {
             "changes": self._changes,
-            "growth_is_judged": judged,
+            "growth_is_checked": is_long_enough,
             "lag": {"median": statistics.median(self._lags), "max": max(self._lags)},
             "processes": {role: _statistics(series) for role, series in sorted(self._series.items())},
         }
@@ -163,8 +164,8 @@ class _SoakTest:
         for role, series in self._series.items():
             if role.startswith(OWN) and series.growth() > GROWTH_MIB:
                 yield f"{role} grows by {series.growth():.2f} MiB in half an hour"
-            judged = ("threads",) if role == "kafka" else ("descriptors", "threads")
-            yield from (f"{role}: more {measure}" for measure in judged if grown(getattr(series, measure)))
+            counts = ("threads",) if role == "kafka" else ("descriptors", "threads")
+            yield from (f"{role}: more {name}" for name in counts if grown(getattr(series, name)))
         if grown(self._processes):
             yield "more processes"
         if grown(self._lags, self._report.options["rate"]):

@@ -182,7 +182,7 @@ class _StormTest:
                     self._strike_all()
                 self._wait_for_outputs()
             stuck = self._members.stuck()
-        self._judge(stuck)
+        self._check_results(stuck)
 
     def _strike_all(self) -> None:
         done = Counter[str]()
@@ -221,7 +221,7 @@ class _StormTest:
             self._broker.restart_if_ended()
             if time.monotonic() > deadline:
                 self._report.faults.append(
-                    f"partitions made no progress for {CALM_WITHIN_S:g} s: {self._monitor.still()}"
+                    f"partitions made no progress for {CALM_WITHIN_S:g} s: {self._monitor.stalled_s()}"
                 )
                 return False
             time.sleep(TICK_S)
@@ -234,7 +234,7 @@ class _StormTest:
         while not self._consumer.verifier.complete(self._feeder.count) and time.monotonic() < deadline:
             time.sleep(TICK_S)
 
-    def _judge(self, stuck: list[str]) -> None:
+    def _check_results(self, stuck: list[str]) -> None:
         report, verifier = self._report, self._consumer.verifier
         report.fed, report.lost = self._feeder.count, verifier.lost(self._feeder.count)
         report.wrong, report.inversions, report.repeats = verifier.wrong, verifier.inversions, verifier.repeats

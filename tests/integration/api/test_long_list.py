@@ -16,7 +16,7 @@ from tests.support.sql import a_config, a_flow, open_sqlite
 from tests.unit.api.installation import FLOW, Installation
 
 COUNT, SCRIPT_BYTES = 1_000, 64_000
-MOST_BYTES = 24 << 20
+MAX_BYTES = 24 << 20
 
 
 @pytest.mark.long
@@ -39,7 +39,7 @@ def test_a_list_of_64_megabytes_needs_little_memory(tmp_path: Path) -> None:
     database.close()
     assert size > COUNT * SCRIPT_BYTES
     assert ids == [f"f{number:04}" for number in reversed(range(COUNT))]
-    assert peak < MOST_BYTES, f"{peak >> 20} MiB"
+    assert peak < MAX_BYTES, f"{peak >> 20} MiB"
 
 
 def _read(url: str, key: str) -> tuple[list[str], int]:

@@ -13,7 +13,7 @@ from headwater.sinks.outputs import OutputBatch
 from tests.support.kafka import KafkaServer
 
 PAGE = Path(__file__).parents[3] / "docs" / "consuming.md"
-MOST_LINES = 14
+MAX_LINES = 14
 
 
 class Done(Exception):
@@ -22,7 +22,7 @@ class Done(Exception):
 
 def test_the_documented_consumer_drops_repeats(kafka: KafkaServer) -> None:
     [program] = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert program.count("\n") <= MOST_LINES
+    assert program.count("\n") <= MAX_LINES
     topic = kafka.create_topic(kafka.unique("out"), 1)
     names = [b"in/0/0/0", b"in/0/1/0", b"in/0/0/0", b"in/0/1/0", b"in/0/2/0", b"in/0/1/0", b"in/0/3/0"]
     producer = IdempotentKafkaProducer(kafka.access, [topic])

@@ -37,7 +37,7 @@ def test_a_stalled_partition_is_detected_beside_one_that_progresses(world: World
     world.poll(20, moving=(0,))
     assert world.monitor.longest_s == {0: 1.0, 1: 20.0}
     assert not world.monitor.all_progressed_since(1.0)
-    assert world.monitor.still() == {0: 0.0, 1: 20.0}
+    assert world.monitor.stalled_s() == {0: 0.0, 1: 20.0}
 
 
 def test_time_without_responses_does_not_count_as_stall(world: World) -> None:
@@ -52,4 +52,4 @@ def test_a_partition_without_unread_records_is_not_stalled(world: World) -> None
     world.poll(1)
     world.poll(30)
     assert world.monitor.longest_s == {0: 1.0, 1: 30.0}
-    assert world.monitor.still() == {0: 0.0, 1: 30.0}
+    assert world.monitor.stalled_s() == {0: 0.0, 1: 30.0}
