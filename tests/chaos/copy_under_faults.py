@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
-from tests.chaos.faults import SHORTEST_S, Action, Strike, InstallationActions, shuffled
+from tests.chaos.faults import SHORTEST_S, Action, InstallationActions, Strike, shuffled
 from tests.chaos.load import SCRIPTED
 from tests.chaos.run import STUCK_AFTER_S, TICK_S, Environment, RunOptions, RunReport, run, summary
 
