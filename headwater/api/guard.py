@@ -91,22 +91,25 @@ class BodyLimit:
 
 
 def _limited_receive(headers: Headers, receive: Receive) -> Receive:
-    """Return a `receive` that raises TooLarge behind MAX_BODY_BYTES. Raises TooLarge when Content-Length exceeds it."""
+    """Return a `receive` that raises TooLarge after MAX_BODY_BYTES.
+
+    Raises TooLarge at once when the Content-Length is larger.
+    """
     error = TooLarge(f"The body is larger than {MAX_BODY_BYTES >> 20} MiB. Send less in one request.")
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length) > MAX_BODY_BYTES:
         raise error
-    total = 0
+    received_bytes = 0
 
-    async def receive_counted() -> Message:
-        nonlocal total
+    async def limited_receive() -> Message:
+        nonlocal received_bytes
         message = await receive()
-        total += len(message.get("body", b""))
-        if total > MAX_BODY_BYTES:
+        received_bytes += len(message.get("body", b""))
+        if received_bytes > MAX_BODY_BYTES:
             raise error
         return message
 
-    return receive_counted
+    return limited_receive
 
 
 class ConditionalScopes(Guard):

@@ -41,13 +41,13 @@ class ReadinessProbes:
         self._running: dict[str, Future[bool]] = {}
         self._available: set[str] = set()
 
-    async def states(self) -> dict[str, bool]:
+    async def check(self) -> dict[str, bool]:
         """Return for each dependency whether it answers within PROBE_TIMEOUT_S, and False for each failing loop."""
         results = {name: asyncio.wrap_future(self._start(name)) for name in self._probes}
         if results:
             await asyncio.wait(results.values(), timeout=PROBE_TIMEOUT_S)
-        is_ready = {name: result.done() and result.result() for name, result in results.items()}
-        return is_ready | {loop.name: False for loop in self._loops if loop.error}
+        availability = {name: result.done() and result.result() for name, result in results.items()}
+        return availability | {loop.name: False for loop in self._loops if loop.error}
 
     def _start(self, name: str) -> Future[bool]:
         running = self._running.get(name)
@@ -89,11 +89,11 @@ async def healthz() -> Liveness:
 )
 async def readyz(request: Request) -> Readiness | Response:
     """Returns the state of each dependency, also when one of them does not answer."""
-    is_ready = await request.app.state.probes.states()
-    states = {name: "ok" if ok else "unavailable" for name, ok in is_ready.items()}
-    if all(is_ready.values()):
+    availability = await request.app.state.probes.check()
+    states = {name: "ok" if is_available else "unavailable" for name, is_available in availability.items()}
+    if all(availability.values()):
         return Readiness(dependencies=states)
-    unavailable = ", ".join(sorted(name for name, ok in is_ready.items() if not ok))
+    unavailable = ", ".join(sorted(name for name, is_available in availability.items() if not is_available))
     detail = f"Not ready: {unavailable}. The log of the API has the reasons. Send the same request again."
     headers = {"Retry-After": str(RETRY_AFTER_S)}
     return ProblemResponse(NOT_READY, detail, headers, {"dependencies": states}).response(request)

@@ -147,6 +147,7 @@ class IdempotentRequest:
             await send(message)
 
     async def _renew(self) -> None:
+        """Renew the claim until the task is cancelled."""
         while True:
             await anyio.sleep(CLAIM_TTL.total_seconds() / 3)
             await to_thread.run_sync(self._call_service, self._service.renew)
@@ -234,6 +235,8 @@ class _HashingReceive:
 
 
 class _ProblemDocument(msgspec.Struct):
+    """The member of a problem document that decides whether the response is stored."""
+
     type: str
 
 

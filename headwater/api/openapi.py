@@ -56,7 +56,7 @@ TAGS = {
     "Transforms": "The transforms of a stored configuration. A change redeploys a configuration that is deployed.",
     "Deployments": "Deployed configurations: start and stop a pipeline, get its credentials, look at its workers.",
     "Filter values": "The sets of `redis_set_filter` transforms. Changes take effect at once, without a deploy.",
-    "Datasets": "Named sets that scripts look values up in with `flow.contains(name, values)`.",
+    "Datasets": "Named sets in which scripts look values up with `flow.contains(name, values)`.",
     "Streams": "The catalog of streams that the source of a configuration can read.",
     "Prices": "Rolling statistics of token prices, from the ticks of pipelines with a prices sink.",
     "Health": "Liveness, readiness and metrics of the process. No key is needed.",

@@ -17,7 +17,7 @@ from headwater.model.flow import PipelineConfig, Source
 from headwater.model.sink import KafkaSink
 from headwater.services.deployments import is_running
 
-FLOW_ID = "a-flow"
+CONFIG_ID = "a-configuration"
 
 
 class Polls:
@@ -43,7 +43,7 @@ class Polls:
 def deployment(generation: int = 1) -> Deployment:
     return Deployment(
         id="d",
-        config_id=FLOW_ID,
+        config_id=CONFIG_ID,
         owner="alice",
         config=PipelineConfig(
             source=Source(type="pubsub", chain="base", entity="log"),
@@ -61,7 +61,7 @@ def deployment(generation: int = 1) -> Deployment:
 
 def running(generation: int) -> DeploymentProgress:
     return DeploymentProgress(
-        "d", FLOW_ID, DesiredPhase.RUNNING, generation, generation, Phase.RUNNING, generation, generation, 1, 1, ""
+        "d", CONFIG_ID, DesiredPhase.RUNNING, generation, generation, Phase.RUNNING, generation, generation, 1, 1, ""
     )
 
 
@@ -85,7 +85,7 @@ async def wait_during_a_poll(
         await to_thread.run_sync(polls.began.wait)
         with anyio.fail_after(30):
             async with anyio.create_task_group() as waiting:
-                waiting.start_soon(watcher.wait_until, FLOW_ID, noted, 20, "In progress.")
+                waiting.start_soon(watcher.wait_until, CONFIG_ID, noted, 20, "In progress.")
                 await anyio.wait_all_tasks_blocked()
                 polls.go_on.set()
         tasks.cancel_scope.cancel()
@@ -94,7 +94,7 @@ async def wait_during_a_poll(
 
 async def _ignore_errors(watcher: DeploymentWatcher) -> None:
     with contextlib.suppress(DatabaseUnavailable):
-        await watcher.wait_until(FLOW_ID, lambda _: False, 20, "In progress.")
+        await watcher.wait_until(CONFIG_ID, lambda _: False, 20, "In progress.")
 
 
 @pytest.mark.parametrize("early", [running(1), None, DatabaseUnavailable("It is away.")])
@@ -129,14 +129,14 @@ async def wait_while_polls_fail(failures: int) -> tuple[list[str], str, str]:
         watcher = DeploymentWatcher(read_progress)
         tasks.start_soon(watcher.run)
         try:
-            await watcher.wait_until(FLOW_ID, lambda _: True, 20, "In progress.")
+            await watcher.wait_until(CONFIG_ID, lambda _: True, 20, "In progress.")
         except DatabaseUnavailable as error:
             errors.append(error.detail)
         before = watcher.loop.error
         with anyio.fail_after(30):
             while watcher.loop.error:  # noqa: ASYNC110  # also when nobody waits
                 await anyio.sleep(0.01)
-            await watcher.wait_until(FLOW_ID, lambda _: True, 20, "In progress.")
+            await watcher.wait_until(CONFIG_ID, lambda _: True, 20, "In progress.")
         tasks.cancel_scope.cancel()
     return errors, before, watcher.loop.error
 
