@@ -291,13 +291,13 @@ def _set_store(endpoints: Endpoints, *, holds_lock: bool = False) -> Iterator[Cl
         holds_lock: Whether this process already holds the lock of `headwater up`, which runs the embedded set store.
     """
     with ExitStack() as stack:
-        if endpoints.embeds_valkey and (holds_lock or _take_lock(endpoints.data_directory, stack)):
+        if endpoints.embeds_valkey and (holds_lock or _acquire_lock(endpoints.data_directory, stack)):
             stack.enter_context(_running(endpoints.embedded_valkey()))
         yield stack.enter_context(closing(connect(endpoints.redis_url(), reply_timeout_s=REPLY_TIMEOUT_S)))
 
 
-def _take_lock(data_directory: DataDirectory, stack: ExitStack) -> bool:
-    """Take the lock of `headwater up` until the stack is closed.
+def _acquire_lock(data_directory: DataDirectory, stack: ExitStack) -> bool:
+    """Acquire the lock of `headwater up` until the stack is closed.
 
     Returns False when another process holds it.
     """

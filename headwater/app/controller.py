@@ -46,7 +46,7 @@ METRICS_REMOVAL_TIMEOUT_S = 2.0
 def run(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT.
 
-    Raises SetupError, also when the sandbox can't be fully locked down here.
+    Raises SetupError, also when the sandbox can't be fully locked down on this machine.
     """
     limit_malloc_arenas()
     require_platform()

@@ -1,7 +1,7 @@
 """The environment of each child process: only the variables and settings that it needs.
 
-Only the controller and the API get the secret key and the database's URL. A worker gets no setting: its spec
-file holds what it needs. A secret that was given by a file is passed on as the path of the file.
+Only the controller and the API get the secret key and the database's URL. A worker gets no setting, because its spec
+file holds all values that it needs. A secret that was read from a file is passed on as the path of the file.
 """
 
 from dataclasses import dataclass

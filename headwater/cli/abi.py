@@ -24,7 +24,9 @@ def import_(
     address: Annotated[str, typer.Option(help="Contract of the ABI; by default, the ABI is for all contracts.")] = "",
     override_shipped: Annotated[
         bool,
-        typer.Option("--override-shipped", help="Use these parameter names in place of those that Headwater ships."),
+        typer.Option(
+            "--override-shipped", help="Replace the parameter names that Headwater ships by the imported names."
+        ),
     ] = False,
 ) -> None:
     """Import the events of ABI files for EVM ingests.

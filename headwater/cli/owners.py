@@ -17,8 +17,8 @@ NONE, DEFAULT = "none", "default"
 """The values of a flag that remove a quota, and that restore the default quota."""
 DEFAULTS_FROM_THIS_ENVIRONMENT = (
     "Default quotas were read from the HEADWATER_QUOTA_* variables of this command's environment, and may differ from "
-    "those of the running service. Run this command in the service's environment, or use GET /api/v1/flow/limits with "
-    "a key of the owner."
+    "the default quotas of the running service. Run this command in the service's environment, or use GET "
+    "/api/v1/flow/limits with a key of the owner."
 )
 Owner = Annotated[str, typer.Argument(help="The owner's name, as `headwater keys list` shows it.")]
 

@@ -39,8 +39,8 @@ class ManagedProcess:
     Attributes:
         spec_hash: The hash of the wanted spec; None when no process should run.
         process: The process, if one runs. It may still run another spec than the wanted one.
-        deaths: The number of deaths with this spec, without those caused by records that have already killed workers
-            with the previous spec.
+        deaths: The number of deaths with this spec. A death is not counted when the records that caused it have already
+            killed workers with the previous spec.
         deaths_in_a_row: The number of deaths since the last commit.
         restart_at: The earliest time of the next start, in monotonic seconds.
         reason: Why the last process ended or could not be started, or the reason in the last heartbeat.

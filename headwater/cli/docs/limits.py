@@ -38,7 +38,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     yield (
         "Requests",
         [
-            ("request body, all but those with `values`", _bytes(guard.MAX_BODY_BYTES)),
+            ("request body without `values`", _bytes(guard.MAX_BODY_BYTES)),
             ("faults that one error lists", f"{value_sets.MAX_REPORTED_FAULTS}"),
             (
                 "concurrent configuration checks per process; further ones wait",
@@ -92,7 +92,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("characters of a value, trimmed", f"1 to {value_sets.MAX_VALUE_CHARS:,}"),
             (
                 "values of a request",
-                f"1 to {value_sets.MAX_VALUES_PER_REQUEST:,}; PUT of filter values: 0 and up, without an end",
+                f"1 to {value_sets.MAX_VALUES_PER_REQUEST:,}; PUT of filter values: no limit",
             ),
             ("`count` of a page of filter values", f"1 to {value_sets.MAX_PAGE:,}, default {value_sets.DEFAULT_PAGE}"),
             (
