@@ -46,4 +46,4 @@ async def owners_share(limiter: OwnerLimiter) -> None:
 def test_one_owner_gets_only_a_share_of_the_threads(portal: BlockingPortal) -> None:
     limiter = OwnerLimiter(MAX_CONCURRENT_CHECKS, MAX_CONCURRENT_CHECKS_PER_OWNER)
     portal.call(owners_share, limiter)
-    assert not limiter._owners
+    assert not limiter._limiters
