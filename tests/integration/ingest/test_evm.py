@@ -202,9 +202,9 @@ def assert_stands(streams: Streams, tokens: Tokens, orphans: set[str]) -> None:
     Retractions are applied first.
     """
     for kind in KINDS:
-        standing = assert_retracted(streams, f"{kind}_token_transfer", orphans)
+        not_removed = assert_retracted(streams, f"{kind}_token_transfer", orphans)
         expected = [transfer for transfer in tokens.sent if transfer[0] == kind]
-        assert sorted(transfer_of(kind, record.value) for record in standing) == sorted(expected)
+        assert sorted(transfer_of(kind, record.value) for record in not_removed) == sorted(expected)
 
 
 @pytest.mark.long
@@ -236,9 +236,9 @@ def test_a_kill_neither_loses_nor_duplicates_records(fast_streams: Streams, anvi
 
 
 def wait_for_all(streams: Streams, anvil: Anvil, first: int, last: int) -> None:
-    wanted = {log_key(log) for log in chain_logs(anvil, first, last)}
+    expected = {log_key(log) for log in chain_logs(anvil, first, last)}
     for stream in ("log", "log.zerolag"):
-        streams.wait(stream, lambda found: wanted <= {record.key for record in found})
+        streams.wait(stream, lambda found: expected <= {record.key for record in found})
 
 
 def assert_once(streams: Streams, tokens: Tokens, anvil: Anvil, first: int, last: int) -> None:
@@ -275,9 +275,9 @@ def test_many_kills_and_reorganisations(fast_streams: Streams, anvil: Anvil, run
     for kind in KINDS:
         expected = sorted(transfer for transfer in tokens.sent if transfer[0] == kind)
         records = by_key(fast_streams.read(f"{kind}_token_transfer.zerolag")).values()
-        standing = [each[-1].value for each in records if not each[-1].value["removed"]]
-        assert sorted(transfer_of(kind, value) for value in standing) == expected
-        assert not {value["block_hash"] for value in standing} & orphans
+        not_removed = [each[-1].value for each in records if not each[-1].value["removed"]]
+        assert sorted(transfer_of(kind, value) for value in not_removed) == expected
+        assert not {value["block_hash"] for value in not_removed} & orphans
 
 
 def take_back(tokens: Tokens, rng: random.Random) -> set[str]:
@@ -288,12 +288,12 @@ def take_back(tokens: Tokens, rng: random.Random) -> set[str]:
     for number in range(rng.randint(1, 3)):
         tokens.all_kinds(1000 + number)
     time.sleep(rng.uniform(0, 1.0))
-    gone = {anvil.block(number)["hash"] for number in range(height + 1, anvil.height + 1)}
+    orphan_hashes = {anvil.block(number)["hash"] for number in range(height + 1, anvil.height + 1)}
     anvil.rpc("evm_revert", snapshot)
     tokens.sent, tokens.birds = stands, birds
     tokens.pay(rng.getrandbits(60))
     anvil.mine()
-    return gone
+    return orphan_hashes
 
 
 class UnreliableNode:
@@ -327,8 +327,8 @@ def width(call: dict[str, Any]) -> int:
     """Return the number of blocks in an eth_getLogs request."""
     if call["method"] != "eth_getLogs":
         return 0
-    asked = call["params"][0]
-    return int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) + 1
+    filter_params = call["params"][0]
+    return int(filter_params["toBlock"], 16) - int(filter_params["fromBlock"], 16) + 1
 
 
 @pytest.mark.long

@@ -34,10 +34,10 @@ def signatures(step: Step | None) -> list[str]:
 
 def taken(steps: Iterator[Step | None], count: int) -> list[str]:
     """Return the signatures of the first steps with at least `count` signatures."""
-    found: list[str] = []
-    while len(found) < count:
-        found += signatures(next(steps))
-    return found
+    received: list[str] = []
+    while len(received) < count:
+        received += signatures(next(steps))
+    return received
 
 
 def resumed(reader: SolanaReader, position: bytes | None = None) -> Generator[Step | None]:
@@ -70,15 +70,15 @@ class TestRange:
         with Node(BLOCKS).serving() as node:
             reader = open_reader(node, from_slot=1000, to_slot=1100, encoding=encoding, parallel=parallel)
             steps = list(reader.steps(None))
-        assert [one for step in steps for one in signatures(step)] == nonvoting(BLOCKS)
+        assert [signature for step in steps for signature in signatures(step)] == nonvoting(BLOCKS)
         assert node.calls["getBlock"] == len(BLOCKS)
 
     def test_a_range_within(self) -> None:
         first, last = sorted(BLOCKS)[10] - 1, sorted(BLOCKS)[30] + 1
-        wanted = nonvoting({slot: block for slot, block in BLOCKS.items() if first <= slot <= last})
+        expected = nonvoting({slot: block for slot, block in BLOCKS.items() if first <= slot <= last})
         with Node(BLOCKS).serving() as node:
             steps = open_reader(node, from_slot=first, to_slot=last).steps(None)
-            assert [one for step in steps for one in signatures(step)] == wanted
+            assert [signature for step in steps for signature in signatures(step)] == expected
 
     def test_many_skipped_slots(self) -> None:
         chain = Chain(2)
@@ -87,7 +87,7 @@ class TestRange:
         }
         with Node(blocks).serving() as node:
             steps = open_reader(node, from_slot=1000, to_slot=9000).steps(None)
-            assert [one for step in steps for one in signatures(step)] == nonvoting(blocks)
+            assert [signature for step in steps for signature in signatures(step)] == nonvoting(blocks)
             assert node.calls["getBlocks"] < 8
 
     def test_a_range_without_blocks_ends(self) -> None:
@@ -115,8 +115,8 @@ class TestFirstBlock:
         blocks = {0: self.GENESIS, **Chain(5, skipped=0.0).blocks(1, 9)}
         with Node(blocks).serving() as node:
             steps = open_reader(node, from_slot=0, to_slot=8).steps(None)
-            found = [one for step in steps for one in signatures(step)]
-        assert found == nonvoting({slot: block for slot, block in blocks.items() if slot <= 8})
+            received = [signature for step in steps for signature in signatures(step)]
+        assert received == nonvoting({slot: block for slot, block in blocks.items() if slot <= 8})
 
     def test_the_first_block_alone(self) -> None:
         with Node({0: self.GENESIS}).serving() as node:
@@ -132,11 +132,11 @@ class TestFirstBlock:
         blocks = dict(Chain(5, skipped=0.0).blocks(1, 9))
         blocks[7] = {**blocks[7], "parentSlot": 7}
         with Node(blocks).serving() as node:
-            found: list[str] = []
+            received: list[str] = []
             with pytest.raises(NodeUnavailable, match=r"slot 7 names its own slot as its parent's slot"):  # noqa: PT012
                 for step in open_reader(node, from_slot=from_slot, to_slot=8).steps(None):
-                    found += signatures(step)
-        assert found == nonvoting({slot: block for slot, block in blocks.items() if from_slot <= slot < 7})
+                    received += signatures(step)
+        assert received == nonvoting({slot: block for slot, block in blocks.items() if from_slot <= slot < 7})
 
 
 class TestLive:
@@ -153,8 +153,8 @@ class TestLive:
             assert first.time_ms == BLOCKS[slots[50]]["blockTime"] * 1000
             assert next(steps) is None
             node.newest = slots[60]
-            wanted = nonvoting({slot: BLOCKS[slot] for slot in slots[51:61]})
-            assert taken(steps, len(wanted)) == wanted
+            expected = nonvoting({slot: BLOCKS[slot] for slot in slots[51:61]})
+            assert taken(steps, len(expected)) == expected
 
     def test_a_live_feed_continues_after_a_position(self) -> None:
         with Node(BLOCKS).serving() as node:
@@ -162,7 +162,7 @@ class TestLive:
             for step in steps[:3]:
                 rest = open_reader(node, from_slot=1000, to_slot=1100).steps(step.position)
                 stored = list(itertools.chain.from_iterable(map(signatures, steps[: steps.index(step) + 1])))
-                assert stored + [one for each in rest for one in signatures(each)] == nonvoting(BLOCKS)
+                assert stored + [signature for each in rest for signature in signatures(each)] == nonvoting(BLOCKS)
 
     def test_the_commitment(self) -> None:
         with Node(BLOCKS).serving() as node:
@@ -178,7 +178,7 @@ class TestFaults:
         monkeypatch.setattr("headwater.ingest.jsonrpc.parse_retry_after", lambda response: 0.001)
         with Node(BLOCKS, faults=self.FAULTS).serving() as node:
             steps = resumed(open_reader(node, from_slot=1000, to_slot=1100))
-            assert [one for step in steps for one in signatures(step)] == nonvoting(BLOCKS)
+            assert [signature for step in steps for signature in signatures(step)] == nonvoting(BLOCKS)
         assert set(node.met) == set(self.FAULTS)
 
     @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -195,7 +195,7 @@ class TestFaults:
     ) -> None:
         """A kill loses the last step, which is not stored, and the state of the process."""
         blocks = Chain(number, skipped).blocks(500, 530)
-        found: list[str] = []
+        received: list[str] = []
         position: bytes | None = None
         with Node(blocks, faults=faults).serving() as node:
             reader = open_reader(node, from_slot=500, to_slot=530, parallel=parallel)
@@ -204,29 +204,29 @@ class TestFaults:
                 if taken == kill:
                     steps.close()
                     break
-                found += signatures(step)
+                received += signatures(step)
                 position = step.position if step else position
-            found += [one for step in resumed(reader, position) for one in signatures(step)]
-        assert found == nonvoting(blocks)
+            received += [signature for step in resumed(reader, position) for signature in signatures(step)]
+        assert received == nonvoting(blocks)
 
     def test_a_block_that_the_node_omits(self) -> None:
         slots = sorted(BLOCKS)
         with Node(BLOCKS).serving() as node:
             node.hidden.add(slots[20])
             steps = open_reader(node, from_slot=1000, to_slot=1100).steps(None)
-            found: list[str] = []
+            received: list[str] = []
             with pytest.raises(NodeUnavailable, match=f"omitted the block of slot {slots[20]}, the parent"):  # noqa: PT012
                 for step in steps:
-                    found += signatures(step)
+                    received += signatures(step)
                     position = step.position if step else b""
-            assert found == nonvoting({slot: BLOCKS[slot] for slot in slots[:20]})
+            assert received == nonvoting({slot: BLOCKS[slot] for slot in slots[:20]})
             node.hidden.clear()
-            found += [
-                one
+            received += [
+                signature
                 for step in open_reader(node, to_slot=1100, from_slot=1000).steps(position)
-                for one in signatures(step)
+                for signature in signatures(step)
             ]
-        assert found == nonvoting(BLOCKS)
+        assert received == nonvoting(BLOCKS)
 
     def test_the_last_block_of_a_range_that_the_node_omits(self) -> None:
         slots = sorted(BLOCKS)
@@ -268,17 +268,17 @@ class TestFaults:
         with Node({slot: BLOCKS[slot] for slot in slots}).serving() as node:
             node.refused[parent] = (-32009, f"Slot {parent} was skipped, or missing in long-term storage")
             reader = open_reader(node, from_slot=slots[0], to_slot=slots[2])
-            steps, found = reader.steps(None), list[str]()
+            steps, received = reader.steps(None), list[str]()
             position = b""
             with pytest.raises(NodeUnavailable, match=rf"refuses getBlock of slot {parent}: it lacks this block"):  # noqa: PT012
                 for step in steps:
-                    found += signatures(step)
+                    received += signatures(step)
                     position = step.position if step else position
-            assert found == nonvoting({slot: BLOCKS[slot] for slot in slots[:2]})
+            assert received == nonvoting({slot: BLOCKS[slot] for slot in slots[:2]})
             assert json.loads(position)["block"] == slots[1]
             node.refused.clear()
-            found += [one for step in reader.steps(position) for one in signatures(step)]
-        assert found == nonvoting({slot: BLOCKS[slot] for slot in slots[:3]})
+            received += [signature for step in reader.steps(position) for signature in signatures(step)]
+        assert received == nonvoting({slot: BLOCKS[slot] for slot in slots[:3]})
 
     @pytest.mark.parametrize("status", ["401", "301"])
     def test_a_refused_key_or_another_address(self, status: str) -> None:

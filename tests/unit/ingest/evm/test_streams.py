@@ -49,19 +49,19 @@ class Chain:
         parent = self.blocks_now[-1].hash if self.blocks_now else WORD
         number, hash_ = len(self.blocks_now), f"0x{next(self._hashes):064x}"
         # Transactions reappear in blocks of another fork with the same keys, as on a real chain.
-        made = [
+        logs_of_block = [
             Log(TOKEN, [TRANSFER, WORD, WORD], WORD, hash_, hex(number), f"0x{number:x}", "0x0", hex(index))
             for index in range(logs)
         ]
-        self.blocks_now.append(Block(number, hash_, parent, number, made, {}))
+        self.blocks_now.append(Block(number, hash_, parent, number, logs_of_block, {}))
 
     def header(self, block: int | str) -> Header | None:
-        shown = self.blocks_now[: max(1, len(self.blocks_now) - self.behind)]
-        number = len(shown) - 1 if block == "latest" else block
+        visible = self.blocks_now[: max(1, len(self.blocks_now) - self.behind)]
+        number = len(visible) - 1 if block == "latest" else block
         assert isinstance(number, int)
-        if not 0 <= number < len(shown):
+        if not 0 <= number < len(visible):
             return None
-        found = shown[number]
+        found = visible[number]
         return Header(hex(number), found.hash, found.parent_hash, hex(found.timestamp))
 
     def headers(self, blocks: Sequence[int | str]) -> list[Header | None]:
