@@ -51,7 +51,7 @@ class ProblemDetails(BaseModel):
 Warnings = Annotated[
     list[Fault] | None,
     Field(
-        description="Warnings about the save: exceptions that new or changed scripts threw on the stream's example "
+        description="Warnings about the save: exceptions that new or changed scripts threw for the stream's example "
         "record, `set_values` that were ignored, and filters that were removed. Omitted when there are none.",
         exclude_if=is_none,
     ),
@@ -71,13 +71,16 @@ class FlowConfig(BaseModel):
     owner_org_team_user_id: str
     created_at: Timestamp
     updated_at: Timestamp
-    revision: int = Field(description="1 at first, raised by each change; also the ETag.")
+    revision: int = Field(
+        description="The number of the revision: 1 at first, and raised by each change. It is also the ETag."
+    )
     pipeline_config: PipelineConfig | Any = Field(
         description="The pipeline. For a configuration that this version can't read, the stored JSON value as it is."
     )
     unreadable: str | None = Field(
         default=None,
-        description="Why this version of Headwater can't read the configuration, and what to do. Omitted when it can.",
+        description="Why this version of Headwater can't read the configuration, and what to do; omitted for a "
+        "configuration that it can read.",
         exclude_if=is_none,
     )
     warnings: Warnings = None
