@@ -1,9 +1,7 @@
 """Sends JSON-RPC 2.0 requests over HTTP to one endpoint of a chain node.
 
-Several threads may send requests.
-
-The URL usually contains an API key. No error or log line contains the URL, and the parts of the URL are removed from
-the messages of the node.
+Several threads may send requests. The URL usually contains an API key. No error or log line contains the URL, and the
+parts of the URL are removed from the messages of the node.
 """
 
 import email.utils

@@ -143,9 +143,7 @@ def _input(text: str) -> dict[str, Any]:
 def event_of_fragment(fragment: Any) -> Event | None:
     """Parse a member of a JSON ABI.
 
-    Returns None if the member is not an event, or is an anonymous event.
-
-    Raises SetupError.
+    Returns None if the member is not an event, or is an anonymous event. Raises SetupError.
     """
     if not isinstance(fragment, Mapping) or fragment.get("type", "event") != "event" or fragment.get("anonymous"):
         return None

@@ -276,9 +276,7 @@ class _BlockCollector:
     def add(self, number: int, outcome: BlockOutcome) -> bool:
         """Add the outcome of a request for a block.
 
-        Returns whether a part of the block is certainly missing.
-
-        Raises NodeUnavailable when the node is unavailable.
+        Returns whether a part of the block is certainly missing. Raises NodeUnavailable when the node is unavailable.
         """
         if isinstance(outcome, NodeUnavailable):
             if not isinstance(outcome, RequestRejected | NodeBehind):

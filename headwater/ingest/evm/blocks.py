@@ -1,9 +1,7 @@
 """The structures of blocks, receipts and logs in Ethereum's JSON-RPC interface.
 
-The Execution API specifies this interface.
-
-Quantities and bytes are `0x` hex strings, unless a field says otherwise. Nodes may send hex in any case; the structures
-convert hashes, addresses and bytes to lower case.
+The Execution API specifies this interface. Quantities and bytes are `0x` hex strings, unless a field says otherwise.
+Nodes may send hex in any case; the structures convert hashes, addresses and bytes to lower case.
 """
 
 import re
@@ -227,9 +225,7 @@ def _receipt_details(receipt: Receipt) -> TransactionDetails:
 def _integer(value: Any) -> int | None:
     """Convert a hex quantity of at most 60 bits, which JSON parsers can hold.
 
-    Returns None for any other value.
-
-    The value is optional in records, so an invalid value counts as missing.
+    Returns None for any other value. The value is optional in records, so an invalid value counts as missing.
     """
     return int(value, 16) if isinstance(value, str) and _SMALL_QUANTITY.fullmatch(value) else None
 

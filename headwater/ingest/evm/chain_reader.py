@@ -129,9 +129,8 @@ class EvmReader:
     ) -> Iterator[Step | None]:
         """Yield the steps of each round.
 
-        A round has all steps of the head when the head is due, and then one step of the final blocks.
-
-        A round without a step is followed by a wait for a new head, or until the next poll is due.
+        A round has all steps of the head when the head is due, and then one step of the final blocks. A round without a
+        step is followed by a wait for a new head, or until the next poll is due.
         """
         is_head_due, counted_failures = True, 0
         while True:

@@ -1,10 +1,8 @@
 """Makes the steps of the zerolag streams.
 
-These streams have head blocks, and retractions of orphaned blocks.
-
-A retraction repeats the original record, which is read back from the stream, because a node no longer has the logs of
-an orphaned block, and the ABIs may have changed. The position holds the number of records of each recent block, so
-that a missing record is noticed.
+These streams have head blocks, and retractions of orphaned blocks. A retraction repeats the original record, which is
+read back from the stream, because a node no longer has the logs of an orphaned block, and the ABIs may have changed.
+The position holds the number of records of each recent block, so that a missing record is noticed.
 """
 
 import time
@@ -113,7 +111,7 @@ class HeadBlocks:
     def _records(self, block: Block) -> list[StreamRecord]:
         """Return the records of a block, except for records that are too large for a topic.
 
-        The metrics don't count the excluded records, because the normal streams count the same records.
+        The position does not count the excluded records, so a retraction does not expect them.
         """
         records = self._state.converter.convert(block, Counter())
         return [

@@ -200,9 +200,8 @@ class RpcClient:
     def _send(self, pending: _PendingCalls, indexes: Sequence[int]) -> list[RetriableError]:
         """Send these calls in one request.
 
-        Returns the failures of single calls that stay pending.
-
-        Raises _BatchRejected, and RetriableError when the whole request failed.
+        Returns the failures of single calls that stay pending. Raises _BatchRejected, and RetriableError when the whole
+        request failed.
         """
         http_response = self._endpoint.post(pending.body(indexes), len(indexes))
         by_index = self._responses(http_response, indexes)

@@ -163,7 +163,7 @@ class FolderBlocks:
     def missing_before(self, number: int) -> range:
         """Return the numbers of the missing blocks before the block of this number.
 
-        They begin after the last taken block.
+        The numbers begin after the last taken block.
         """
         missing = range(self.cursor.block + 1, number) if self.cursor.block else range(0)
         is_exact = self.spec.form == "block" and self._has_empty_blocks
@@ -194,10 +194,7 @@ class FolderBlocks:
         return True
 
     def log_errors(self, batch: ConvertedBatch, first: int) -> None:
-        """Log the errors of the current line.
-
-        They are the errors of the batch from index `first` on.
-        """
+        """Log the errors of the current line, which begin at index `first` of the batch."""
         file = f"{self.spec.name}/{self._lines.path}"
         offset = self._lines.ends[self._index] - len(self._lines.lines[self._index]) - 1
         for reason, error in list(batch.errors.items())[first:]:
@@ -213,9 +210,7 @@ class FolderBlocks:
     def _block(self, index: int) -> tuple[Block | None, int]:
         """Return the block of a line and the time of the block in ms.
 
-        Raises one of BAD_EVENT_ERRORS.
-
-        The block is None for a line without events and without a time.
+        The block is None for a line without events and without a time. Raises one of BAD_EVENT_ERRORS.
         """
         line = self._lines.lines[index]
         if self.spec.kind == "blocks":

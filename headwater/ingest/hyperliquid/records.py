@@ -229,11 +229,9 @@ def read_line(line: bytes) -> Block:
 def read_replica_line(line: bytes, path: str, number: int) -> Block:
     """Decode line `number`, counted from 0, of a file of `replica_cmds`.
 
-    Raises one of BAD_EVENT_ERRORS.
-
-    The only event of the returned block is the record. The node does not write the height. The name of a file is the
-    height before the first line, and each line is a block, as operators of nodes observed (bufrr/hyperstream,
-    hl-agent/DATA_FLOW.md). numTxs counts the signed actions of all bundles.
+    Raises one of BAD_EVENT_ERRORS. The only event of the returned block is the record. The node does not write the
+    height. The name of a file is the height before the first line, and each line is a block, as operators of nodes
+    observed (bufrr/hyperstream, hl-agent/DATA_FLOW.md). numTxs counts the signed actions of all bundles.
     """
     height = int(path.rpartition("/")[2]) + 1 + number
     block = _REPLICA.decode(line).abci_block
@@ -327,9 +325,7 @@ def order_record(event: msgspec.Raw, block: int | None) -> StreamRecord:
 def misc_records(event: msgspec.Raw, block: int | None, unique_id: str) -> list[StreamRecord]:
     """Convert a misc event to one record, or to several records.
 
-    An event with too many funding payments becomes several records.
-
-    Raises one of BAD_EVENT_ERRORS.
+    An event with too many funding payments becomes several records. Raises one of BAD_EVENT_ERRORS.
     """
     inner, body = _MISC.decode(event).inner, bytes(event).strip()
     if len(body) <= MAX_FUNDING_BYTES or "Funding" not in _MEMBERS.decode(inner):

@@ -1,8 +1,7 @@
 """Encodes and decodes the messages of Hyperliquid's WebSocket API.
 
-The pages "Websocket" and "Subscriptions" of its documentation describe the messages.
-
-Blocks of the subscription `explorerBlock` arrive as arrays without a channel.
+The pages "Websocket" and "Subscriptions" of its documentation describe the messages. Blocks of the subscription
+`explorerBlock` arrive as arrays without a channel.
 """
 
 from typing import Final

@@ -129,9 +129,7 @@ class EventDeduplicator:
     def _add_trade(self, trade: WsTrade) -> int | None:
         """Add a trade to the position, and return the index of the trade.
 
-        Returns None for a repeated trade.
-
-        Trades of a coin arrive in the order of time.
+        Returns None for a repeated trade. Trades of a coin arrive in the order of time.
         """
         newest = self.position.coins.setdefault(trade.coin, CoinPosition(trade.time, []))
         if trade.time > newest.time:

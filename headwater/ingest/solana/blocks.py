@@ -220,9 +220,8 @@ def decode_transaction(entry: TransactionEntry) -> DecodedTransaction | None:
 def is_vote(is_legacy: bool, signatures: int, runs_vote_program_only: bool) -> bool:
     """Return whether a transaction is a simple vote.
 
-    The rule is `is_simple_vote_transaction` of the validator Agave.
-
-    Other transactions that run or name the vote program are not votes.
+    The rule is `is_simple_vote_transaction` of the validator Agave. Other transactions that run or name the vote
+    program are not votes.
     """
     return runs_vote_program_only and is_legacy and signatures <= _MAX_VOTE_SIGNATURES
 

@@ -1,10 +1,9 @@
 """Reads the blocks of a Solana node in the order of their slots.
 
-The blocks are yielded as steps.
-
-Nodes behind a load balancer may be at different heights, and a node that lags omits the newest blocks from getBlocks
-without an error. So a slot counts as skipped only when the parent of the next block proves that the slot has no block.
-A block whose parent is not the last stored block is not accepted, and the slots in between are requested again.
+The blocks are yielded as steps. Nodes behind a load balancer may be at different heights, and a node that lags omits
+the newest blocks from getBlocks without an error. So a slot counts as skipped only when the parent of the next block
+proves that the slot has no block. A block whose parent is not the last stored block is not accepted, and the slots in
+between are requested again.
 """
 
 from collections import deque

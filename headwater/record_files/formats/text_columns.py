@@ -89,9 +89,7 @@ def _list(text: str) -> bytes:
 def _postgres_array(text: str) -> list[str | None]:
     """Return the members of a one-dimensional array in PostgreSQL's form: `{a,"b c",NULL}`.
 
-    Raises ValueError.
-
-    Section 8.15.6 of PostgreSQL's documentation describes the form.
+    Raises ValueError. Section 8.15.6 of PostgreSQL's documentation describes the form.
     """
     inner = text[1:-1]
     if not text.endswith("}") or "{" in inner or (inner and _is_json(text)):
