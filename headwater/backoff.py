@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Backoff:
-    """Exponential back-off with full jitter: each delay is a random part of a limit, which doubles with each failure.
+    """Exponential back-off with full jitter.
+
+    Each delay is a random part of a limit, which doubles with each failure.
 
     Attributes:
         first_s: The limit of the first delay, in seconds.

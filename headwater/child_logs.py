@@ -79,7 +79,10 @@ class _Copier(threading.Thread):
         self.start()
 
     def add(self, reader: int, log_file: _LogFile) -> None:
-        """Start to copy from a pipe into a log file. The copying ends when all writers have closed the pipe."""
+        """Start to copy from a pipe into a log file.
+
+        The copying ends when all writers have closed the pipe.
+        """
         self._added.put((reader, log_file))
         os.write(self._wake_writer, b"!")
 

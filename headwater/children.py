@@ -38,7 +38,7 @@ INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ"
 
 
 def inherited_environment(*extra_names: str) -> dict[str, str]:
-    """Return the environment variables that a child inherits: those that match INHERITED or `extra_names`.
+    """Return the environment variables that match INHERITED or `extra_names`.
 
     A child never gets all variables, because some of them hold secrets.
     """
@@ -54,7 +54,10 @@ class Child:
         self.pid = process.pid
 
     def poll(self) -> int | None:
-        """Return None while the process runs, and then its exit status; −N means that signal N killed it."""
+        """Return the exit status of the process; None while it runs.
+
+        −N means that signal N killed the process.
+        """
         return self._process.poll()
 
     def wait(self, timeout_s: float) -> int | None:

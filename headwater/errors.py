@@ -64,7 +64,12 @@ class HeadwaterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An invalid value in a request body: its JSON pointer (RFC 6901), and what is wrong with it."""
+    """An invalid value in a request body.
+
+    Attributes:
+        pointer: The JSON pointer (RFC 6901) to the value.
+        detail: What is wrong with the value.
+    """
 
     pointer: str
     detail: str
@@ -86,7 +91,10 @@ class Unauthenticated(RequestError):
 
 
 class Forbidden(RequestError):
-    """The API key is valid, but it lacks a scope that the request needs. Use a key with this scope."""
+    """The API key is valid, but it lacks a scope that the request needs.
+
+    Use a key with this scope.
+    """
 
     def __init__(self, scope: str) -> None:
         super().__init__(f"This API key lacks the scope {scope}. Use a key that has it.")
@@ -185,7 +193,10 @@ class InvalidExpression(InvalidInput):
 
 
 class RateLimited(RequestError):
-    """Too many requests were sent with this API key. Wait `retry_after_s` seconds, and send the request again."""
+    """Too many requests were sent with this API key.
+
+    Wait `retry_after_s` seconds, and send the request again.
+    """
 
     def __init__(self, detail: str, retry_after_s: int) -> None:
         super().__init__(detail)
@@ -193,7 +204,7 @@ class RateLimited(RequestError):
 
 
 class Unavailable(HeadwaterError):
-    """The request is not possible now, for example because a dependency of Headwater is unavailable.
+    """The request is not possible now, often because a dependency is unavailable.
 
     Send the same request again after `retry_after_s` seconds.
     """
@@ -373,7 +384,7 @@ class DeliveryFailed(WorkerError):
 
 
 class SourceGap(WorkerError):
-    """The consumer group has no committed offset on the source topic, or the topic has no record at this offset.
+    """The consumer group has no committed offset on the source topic, or an invalid one.
 
     A worker never chooses a start offset itself. The controller sets the offsets of a new consumer group.
     """
@@ -384,5 +395,5 @@ class SandboxFailed(WorkerError):
 
 
 def os_error_reason(error: Exception) -> str:
-    """Return why an operation on a file failed, for a message that already contains the path of the file."""
+    """Return why an operation on a file failed, for a message that contains the path."""
     return (isinstance(error, OSError) and error.strerror) or str(error)

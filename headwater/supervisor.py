@@ -52,13 +52,16 @@ class Supervisor:
         self._processes: list[SupervisedProcess] = []
 
     def start(self, process: SupervisedProcess) -> Child:
-        """Start a process, and keep it running until `stop`. Raises OSError when it can't be started."""
+        """Start a process, and keep it running until `stop`.
+
+        Raises OSError when it can't be started.
+        """
         child = self._start_child(process)
         self._processes.append(process)
         return child
 
     def restart_ended(self) -> None:
-        """Check every process once, and restart each process that has ended and whose delay is over."""
+        """Check every process once, and restart the ended processes whose delay is over."""
         for process in self._processes:
             self._check(process)
 

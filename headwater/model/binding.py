@@ -1,7 +1,8 @@
-"""Stream bindings, which map each stream to a Kafka topic, a Pub/Sub topic or a Pub/Sub subscription.
+"""Stream bindings, which map each stream to a Kafka topic or to Google Pub/Sub.
 
-A Kafka topic is in the installation's cluster or in another cluster. docs/stream_bindings.md describes the bindings
-file. Full names in Google Pub/Sub have the form `projects/P/topics/T` or `projects/P/subscriptions/S`.
+A Kafka topic is in the installation's cluster or in another cluster. A binding to Pub/Sub names a topic or a
+subscription, whose full names are `projects/P/topics/T` and `projects/P/subscriptions/S`. docs/stream_bindings.md
+describes the bindings file.
 """
 
 import re
@@ -81,19 +82,25 @@ class Bindings:
     by_stream: Mapping[str, Binding] = field(default_factory=lambda: MappingProxyType({}))
 
     def find(self, chain: str, entity: str, *, zerolag: bool = False) -> Binding | None:
-        """Return the binding of a stream; None when the stream has no binding or is not in the catalog."""
+        """Return the binding of a stream; None for an unbound or unknown stream."""
         if find_entity(chain, entity) is None:
             return None
         name = stream_name(chain, entity, zerolag=zerolag)
         return self.by_stream.get(name, None if zerolag else KafkaTopic(f"stream.{name}"))
 
     def own_topic(self, chain: str, entity: str, *, zerolag: bool = False) -> str | None:
-        """Return the topic of a stream on the installation's Kafka cluster; None when the stream is elsewhere."""
+        """Return the topic of a stream on the installation's Kafka cluster.
+
+        Returns None when the stream is not on this cluster.
+        """
         binding = self.find(chain, entity, zerolag=zerolag)
         return binding.topic if isinstance(binding, KafkaTopic) and binding.access is None else None
 
     def own_topics(self) -> Iterator[tuple[str, str]]:
-        """Yield (stream name, topic) for each stream on the installation's Kafka cluster, in catalog order."""
+        """Yield (stream name, topic) for each stream on the installation's Kafka cluster.
+
+        The streams have the order of the catalog.
+        """
         for name, chain, entity, zerolag in _all_streams():
             if topic := self.own_topic(chain, entity, zerolag=zerolag):
                 yield name, topic

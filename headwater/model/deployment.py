@@ -1,4 +1,4 @@
-"""Deployments: running configurations, the names of their resources, and the statuses of their workers."""
+"""Deployments of configurations, with their workers and the names of their resources."""
 
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -50,7 +50,9 @@ class Status(StrEnum):
 
 
 class WorkerStatus(BaseModel):
-    """A worker as `deploy/stats` shows it. `spec_hash`, `deaths` and `waits` are not part of the response.
+    """A worker as `deploy/stats` shows it.
+
+    `spec_hash`, `deaths` and `waits` are not part of the response.
 
     Attributes:
         spec_hash: The hash of the spec that the worker runs.
@@ -74,7 +76,7 @@ class WorkerStatus(BaseModel):
 
 
 class LogLine(BaseModel):
-    """A log line of a worker (source "worker"), or a line that a script wrote with `console.log` (source "script")."""
+    """A log line of a worker, or a line that a script wrote with `console.log`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -87,7 +89,7 @@ class LogLine(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision that a deployment runs or has run, and the epoch of the consumer group that reads its source."""
+    """A revision of a deployment, and the epoch of the consumer group that reads its source."""
 
     number: int
     config: PipelineConfig
@@ -174,7 +176,10 @@ class Deployment:
 
     @property
     def effective_revision(self) -> Revision:
-        """The revision that responses describe: the observed revision, or the desired one when there is none."""
+        """The revision that responses describe.
+
+        It is the observed revision, or the desired one when there is no observed revision.
+        """
         return self.revision(self.observed_revision) or self.desired_revision_record
 
 
@@ -262,7 +267,10 @@ def dead_letter_topic(config_id: str) -> str:
 
 
 def output_topics(config_id: str, config: PipelineConfig) -> list[str]:
-    """Return the topics that a configuration owns: one for each TopicSink, and the dead-letter topic."""
+    """Return the topics that a configuration owns.
+
+    These are one topic for each TopicSink, and the dead-letter topic.
+    """
     sinks = [sink_topic(config_id, sink.name) for sink in config.sinks if isinstance(sink, TopicSink)]
     return [*sinks, dead_letter_topic(config_id)]
 

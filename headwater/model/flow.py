@@ -1,4 +1,4 @@
-"""Configurations of pipelines: the stored form, and the request bodies that create or replace a configuration."""
+"""Configurations of pipelines, as they are stored and as requests contain them."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,10 @@ _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)
 
 
 class Source(BaseModel):
-    """The stream that a pipeline reads. services/pipeline_checker.py checks that the catalog has the stream."""
+    """The stream that a pipeline reads.
+
+    services/pipeline_checker.py checks that the catalog has the stream.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -54,12 +57,15 @@ class PipelineConfig(BaseModel):
 
     @property
     def unreadable(self) -> str:
-        """Why this version of Headwater can't read the stored pipeline, and what to do; empty when it can."""
+        """Why this version can't read the stored pipeline, and what to do; empty when it can."""
         return ""
 
     @property
     def transform_identities(self) -> tuple[TransformIdentity, ...]:
-        """The identities of the transforms, in order. The transforms of a later request are matched to them."""
+        """The identities of the transforms, in order.
+
+        The transforms of a later request are matched to them.
+        """
         return tuple(
             TransformIdentity(transform.uid, transform.type, transform.name, transform.content)
             for transform in self.transforms
@@ -100,7 +106,7 @@ class Flow:
 
     @property
     def unreadable(self) -> str:
-        """Why this version of Headwater can't read the configuration, and what to do; empty when it can."""
+        """Why this version can't read the configuration, and what to do; empty when it can."""
         return self.pipeline_config.unreadable or self.unreadable_fields
 
     def require_readable(self) -> None:
@@ -131,7 +137,10 @@ def _require_start_at(text: str) -> str:
 
 
 def _catalog_schemas() -> Iterator[dict[str, Any]]:
-    """Yield the JSON schemas of a source. Chains with the same entities and the same type of source share a schema."""
+    """Yield the JSON schemas of a source.
+
+    Chains with the same entities and the same type of source share a schema.
+    """
     for source_type, entities in dict.fromkeys((chain.source_type, chain.entities) for chain in CATALOG):
         chains = [chain for chain in CATALOG if (chain.source_type, chain.entities) == (source_type, entities)]
         yield {
@@ -144,7 +153,10 @@ def _catalog_schemas() -> Iterator[dict[str, Any]]:
 
 
 class NewSource(RequestModel):
-    """The source in a request. The type may be omitted, because each chain has only one type of source."""
+    """The source in a request.
+
+    The type may be omitted, because each chain has only one type of source.
+    """
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, json_schema_extra={"anyOf": list(_catalog_schemas())}

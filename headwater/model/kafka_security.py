@@ -1,4 +1,4 @@
-"""The security settings of Kafka clients, for the installation's cluster and for the clusters of stream bindings."""
+"""The security settings of Kafka clients, for the installation and for stream bindings."""
 
 from collections.abc import Callable, Collection
 from typing import Annotated, Any, Final, Literal
@@ -33,9 +33,10 @@ SaslMechanism = Annotated[
 
 
 class KafkaSecurity(BaseModel):
-    """The security settings of a Kafka client, as plain values that a worker's spec can contain.
+    """The security settings of a Kafka client.
 
-    `require_consistent` checks that the settings fit each other.
+    They are plain values, so that a worker's spec can contain them. `require_consistent` checks that the settings fit
+    each other.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -109,7 +110,7 @@ def applicable_fields(security: KafkaSecurity) -> frozenset[str]:
 
 
 def require_consistent(security: KafkaSecurity, given: Collection[str], name: Callable[[str], str] = str) -> None:
-    """Raise ValueError when a required field is not set, or when a field is set that does not apply.
+    """Raise ValueError when a required field is missing, or a given field does not apply.
 
     The message contains no secrets.
 
@@ -123,9 +124,10 @@ def require_consistent(security: KafkaSecurity, given: Collection[str], name: Ca
 
 
 def require_applicable(security: KafkaSecurity, given: Collection[str], name: Callable[[str], str] = str) -> None:
-    """Raise ValueError when a given field does not apply to the security protocol and the SASL mechanism.
+    """Raise ValueError when a given field does not apply.
 
-    See `require_consistent` for the parameters.
+    Which fields apply depends on the security protocol and the SASL mechanism. See `require_consistent` for the
+    parameters.
     """
     for field in sorted(set(given) - applicable_fields(security)):
         if getattr(security, field):

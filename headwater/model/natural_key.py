@@ -73,9 +73,9 @@ def _attribute(name: str) -> str:
 
 
 def _struct(paths: list[list[str]]) -> type[msgspec.Struct]:
-    """Return a struct with attributes for these paths only, so that its decoder skips all other values.
+    """Return a struct with attributes for these paths only.
 
-    The list indexes in the paths must start at 0, without gaps.
+    A decoder of this struct skips all other values. The list indexes in the paths must start at 0, without gaps.
     """
     fields: list[tuple[str, Any, Any]] = []
     for name in dict.fromkeys(path[0] for path in paths):

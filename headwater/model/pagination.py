@@ -1,4 +1,4 @@
-"""Positions in lists that begin with the newest object, and the cursors that encode these positions."""
+"""Positions in lists that begin with the newest object, and their cursors."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -49,7 +49,10 @@ def parse_cursor(cursor: str) -> ListPosition:
 
 
 def split_by_size(positions: Sequence[ListPosition]) -> Iterator[Sequence[ListPosition]]:
-    """Split positions into parts whose objects have at most PART_BYTES. A larger object is a part of its own."""
+    """Split positions into parts whose objects have at most PART_BYTES.
+
+    A larger object is a part of its own.
+    """
     part: list[ListPosition] = []
     for position in positions:
         if part and sum(earlier.size for earlier in part) + position.size > PART_BYTES:

@@ -66,7 +66,7 @@ class RevisionUsage:
 
 
 def revision_usage(config: str, *texts: str) -> RevisionUsage:
-    """Return the usage of a revision, even when this version of Headwater can't read the revision.
+    """Return the usage of a revision, even when this version can't read the revision.
 
     Args:
         config: The stored pipeline_config, as JSON.
@@ -104,7 +104,9 @@ def _size(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Values that a write in progress may still add to a set. They count towards the quota of the owner.
+    """Values that a write in progress may still add to a set.
+
+    They count towards the quota of the owner.
 
     Attributes:
         id: The id of the reservation.

@@ -1,8 +1,8 @@
-"""How a worker reads its partitions after workers were killed because they used too much memory.
+"""How a worker reads its partitions after workers were killed for memory.
 
-Such a worker may isolate its partitions: it reads each one without the others. The partition that it reads when it is
-killed is the one whose records need too much memory. This partition is quarantined, which means that no worker reads
-it until its committed position changes.
+The worker may isolate its partitions: it reads each one without the others. The partition that it reads when it is
+killed is the one whose records need too much memory. This partition is quarantined, which means that no worker reads it
+until its committed position changes.
 """
 
 from dataclasses import dataclass

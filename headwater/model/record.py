@@ -44,7 +44,7 @@ def count_values(column: Int64Column) -> Counter[int]:
 
 @dataclass(slots=True)
 class RecordBatch:
-    """Records of one source topic in the order in which they were read, or the outputs that transforms made from them.
+    """Records of one source topic in the order of their reading, or outputs of such records.
 
     All columns have the same length. Columns are immutable, because batches share them.
 
@@ -150,13 +150,18 @@ SourceIds = Callable[[RecordBatch], list[bytes]]
 
 
 def position_ids(batch: RecordBatch) -> list[bytes]:
-    """Return ids of the form `topic/partition/offset`. This function is the SourceIds of a Kafka topic."""
+    """Return ids of the form `topic/partition/offset`.
+
+    This function is the SourceIds of a Kafka topic.
+    """
     prefixes = {partition: f"{batch.topic}/{partition}/".encode() for partition in set(batch.partitions)}
     return [b"%b%d" % (prefixes[p], offset) for p, offset in zip(batch.partitions, batch.offsets, strict=True)]
 
 
 class Failure(NamedTuple):
-    """A record that a transform or a sink could not process, and why. The record becomes a dead letter.
+    """A record that a transform or a sink could not process, and why.
+
+    The record becomes a dead letter.
 
     Attributes:
         row: The row of the record in the input of the transform or sink.

@@ -8,7 +8,7 @@ from pydantic_core import CoreSchema
 
 
 class RequestModel(BaseModel):
-    """The base class of request bodies and their parts, in which a null field means the same as an omitted field.
+    """The base class of request bodies and their parts, in which null means omission.
 
     Null remains invalid for a field without a default. A null for a field whose default is null is kept, so that
     `model_fields_set` distinguishes "null was sent" from "the field was omitted".

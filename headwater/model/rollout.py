@@ -1,7 +1,7 @@
-"""The transitions of a deployment, as pure functions that the stores call inside their transactions.
+"""The transitions of a deployment, as pure functions.
 
-Each function returns the deployment after a request (deploy, teardown, rotation of a password) or after an observation
-of the controller.
+The stores call them inside their transactions. Each function returns the deployment after a request (deploy, teardown,
+rotation of a password) or after an observation of the controller.
 """
 
 from collections.abc import Sequence
@@ -64,7 +64,10 @@ def _has_failed(current: Deployment) -> bool:
 
 
 def roll_out(current: Deployment, flow: Flow, history: Sequence[RolloutHistoryEntry]) -> Deployment:
-    """Return the deployment after a deploy call: the newest revision of the configuration becomes the desired one."""
+    """Return the deployment after a deploy call.
+
+    The newest revision of the configuration becomes the desired revision.
+    """
     return replace(
         current,
         config=flow.pipeline_config,
@@ -143,7 +146,7 @@ def rotate_reader_password(current: Deployment, reader_password: str) -> Deploym
 
 
 def replace_unreadable_passwords(current: Deployment, reader_password: str, worker_password: str) -> Deployment:
-    """Return the deployment with new passwords, which replace passwords that can't be decrypted.
+    """Return the deployment with new passwords in place of passwords that can't be decrypted.
 
     The generation is raised too, so that the controller rolls out the desired revision again, with the new passwords.
     """

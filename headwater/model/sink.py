@@ -62,7 +62,10 @@ PositiveInt = Annotated[int, Strict(), Field(ge=1), BeforeValidator(_without_fra
 
 
 class TopicFields(BaseModel):
-    """The fields of a Kafka sink that configure its topic. Responses omit fields that are not set."""
+    """The fields of a Kafka sink that configure its topic.
+
+    Responses omit fields that are not set.
+    """
 
     partitions: PositiveInt | None = Field(
         default=None,
@@ -101,7 +104,7 @@ TOPIC_FIELDS = tuple(TopicFields.model_fields)
 
 
 class TopicSink(TopicFields, _StoredSink):
-    """The base class of sinks that write to a topic of their own, such as KafkaSink.
+    """The base class of sinks that have a topic of their own, such as KafkaSink.
 
     The controller creates, changes and removes the topic.
     """
@@ -114,13 +117,16 @@ class KafkaSink(TopicSink):
 
 
 class PricesSink(_StoredSink):
-    """Writes the records as ticks of the installation's token prices. Needs the scope `prices:write`."""
+    """Writes the records as ticks of the installation's token prices.
+
+    Needs the scope `prices:write`.
+    """
 
     type: Literal["prices"]
 
 
 class NewTopicSink(TopicFields, _NewSink):
-    """The base class of sinks in a request that write to a topic of their own, such as NewKafkaSink."""
+    """The base class of sinks in a request that have a topic of their own."""
 
 
 class NewKafkaSink(NewTopicSink):

@@ -58,7 +58,7 @@ def filter_set_id(config_id: str, transform_uid: str) -> SetId:
 
 
 def parse_filter_set_id(set_id: SetId) -> tuple[str, str]:
-    """Return the id of the configuration and the uid of the transform to which the set of a filter belongs."""
+    """Return the configuration's id and the transform's uid from the id of a filter's set."""
     config_id, _, transform_uid = set_id.id.partition(".")
     return config_id, transform_uid
 
@@ -90,7 +90,10 @@ def trim(value: str) -> str:
 
 
 def normalise(value: str) -> str:
-    """Return the stored form of a value: trimmed, and in lower case because values are compared case-insensitively."""
+    """Return the stored form of a value: trimmed and in lower case.
+
+    Values are compared case-insensitively.
+    """
     return trim(value).lower()
 
 

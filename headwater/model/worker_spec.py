@@ -45,7 +45,9 @@ class SinkSpec(BaseModel):
 
 
 class WorkerSpec(BaseModel):
-    """All settings of a worker. A worker connects to Kafka and to Redis, never to the SQL database.
+    """All settings of a worker.
+
+    A worker connects to Kafka and to Redis, never to the SQL database.
 
     Attributes:
         source_topic: The topic of the source; for Pub/Sub, the name of the topic or of the subscription.
@@ -84,7 +86,9 @@ class WorkerSpec(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class WorkerSet:
-    """The workers of a deployment. All workers have the same spec, and each has a slot of its own.
+    """The workers of a deployment.
+
+    All workers have the same spec, and each has a slot of its own.
 
     Attributes:
         slots: The number of workers. The slots have the numbers 0 to `slots` - 1.

@@ -1,4 +1,4 @@
-"""Token prices: the state of a token, into which its ticks are folded, and the statistics of the token.
+"""Token prices: the states into which ticks are folded, and the statistics of tokens.
 
 A tick is one trade: (time in ms since the epoch, order among the trades of one time, price in USD). All results depend
 only on the set of ticks, never on their order of arrival or on repetitions. docs/prices.md defines every statistic.

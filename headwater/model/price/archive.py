@@ -46,7 +46,10 @@ ArchiveKey: TypeAlias = tuple[bytes, TimeBucket]
 
 @dataclass(frozen=True, slots=True)
 class ArchivedTicks:
-    """The archived ticks of one bucket. The methods raise PriceStateUnreadable when the data is truncated."""
+    """The archived ticks of one bucket.
+
+    The methods raise PriceStateUnreadable when the data is truncated.
+    """
 
     bucket: TimeBucket
     data: bytes

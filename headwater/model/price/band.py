@@ -1,4 +1,7 @@
-"""A band: the ticks of one token whose prices are in [2^(b-1), 2^b). b is the number of the band."""
+"""A band: the ticks of one token whose prices are in [2^(b-1), 2^b).
+
+b is the number of the band.
+"""
 
 from array import array
 from bisect import bisect_left

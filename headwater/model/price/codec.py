@@ -40,7 +40,9 @@ _ADDRESS_LENGTH = slice(_HEAD.size + 26, _HEAD.size + 28)
 
 
 class Head(NamedTuple):
-    """The part of an encoded state before the bands. See TokenState for the attributes without a description.
+    """The part of an encoded state before the bands.
+
+    See TokenState for the attributes without a description.
 
     Attributes:
         band_count: The number of bands.
@@ -76,9 +78,9 @@ def encode_state(state: TokenState) -> bytes:
 
 
 def is_single_band(data: bytes) -> bool:
-    """Whether an encoded state is complete, and has a single band, no minute_hours, no ticks ahead and no address.
+    """Whether single_band.py can evaluate an encoded state.
 
-    single_band.py evaluates such a state.
+    Such a state is complete. It has a single band, no minute_hours, no ticks ahead and no address.
     """
     if len(data) < len(EMPTY_STATE) or not data.startswith(_SINGLE_BAND_HEAD) or data[_ADDRESS_LENGTH] != b"\0\0":
         return False

@@ -20,7 +20,10 @@ QUOTE_STALE_MS = HOUR_MS
 
 
 class QuotePrices(NamedTuple):
-    """The prices of a quote token at several times. A price is valid only where `is_known` is true."""
+    """The prices of a quote token at several times.
+
+    A price is valid only where `is_known` is true.
+    """
 
     usd: FloatArray
     is_known: BoolArray

@@ -195,7 +195,10 @@ def read_unsettled(entries: bytes) -> list[UnsettledTicks]:
 
 
 def _entry_size(entries: bytes, offset: int) -> int:
-    """Return the size of the entry at an offset. Raises PriceStateUnreadable when it is too small for a tick."""
+    """Return the size of the entry at an offset.
+
+    Raises PriceStateUnreadable when it is too small for a tick.
+    """
     length = int.from_bytes(entries[offset : offset + 2], "little")
     if length < VALUE_BYTES:
         raise PriceStateUnreadable
@@ -203,7 +206,9 @@ def _entry_size(entries: bytes, offset: int) -> int:
 
 
 def settle(stored: QuotedState, histories: Mapping[bytes, QuoteHistory], until: int, now: int) -> SettleResult:
-    """Settle the ticks that arrived until `until`. Ticks without a quote price are dropped and counted.
+    """Settle the ticks that arrived until `until`.
+
+    Ticks without a quote price are dropped and counted.
 
     `histories` has the price histories of the quote tokens of these ticks, by address.
     """

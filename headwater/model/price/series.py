@@ -1,4 +1,7 @@
-"""A sorted list of ticks as three columns. A tick takes 24 bytes, in memory and in the stored state."""
+"""A sorted list of ticks as three columns.
+
+A tick takes 24 bytes, in memory and in the stored state.
+"""
 
 from array import array
 from bisect import bisect_left, bisect_right

@@ -1,4 +1,4 @@
-"""Vectorised evaluation of many tokens, each of which has all of its prices in a single band.
+"""Vectorised evaluation of many tokens, whose prices are in a single band per token.
 
 The statistics equal the results of stats.evaluate, which evaluates one token and takes about ten times as long.
 """
@@ -43,7 +43,7 @@ class Ticks(NamedTuple):
         return Ticks(*(np.where(is_other_later, other_column, own_column) for own_column, other_column in columns))
 
     def is_after(self, other: "Ticks") -> BoolArray:
-        """Return for each token whether its tick is later than its tick in `other`, by time, order and price."""
+        """Return for each token whether its tick is later than its tick in `other`."""
         by_price = (self.orders == other.orders) & (self.prices > other.prices)
         by_order = (self.times == other.times) & ((self.orders > other.orders) | by_price)
         is_after: BoolArray = (self.times > other.times) | by_order
@@ -86,14 +86,20 @@ class _States:
         return [*low]
 
     def price(self, series: int, indexes: Int64Array, missing: float) -> FloatArray:
-        """Return the price of each token at its index of a series; `missing` where the index is past the end."""
+        """Return the price of each token at its index of a series.
+
+        The price is `missing` where the index is past the end.
+        """
         counts = self.counts[series]
         exists = indexes < counts
         words = np.where(exists, self.starts[series] + 2 * counts + indexes, 0)
         return np.where(exists, self.doubles[words], missing)
 
     def last(self, counts_until: Int64Array) -> Ticks:
-        """Return the last of the first `counts_until` ticks of each token: a recent tick, or else a close."""
+        """Return the last of the first `counts_until` ticks of each token.
+
+        This is a recent tick, or a close when none of these ticks is recent.
+        """
         is_recent = counts_until[RECENT] > 0
         count, start, count_until = (
             np.where(is_recent, by_series[RECENT], by_series[CLOSES])
@@ -182,9 +188,10 @@ class _TokenColumns:
         return base.later_of(self._archived) if start == self._day_ago else base
 
     def extremes(self, start: int, counts_until_start: "Int64Array") -> tuple[FloatArray, FloatArray]:
-        """Return the lowest and the highest price of each token after `start`; infinite when it has no tick.
+        """Return the lowest and the highest price of each token after `start`.
 
-        `counts_until_start` is the result of `states.counts_until` for `start`.
+        They are infinite for a token without a tick after `start`. `counts_until_start` is the result of
+        `states.counts_until` for `start`.
         """
         states, tails = self.states, self.tails
         is_after_start = tails.times > start
@@ -205,7 +212,10 @@ class _TokenColumns:
         return np.where(states.has_ticks, states.bands, lowest), is_single
 
     def is_complete(self, now: int, start: int) -> BoolArray:
-        """Return for each token whether none of its ticks is in the future, and none after `start` is archived."""
+        """Return for each token whether no ticks are missing.
+
+        None of its ticks is in the future, and none after `start` is archived.
+        """
         newest = np.maximum(self.states.newest.times, self.tails.combine(np.maximum, self.tails.times, NEVER))
         is_complete: BoolArray = (newest <= now) & (self.states.recent_start <= start)
         return is_complete
@@ -283,7 +293,10 @@ class _Evaluation:
     def _extremes(
         self, start: int, counts_until_start: "Sequence[Int64Array]", latest: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the lowest and the highest price of each token after `start`; the latest price without a tick."""
+        """Return the lowest and the highest price of each token after `start`.
+
+        Both are the latest price for a token without a tick after `start`.
+        """
         pairs = zip(self._columns, counts_until_start, strict=True)
         lows, highs = zip(*(columns.extremes(start, counts) for columns, counts in pairs), strict=True)
         low, high = reduce(np.minimum, lows), reduce(np.maximum, highs)
@@ -291,7 +304,10 @@ class _Evaluation:
         return np.where(has_no_tick, latest, low), np.where(has_no_tick, latest, high)
 
     def _decimals(self) -> Int64Array:
-        """Return the decimals of the newest tick of each token. Of two equal ticks, the larger number counts."""
+        """Return the decimals of the newest tick of each token.
+
+        Of two equal ticks, the larger number counts.
+        """
         [(newest, decimals), *candidates] = [pair for columns in self._columns for pair in columns.newest(self._now)]
         for ticks, other_decimals in candidates:
             larger = np.maximum(decimals, other_decimals)
@@ -303,7 +319,7 @@ class _Evaluation:
 
 
 def _changes(latest: Ticks, base: Ticks) -> NDArray[np.object_]:
-    """Return the changes in percent; None for a token without a price at the start of the period."""
+    """Return the changes in percent; None without a price at the start of the period."""
     with np.errstate(all="ignore"):
         changes = np.minimum((latest.prices - base.prices) / base.prices * 100, MAX_CHANGE).astype(object)
     changes[base.times == NEVER] = None
@@ -313,10 +329,10 @@ def _changes(latest: Ticks, base: Ticks) -> NDArray[np.object_]:
 def evaluate_single_band(
     usd: Sequence[TokenParts], hour: int, now: int, quoted: Sequence[TokenParts] = ()
 ) -> list[Stats | None]:
-    """Return the statistics of each token; None for a token that has no ticks or must be evaluated separately.
+    """Return the statistics of each token; None for a token that must be evaluated separately.
 
-    A token must be evaluated separately when its prices are in several bands, when it has ticks in the future or an
-    explicit address, or when other archived ticks are needed.
+    A token without ticks has None too. A token must be evaluated separately when its prices are in several bands, when
+    it has ticks in the future or an explicit address, or when other archived ticks are needed.
 
     Args:
         usd: The parts of the tokens with their USD ticks.

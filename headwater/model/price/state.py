@@ -37,7 +37,9 @@ def window_start_of(newest: int) -> int:
 
 
 class TokenState:
-    """The state of a token, into which its ticks are folded. All times, including `now`, are in ms since the epoch.
+    """The state of a token, into which its ticks are folded.
+
+    All times, including `now`, are in ms since the epoch.
 
     Attributes:
         bands: The folded ticks, by band number.
@@ -78,7 +80,10 @@ class TokenState:
 
     @property
     def horizon(self) -> int:
-        """The start of the period that counts. Ticks before the horizon are ignored, except for the last one."""
+        """The start of the period that counts.
+
+        Ticks before the horizon are ignored, except for the last one.
+        """
         return horizon_of(self.window_start)
 
     def fold(self, tick: PricedTick, now: int) -> None:

@@ -51,9 +51,9 @@ class Stats(NamedTuple):
 
 
 class EvaluableBand(Protocol):
-    """What the evaluation reads of a band. See Band for the methods.
+    """A band of a state, as the evaluation reads it. See Band for the methods.
 
-    Band implements it, and BandView, TailedBand and MergedBand in view.py.
+    Band implements this protocol, and BandView, TailedBand and MergedBand in view.py.
     """
 
     @property
@@ -69,9 +69,9 @@ class EvaluableBand(Protocol):
 
 
 class EvaluableState(Protocol):
-    """What the evaluation reads of a state. See TokenState for the attributes.
+    """A state, as the evaluation reads it. See TokenState for the attributes.
 
-    TokenState implements it, and StateView in view.py.
+    TokenState implements this protocol, and StateView in view.py.
     """
 
     @property
@@ -144,7 +144,7 @@ def base_buckets(state: EvaluableState, start: int, band_numbers: Collection[int
 
 
 def _first_rejected_buckets(state: EvaluableState, latest: Tick, rejected: Collection[int]) -> Iterator[TimeBucket]:
-    """Yield the buckets that may contain the first tick of a rejected band after the latest accepted tick."""
+    """Yield the buckets that may contain the first rejected tick after an accepted tick."""
     bucket_of_latest = TimeBucket.of_minute(latest[0])
     for hour in range(bucket_of_latest.hour, state.recent_start, HOUR):
         minutes = _minutes_with_ticks(state, hour, rejected)
@@ -213,9 +213,9 @@ def _latest(state: EvaluableState, band_numbers: Iterable[int]) -> Tick:
 def _unaccepted_since(
     state: EvaluableState, band_numbers: Collection[int], latest: Tick, archived: Iterable[ArchivedTicks]
 ) -> int | None:
-    """Return the time of the first tick after the latest accepted tick; None without such a tick.
+    """Return the time of the first tick after the latest accepted tick.
 
-    Such a tick is always in a rejected band.
+    Such a tick is always in a rejected band. Returns None when there is none.
     """
     rejected = state.bands.keys() - band_numbers
     if max([state.bands[number].last for number in rejected]) < latest:
@@ -236,7 +236,10 @@ def _evaluation_time(state: EvaluableState, now: int) -> int:
 
 
 def _extremes(bands: Sequence[EvaluableBand], start: int, latest: float) -> Extremes:
-    """Return the lowest and the highest price after `start`. Without a trade, both are the latest price."""
+    """Return the lowest and the highest price after `start`.
+
+    Without a trade, both are the latest price.
+    """
     if len(bands) == 1:  # a shortcut: most tokens have a single band
         return bands[0].extremes_after(start) or (latest, latest)
     all_extremes = [extremes for band in bands if (extremes := band.extremes_after(start)) is not None]
@@ -248,9 +251,9 @@ def _extremes(bands: Sequence[EvaluableBand], start: int, latest: float) -> Extr
 def _base(
     state: EvaluableState, band_numbers: Collection[int], start: int, archived: Iterable[ArchivedTicks]
 ) -> Tick | None:
-    """Return the tick to which a change since `start` refers: the last accepted tick at or before `start`.
+    """Return the tick to which a change since `start` refers.
 
-    Before the horizon, the ticks of all bands count.
+    This is the last tick of an accepted band at or before `start`. Before the horizon, the ticks of all bands count.
     """
     if len(state.bands) == 1 and start >= state.recent_start:
         [band] = state.bands.values()

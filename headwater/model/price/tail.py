@@ -1,4 +1,4 @@
-"""The tail of a token: ticks that were appended to the stored state, and are folded into it later.
+"""The tail of a token: ticks that are stored beside its state and folded into it later.
 
 A tail is a sequence of entries. An entry is a value of the ticks topic, after a byte with the length of the value.
 """
@@ -66,5 +66,8 @@ def _unpack(tail: bytes) -> list[PricedTick]:
 
 @cache
 def _entry_struct(entry_size: int) -> struct.Struct:
-    """Return the layout of an entry of this size. Raises struct.error when the size is below ENTRY_BYTES."""
+    """Return the layout of an entry of this size.
+
+    Raises struct.error when the size is below ENTRY_BYTES.
+    """
     return struct.Struct(f"<xqQdB{entry_size - ENTRY_BYTES}s")

@@ -1,4 +1,4 @@
-"""Converts records of pipelines to records of the ticks topic, and records of the ticks topic to PricedTick.
+"""Converts records of pipelines to the ticks topic, and the ticks topic to PricedTick.
 
 On the ticks topic, the key is `<chain>:<address in lower case>`, and the partition follows from the key. The value has
 25 bytes (time, order, price, decimals; little-endian). When the token's address on chain is not in lower case, the
@@ -46,7 +46,10 @@ _PRICE, _PRICE_OFFSET = struct.Struct("<d"), 16
 
 
 class BadTick(Exception):
-    """A record is not a valid tick. The record becomes a dead letter with `error` and `message`."""
+    """A record is not a valid tick.
+
+    The record becomes a dead letter with `error` and `message`.
+    """
 
     def __init__(self, error: str, message: str) -> None:
         super().__init__(message)
@@ -70,7 +73,10 @@ _decode = msgspec.json.Decoder(_Record).decode
 
 
 def token_key(chain: str, address: str) -> str:
-    """Return the key of a token: `<chain>:<address>`, in lower case because addresses match in any case."""
+    """Return the key of a token: `<chain>:<address>`.
+
+    The key is in lower case, because addresses match in any case.
+    """
     return f"{chain}:{address}".lower()
 
 
@@ -85,12 +91,17 @@ def is_quoted(key: bytes) -> bool:
 
 
 def quote_key(key: bytes, quote: bytes) -> bytes:
-    """Return the key of the quote token with the address `quote`, on the chain of the token with `key`."""
+    """Return the key of a quote token on the chain of another token.
+
+    Args:
+        key: The key of the other token.
+        quote: The address of the quote token, in lower case.
+    """
     return key[: key.index(b":") + 1] + quote
 
 
 def partition_of(key: bytes) -> int:
-    """Return the partition of a token, given the key of the token or the key of its quoted ticks."""
+    """Return the partition of a token, given its key or the key of its quoted ticks."""
     return crc32(key.removesuffix(QUOTED)) % TICKS_PARTITIONS
 
 
@@ -240,10 +251,13 @@ def _time(value: Any, now: int) -> int:
 
 
 def _is_too_small(number: Any) -> bool:
-    """Whether a number is too small for a timestamp, such as 20260102, which is meant as a date."""
+    """Whether a number is too small for a timestamp, such as the date 20260102."""
     return isinstance(number, int | float) and abs(number) < MIN_TIMESTAMP
 
 
 def _is_decimal(text: str) -> bool:
-    """Whether a text is a decimal number of ASCII digits, with an optional sign, point and exponent."""
+    """Whether a text is a decimal number of ASCII digits.
+
+    The number may have a sign, a point and an exponent.
+    """
     return _DECIMAL.fullmatch(text) is not None

@@ -105,7 +105,7 @@ class BandView:
         return self._words[at + count] if at < start + count and self._words[at] == hour else 0
 
     def _tick(self, start: int, count: int, index: int) -> Tick:
-        """Return the tick at an index of the series that starts at the word `start` and has `count` ticks."""
+        """Return the tick at an index of a series of `count` ticks from the word `start` on."""
         at = start + index
         return self._words[at], self._words[at + count] & _UNSIGNED, self._doubles[at + 2 * count]
 
@@ -245,9 +245,9 @@ def view_with_tail(data: bytes | None, tail: bytes | None, now: int) -> Evaluabl
 
 
 def view_with_ticks(data: bytes | None, ticks: Iterable[PricedTick], now: int) -> EvaluableState:
-    """Return the state of a token at a time, from its encoded state and from later ticks in any order.
+    """Return the state of a token at a time, from its encoded state and from later ticks.
 
-    Raises PriceStateUnreadable.
+    The ticks may have any order. Raises PriceStateUnreadable.
     """
     ticks = sorted(ticks)
     head = decode_head(data) if data else _NO_HEAD

@@ -64,7 +64,7 @@ class TransformFields(BaseModel):
 
 
 class NewTransformFields(RequestModel):
-    """The fields that every transform in a request may have, and a stored transform does not have."""
+    """The fields that a transform has only in a request."""
 
     uid: str | None = Field(
         default=None,

@@ -1,4 +1,7 @@
-"""The configuration of the transform `redis_set_filter`, which headwater/transforms/redis_set_filter.py executes."""
+"""The configuration of the transform `redis_set_filter`.
+
+headwater/transforms/redis_set_filter.py executes the transform.
+"""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,7 @@
-"""The configuration of the transform `v8`, which headwater/transforms/v8.py executes."""
+"""The configuration of the transform `v8`.
+
+headwater/transforms/v8.py executes the transform.
+"""
 
 from typing import Annotated, Literal, NamedTuple, Self
 
