@@ -310,21 +310,21 @@ class Deployed:
     """A deployed configuration.
 
     Attributes:
-        flow: The response to the create request.
-        answer: The response to the deploy request.
+        configuration: The response to the create request.
+        deploy_response: The response to the deploy request.
     """
 
     id: str
-    flow: dict[str, Any]
-    answer: dict[str, Any]
+    configuration: dict[str, Any]
+    deploy_response: dict[str, Any]
 
     @property
     def sink(self) -> dict[str, Any]:
-        sink: dict[str, Any] = self.answer["sinks"][0]
+        sink: dict[str, Any] = self.deploy_response["sinks"][0]
         return sink
 
     def uid(self, position: int = 0) -> str:
-        return str(self.flow["pipeline_config"]["transforms"][position]["uid"])
+        return str(self.configuration["pipeline_config"]["transforms"][position]["uid"])
 
     def filter_url(self, position: int = 0) -> str:
         return f"/api/v1/flow/{self.id}/transforms/{self.uid(position)}/filter-values"

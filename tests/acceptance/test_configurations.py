@@ -107,7 +107,7 @@ class TestDeployed:
             changed = ok(client.patch(f"{FLOW}/{deployment.id}/transforms/{deployment.uid()}", json=marks("new")))
             assert changed == marks("new") | {"uid": deployment.uid()}
             now = ok(client.get(f"{FLOW}/{deployment.id}/deploy"))
-            assert (now["revision"], now["sinks"]) == (2, deployment.answer["sinks"])
+            assert (now["revision"], now["sinks"]) == (2, deployment.deploy_response["sinks"])
             installation.feed("base", ENTITY, [transfer(1)])
             assert [(r.json()["n"], r.json()["mark"]) for r in reader.read(2)] == [(0, "old"), (1, "new")]
 
@@ -127,7 +127,7 @@ class TestDeployed:
         body = pipeline(transforms=[marks("gone"), FILTER | {"set_values": [TOKEN]}, marks("old")])
         with deployed(client, body) as deployment, reading(deployment.sink) as reader:
             ok(client.post(deployment.filter_url(1), json={"values": [OTHER]}))
-            removed, kept, script = deployment.flow["pipeline_config"]["transforms"]
+            removed, kept, script = deployment.configuration["pipeline_config"]["transforms"]
             added = {"type": "redis_set_filter", "filter_expr": "root = this.n", "set_values": ["1", "3"]}
             sent = [marks("new") | {"uid": script["uid"]}, kept, added]
             answer = ok(client.put(f"{FLOW}/{deployment.id}/transforms", json=sent))

@@ -105,7 +105,7 @@ class TestCredentials:
         self, installation: Installation, client: httpx2.Client
     ) -> None:
         with deployed(client, pipeline()) as mine, deployed(client, pipeline()) as other:
-            for topic in (mine.sink["topic"], mine.answer["dead_letter"]["topic"]):
+            for topic in (mine.sink["topic"], mine.deploy_response["dead_letter"]["topic"]):
                 with reading(mine.sink, topic) as reader:
                     assert reader.poll() == []
             assert first_error(mine, other.sink["topic"]) in DENIED
@@ -120,7 +120,7 @@ class TestCredentials:
                 creating.result(60)
             assert refused.value.args[0].code() in DENIED
             seen = admin.list_topics(timeout=60).topics
-            assert set(seen) == {mine.sink["topic"], mine.answer["dead_letter"]["topic"]}
+            assert set(seen) == {mine.sink["topic"], mine.deploy_response["dead_letter"]["topic"]}
 
     def test_any_group_with_the_prefix_can_use_both_group_protocols(
         self, installation: Installation, client: httpx2.Client

@@ -98,5 +98,5 @@ def test_a_too_large_decompressed_batch_stops_only_its_partition(own_installatio
         write(own_installation, 0, range(5, 10))
         reader.read(25)
         assert {record.partition for record in reader.records if record.json()["n"] >= 5 and record.partition == 0}
-        with reading(deployment.sink, deployment.answer["dead_letter"]["topic"]) as dead:
+        with reading(deployment.sink, deployment.deploy_response["dead_letter"]["topic"]) as dead:
             assert len(dead.read(RECORDS)) == RECORDS

@@ -174,7 +174,7 @@ def test_a_pipeline_reads_pubsub_and_its_subscription_is_deleted_with_it(bench: 
         readers = {chain: (flow, closing.enter_context(reading(flow.sink))) for chain, flow in flows.items()}
         assert {subscription(flow) for flow, _ in readers.values()} <= bench.server.subscriptions()
         for flow, reader in readers.values():
-            assert flow.flow["pipeline_config"]["source"]["type"] == "pubsub"
+            assert flow.configuration["pipeline_config"]["source"]["type"] == "pubsub"
             found = reader.read(5)
             assert sorted(numbers(found)) == [100, 102, 104, 106, 108]
             assert {record.key for record in found} == {f"record-{n}".encode() for n in numbers(found)}

@@ -322,7 +322,7 @@ def _deploy(
     extra = {} if options.delivery == "at_least_once" else {"delivery": options.delivery}
     deployed = deploy(client, pipeline(entity, chain, name=name, transforms=list(kind.transforms), **extra))
     settings, layout = _settings(environment, deployed), LAYOUTS[options.source]
-    dead_letters = deployed.answer["dead_letter"]["topic"]
+    dead_letters = deployed.deploy_response["dead_letter"]["topic"]
     return RunningPipeline(
         name,
         kind,

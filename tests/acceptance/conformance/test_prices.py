@@ -198,8 +198,8 @@ class TestFeeding:
             {name: value for name, value in tick(token(20), 1, 1).items() if name != "decimals"},
             b"no json",
         ]
-        seen = feeder.answer["sinks"][1]
-        with reading(seen, feeder.answer["dead_letter"]["topic"]) as reader:
+        seen = feeder.deploy_response["sinks"][1]
+        with reading(seen, feeder.deploy_response["dead_letter"]["topic"]) as reader:
             installation.feed("base", "log", bad)
             letters = reader.read(len(bad))
         assert [letter.headers["headwater-error"] for letter in letters if letter.value == b"no json"] == [
@@ -210,7 +210,7 @@ class TestFeeding:
         assert ask(client, token(20))["items"] == []
 
     def test_the_sink_has_no_topic(self, feeder: Deployed) -> None:
-        prices, kafka = feeder.answer["sinks"]
+        prices, kafka = feeder.deploy_response["sinks"]
         assert prices == {"uid": prices["uid"], "name": "ticks", "type": "prices"}
         assert kafka["type"] == "kafka"
 
