@@ -1,4 +1,4 @@
-"""Vectorised evaluation of many tokens, whose prices are in a single band per token.
+"""Vectorised evaluation of many tokens, each with all of its prices in one band.
 
 The statistics equal the results of stats.evaluate, which evaluates one token and takes about ten times as long.
 """
@@ -212,9 +212,9 @@ class _TokenColumns:
         return np.where(states.has_ticks, states.bands, lowest), is_single
 
     def is_complete(self, now: int, start: int) -> BoolArray:
-        """Return for each token whether no ticks are missing.
+        """Return for each token whether its state and its tail have exactly the ticks that count.
 
-        None of its ticks is in the future, and none after `start` is archived.
+        They have when no tick is in the future, and no tick after `start` is archived.
         """
         newest = np.maximum(self.states.newest.times, self.tails.combine(np.maximum, self.tails.times, NEVER))
         is_complete: BoolArray = (newest <= now) & (self.states.recent_start <= start)
