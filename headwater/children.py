@@ -43,7 +43,9 @@ def inherited_environment(*extra_names: str) -> dict[str, str]:
     A child never gets all variables, because some of them hold secrets.
     """
     patterns = (*INHERITED, *extra_names)
-    return {name: value for name, value in os.environ.items() if any(fnmatchcase(name, each) for each in patterns)}
+    return {
+        name: value for name, value in os.environ.items() if any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
 
 
 class Child:

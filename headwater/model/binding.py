@@ -108,7 +108,9 @@ class Bindings:
     def pubsub_accesses(self) -> frozenset[PubSubAccess]:
         """Return how to reach each Pub/Sub project of the bindings."""
         bindings = self.by_stream.values()
-        return frozenset(each.access for each in bindings if isinstance(each, PubSubTopic | PubSubSubscription))
+        return frozenset(
+            binding.access for binding in bindings if isinstance(binding, PubSubTopic | PubSubSubscription)
+        )
 
     def kafka_accesses(self) -> frozenset[KafkaAccess]:
         """Return how to reach each Kafka cluster of the bindings, except the installation's own."""
@@ -213,7 +215,7 @@ class _ExternalBinding(BaseModel):
 
 
 def _require_catalog_stream(name: str) -> str:
-    if name not in {known for known, *_ in _all_streams()}:
+    if name not in {stream for stream, *_ in _all_streams()}:
         raise ValueError(
             "is not a stream of the catalog: use <chain>.<entity> or <chain>.<entity>.zerolag, as GET …/streams lists "
             "them"

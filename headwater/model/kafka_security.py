@@ -109,27 +109,31 @@ def applicable_fields(security: KafkaSecurity) -> frozenset[str]:
     return frozenset(fields)
 
 
-def require_consistent(security: KafkaSecurity, given: Collection[str], name: Callable[[str], str] = str) -> None:
-    """Raise ValueError when a required field is missing, or a given field does not apply.
+def require_consistent(
+    security: KafkaSecurity, explicit_fields: Collection[str], name: Callable[[str], str] = str
+) -> None:
+    """Raise ValueError when a required field is missing, or an explicit field does not apply.
 
     The message contains no secrets.
 
     Args:
         security: The security settings.
-        given: The fields that were set explicitly. All other fields have their default values.
+        explicit_fields: The fields that were set explicitly. All other fields have their default values.
         name: Returns the name by which the user knows a field, such as the name of a setting.
     """
     _require_complete(security, name)
-    require_applicable(security, given, name)
+    require_applicable(security, explicit_fields, name)
 
 
-def require_applicable(security: KafkaSecurity, given: Collection[str], name: Callable[[str], str] = str) -> None:
-    """Raise ValueError when a given field does not apply.
+def require_applicable(
+    security: KafkaSecurity, explicit_fields: Collection[str], name: Callable[[str], str] = str
+) -> None:
+    """Raise ValueError when an explicit field does not apply.
 
     Which fields apply depends on the security protocol and the SASL mechanism. See `require_consistent` for the
     parameters.
     """
-    for field in sorted(set(given) - applicable_fields(security)):
+    for field in sorted(set(explicit_fields) - applicable_fields(security)):
         if getattr(security, field):
             raise ValueError(_not_applicable(security, field, name))
 
@@ -154,13 +158,13 @@ def _name_with_file(field: str, name: Callable[[str], str]) -> str:
 
 def _not_applicable(security: KafkaSecurity, field: str, name: Callable[[str], str]) -> str:
     if field in _TLS_FIELDS:
-        other_field, wanted = "security_protocol", "SSL or SASL_SSL"
+        condition, values = "security_protocol", "SSL or SASL_SSL"
     elif not security.uses_sasl:
-        other_field, wanted = "security_protocol", "SASL_PLAINTEXT or SASL_SSL"
+        condition, values = "security_protocol", "SASL_PLAINTEXT or SASL_SSL"
     else:
-        other_field, wanted = "sasl_mechanism", " or ".join(_MECHANISMS[field])
-    other = name(other_field)
+        condition, values = "sasl_mechanism", " or ".join(_MECHANISMS[field])
+    setting = name(condition)
     return (
-        f"{name(field)} applies only to {other} {wanted}, but {other} is {getattr(security, other_field)}: "
-        f"remove {name(field)}, or change {other}"
+        f"{name(field)} applies only to {setting} {values}, but {setting} is {getattr(security, condition)}: "
+        f"remove {name(field)}, or change {setting}"
     )

@@ -62,8 +62,8 @@ def base62(number: int, width: int) -> str:
     """Return `number` in base62, padded on the left to `width` characters."""
     digits = ""
     while number:
-        number, rest = divmod(number, 62)
-        digits = ALPHABET[rest] + digits
+        number, digit = divmod(number, 62)
+        digits = ALPHABET[digit] + digits
     return digits.rjust(width, ALPHABET[0])
 
 

@@ -27,11 +27,11 @@ def natural_key(chain: str, entity: str) -> KeyOf:
     The catalog has the key fields, whose values form the key. The function returns None when the record lacks one of
     the fields, or is not a JSON object.
     """
-    found = find_entity(chain, entity)
-    if found is None or not found.key:
+    catalog_entity = find_entity(chain, entity)
+    if catalog_entity is None or not catalog_entity.key:
         return lambda _: None
-    read_key = _reader(found.key)
-    read_fallback_key = _reader(found.fallback_key) if found.fallback_key else None
+    read_key = _reader(catalog_entity.key)
+    read_fallback_key = _reader(catalog_entity.fallback_key) if catalog_entity.fallback_key else None
 
     def key_of(record: bytes) -> bytes | None:
         values = read_key(record)

@@ -41,6 +41,6 @@ class RequestModel(BaseModel):
 
 
 def _nullable(schema: JsonSchemaValue) -> JsonSchemaValue:
-    kept: JsonSchemaValue = {key: schema[key] for key in ("title", "description", "default") if key in schema}
-    rules = {key: value for key, value in schema.items() if key not in kept}
-    return {"anyOf": [rules, {"type": "null"}], **kept}
+    annotations: JsonSchemaValue = {key: schema[key] for key in ("title", "description", "default") if key in schema}
+    rules = {key: value for key, value in schema.items() if key not in annotations}
+    return {"anyOf": [rules, {"type": "null"}], **annotations}

@@ -135,19 +135,19 @@ def find_chain(name: str) -> Chain | None:
     return next((chain for chain in CATALOG if chain.name == name), None)
 
 
-def find_entity(chain: str, entity: str) -> Entity | None:
-    """Return the entity of this name of a chain, or None."""
-    found = find_chain(chain)
-    return None if found is None else found.entity(entity)
+def find_entity(chain_name: str, entity_name: str) -> Entity | None:
+    """Return the entity of this name of the chain of this name, or None."""
+    chain = find_chain(chain_name)
+    return None if chain is None else chain.entity(entity_name)
 
 
-def event_time_field(chain: str, entity: str) -> str | None:
+def event_time_field(chain_name: str, entity_name: str) -> str | None:
     """Return the name of the record field that has the event time.
 
     Returns None when the records have no such field, or the catalog has no such stream.
     """
-    found = find_entity(chain, entity)
-    return None if found is None else found.event_time_field
+    entity = find_entity(chain_name, entity_name)
+    return None if entity is None else entity.event_time_field
 
 
 def stream_name(chain: str, entity: str, *, zerolag: bool = False) -> str:

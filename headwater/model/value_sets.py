@@ -116,21 +116,21 @@ def normalise_all(values: Sequence[str], first_index: int = 0) -> list[str]:
         values: The values.
         first_index: The index of the first of these values in the request.
     """
-    stored = list(map(str.lower, map(str.strip, values)))
-    if not "".join(stored).isascii():  # for ASCII text, `str.strip` does the same in half the time
-        stored = list(map(normalise, values))
-    invalid = [i for i, value in enumerate(stored) if not _is_valid(value)] if _may_have_invalid(stored) else []
+    normalised = list(map(str.lower, map(str.strip, values)))
+    if not "".join(normalised).isascii():  # for ASCII text, `str.strip` does the same in half the time
+        normalised = list(map(normalise, values))
+    invalid = [i for i, value in enumerate(normalised) if not _is_valid(value)] if _may_have_invalid(normalised) else []
     if invalid:
         text = f"must have 1 to {MAX_VALUE_CHARS} characters after trimming, and no lone surrogate"
         faults = [Fault(f"/values/{first_index + i}", text) for i in invalid[:MAX_REPORTED_FAULTS]]
         raise InvalidInput("Some values are empty, too long or not Unicode text; nothing was changed.", faults)
-    return stored
+    return normalised
 
 
-def _may_have_invalid(stored: Sequence[str]) -> bool:
+def _may_have_invalid(normalised: Sequence[str]) -> bool:
     """Whether some values may be invalid, by a quick check of all values together.
 
     When the result is true, each value must be checked.
     """
-    lengths = set(map(len, stored))
-    return 0 in lengths or max(lengths, default=0) > MAX_VALUE_CHARS or not "".join(stored).isascii()
+    lengths = set(map(len, normalised))
+    return 0 in lengths or max(lengths, default=0) > MAX_VALUE_CHARS or not "".join(normalised).isascii()

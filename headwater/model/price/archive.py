@@ -89,7 +89,7 @@ def encode_archived(bucket: TimeBucket, ticks: Iterable[Tick]) -> bytes:
 
 
 def _columns(data: bytes) -> "tuple[array[int], array[int], array[float]]":
-    count, rest = divmod(len(data), _TICK_BYTES)
-    if rest:
+    count, remainder = divmod(len(data), _TICK_BYTES)
+    if remainder:
         raise PriceStateUnreadable
     return array("I", data[: 4 * count]), array("Q", data[4 * count : 12 * count]), array("d", data[12 * count :])
