@@ -21,8 +21,8 @@ from redis.connection import DefaultParser
 from headwater.stores.redis.sockets import open_socket
 
 Argument = bytes | str | int
-Command = tuple[Argument, ...]
-"""The name of a command and its arguments."""
+Command = tuple[Any, ...]
+"""The name of a command, and its arguments, each of which is an Argument."""
 EncodedCommands = tuple[bytes, int]
 """Commands in the protocol of the server (RESP 2), and their number."""
 
