@@ -113,16 +113,16 @@ def test_other_addresses_keep_their_case() -> None:
     ],
 )
 def test_the_error_says_what_is_wrong_with_a_tick(changes: dict[str, Any], word: str) -> None:
-    with pytest.raises(BadTick, match=word) as refused:
+    with pytest.raises(BadTick, match=word) as raised:
         tick(**changes)
-    assert refused.value.error == "BadTick"
+    assert raised.value.error == "BadTick"
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{", b"[1]", b'"x"', b"\xff", b"[" * 100_000])
 def test_values_that_are_not_objects(value: bytes | None) -> None:
-    with pytest.raises(BadTick) as refused:
+    with pytest.raises(BadTick) as raised:
         encode_tick(value, NOW)
-    assert refused.value.error == "InvalidJSON"
+    assert raised.value.error == "InvalidJSON"
 
 
 @given(st.text(max_size=30), st.text(max_size=50), st.floats() | st.integers() | st.text(max_size=5))
