@@ -51,7 +51,7 @@ def give(monkeypatch: pytest.MonkeyPatch, results: Sequence[LoadResult]) -> list
     return children
 
 
-def take(starter: ChildStarter) -> SandboxedChild:
+def take(starter: ChildStarter) -> object:
     while (child := starter.take(SCRIPTS)) is None:
         starter.wait(5.0)
     return child
