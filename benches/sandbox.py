@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from headwater.engine import pipeline
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.pipeline import build_transforms
 from headwater.model.record import RecordBatch
 from headwater.model.transforms.v8 import V8Transform
@@ -142,9 +142,9 @@ def run_batches(transforms: list[Transform], batch: RecordBatch, batches: int) -
 
     Yield the outputs.
     """
-    in_flight_batches = deque[pipeline.InFlightBatch]()
+    in_flight_batches = deque[InFlightBatch]()
     for number in range(batches):
-        in_flight_batches.append(pipeline.InFlightBatch(batch, transforms, 0.0))
+        in_flight_batches.append(InFlightBatch(batch, transforms, 0.0))
         while in_flight_batches and (len(in_flight_batches) == 2 or number == batches - 1):
             for in_flight in in_flight_batches:
                 in_flight.step(wait=in_flight is in_flight_batches[0])

@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 import deno
 
-from headwater.engine import pipeline
+from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.pipeline import build_transforms
 from headwater.model.transforms import Transform
 from headwater.model.transforms.redis_set_filter import RedisSetFilterTransform
@@ -97,7 +97,7 @@ class SandboxChains:
         """Return the outputs of the chain for each record, in the order of their offsets."""
         configs = [self._config(step) for step in steps]
         transforms = build_transforms(configs, {**TRANSFORMS, "v8": TransformType(self._script)}, self._resources)
-        in_flight = pipeline.InFlightBatch(batch(records), transforms, 0.0)
+        in_flight = InFlightBatch(batch(records), transforms, 0.0)
         while not in_flight.is_finished:
             in_flight.step(wait=True)
         outputs: Outputs = [[] for _ in records]
