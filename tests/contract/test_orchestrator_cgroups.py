@@ -56,7 +56,7 @@ def pid(tmp_path: Path) -> int:
 
 def limit_of(groups: WorkerGroups) -> int:
     (folder,) = folders(groups)
-    return int((folder / groups._version.limit).read_text())
+    return int((folder / groups._version.limit_file).read_text())
 
 
 def test_a_worker_and_its_children_have_a_cgroup_that_is_removed_with_them(

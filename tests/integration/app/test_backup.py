@@ -222,20 +222,19 @@ def test_nothing_is_replaced_while_a_backup_is_written(
 ) -> None:
     settings, file, refused = settings_of(installation), tmp_path / "backup", list[str]()
     backup(settings, file)
-    write = backups._write
+    write = backups._write_stores
 
     def write_beside_a_restore(*arguments: Any) -> dict[str, Any]:
-        about = write(*arguments)
+        description: dict[str, Any] = write(*arguments)
         with pytest.raises(SetupError) as error:
             restore(settings, file, replace=True)
         refused.append(error.value.detail)
-        return about
+        return description
 
-    monkeypatch.setattr(backups, "_write", write_beside_a_restore)
+    monkeypatch.setattr(backups, "_write_stores", write_beside_a_restore)
     backup(settings, tmp_path / "another")
     [detail] = refused
-    assert detail.startswith(f"Processes of Headwater use the database in {installation}.")
-    assert "`headwater backup`" in detail
+    assert f"{installation} is in use by another `headwater up`, or by a backup" in detail
 
 
 def test_the_key_of_the_replaced_database_is_kept(installation: Path, tmp_path: Path) -> None:
