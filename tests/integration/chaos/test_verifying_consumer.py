@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from tests.acceptance.installation import in_background
-from tests.chaos import witness
+from tests.chaos import verifying_consumer
 from tests.chaos.load import PARTITIONS
 from tests.chaos.verifying_consumer import VerifyingConsumer
 from tests.support.kafka import WAIT_S, KafkaServer
@@ -40,7 +40,7 @@ def test_a_partition_that_the_client_lost_is_read_on_without_repeats(
     kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = kafka.create_topic(kafka.unique("seen"), PARTITIONS)
-    monkeypatch.setattr(witness, "CHECK_EVERY_S", 0.5)
+    monkeypatch.setattr(verifying_consumer, "CHECK_EVERY_S", 0.5)
     reader = VerifyingConsumer({**kafka.plain_settings, "group.id": kafka.unique("reads")}, topic, lambda _: [b"value"])
     reader._consumer.pause([TopicPartition(topic, 2)])
     with in_background(reader):
