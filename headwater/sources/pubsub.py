@@ -178,7 +178,10 @@ class StreamingPull:
         self._consecutive_failures = 0
         """How many streams in a row have ended without a message."""
         self._opened_at = float("-inf")
-        """When the stream was opened. While no stream is open, +inf: `check` then counts the stream as unhealthy."""
+        """When the stream was opened, in monotonic seconds; -inf before the first stream.
+
+        It is +inf while no stream is open, so that `check` counts the stream as unhealthy.
+        """
         self._is_closing = threading.Event()
         self._wake_sender = threading.Event()
         self._channel = connect(access)
@@ -217,7 +220,7 @@ class StreamingPull:
         return BrokerUnavailable(error_message(error, name))
 
     def check(self) -> None:
-        """Raise the last error of the stream while it is not healthy.
+        """Raise the last error of the stream while the stream is not healthy.
 
         Raises WorkerError when a thread has ended.
         """

@@ -13,7 +13,7 @@ from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.brokers.producer import LibrdkafkaProducer
 from headwater.errors import BrokerUnavailable
 from headwater.native import BytesColumn
-from headwater.sources import stall_detector
+from headwater.sources import stalled_consumer
 from headwater.sources.base import Source
 from headwater.sources.kafka import KafkaSource
 from tests.support.columns import numbers
@@ -33,7 +33,7 @@ def poll_until(source: Source, done: Callable[[], bool]) -> None:
 def test_an_open_transaction_of_another_producer(
     kafka: KafkaServer, kafka_bench: KafkaBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stall_detector, "BLOCKED_AFTER_S", 0.5)
+    monkeypatch.setattr(stalled_consumer, "BLOCKED_AFTER_S", 0.5)
     source, _ = start(kafka_bench)
     kafka_bench.append(0, [b"before"])
     assert read(source, 1) == [(0, 0, b"before")]

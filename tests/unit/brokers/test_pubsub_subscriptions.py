@@ -17,10 +17,10 @@ class VanishingSubscription:
     """
 
     def create_subscription(self, **_: object) -> None:
-        raise exceptions.AlreadyExists("it exists")
+        raise exceptions.AlreadyExists("it exists")  # type: ignore[no-untyped-call]
 
     def get_subscription(self, **_: object) -> None:
-        raise exceptions.NotFound("it does not exist")
+        raise exceptions.NotFound("it does not exist")  # type: ignore[no-untyped-call]
 
 
 def test_an_error_of_an_existing_subscription_names_the_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
