@@ -275,7 +275,7 @@ def test_a_reorganisation_below_final_blocks_stops_the_ingest(pool: ThreadPoolEx
     del chain.blocks_now[5:]
     for _ in range(9):
         chain.mine(1)
-    with pytest.raises(IngestStopped, match="another block 6 than the one whose records are in its streams"):
+    with pytest.raises(IngestStopped, match="another block 6 than the block whose records are in its streams"):
         run(chain, store, pool, fast=False)
 
 
