@@ -101,7 +101,7 @@ class TestRotateSecret:
     def test_needs_the_old_key(self, data_dir: Path) -> None:
         done = run(data_dir, "rotate-secret")
         assert done.exit_code == 2
-        assert "Set HEADWATER_OLD_SECRET_KEY to the key until now" in done.stderr
+        assert "Set HEADWATER_OLD_SECRET_KEY to the current key" in done.stderr
 
     def test_needs_another_key(self, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert run(data_dir, "list").exit_code == 0
