@@ -152,7 +152,7 @@ class TestCredentials:
         with pytest.raises(NotFound, match="not deployed"):
             stores.deployments.request_credential_rotation(OWNER, "f1", "new")
         deploy(stores)
-        with pytest.raises(NotFound, match="no pipeline"):
+        with pytest.raises(NotFound, match="no configuration"):
             stores.deployments.request_credential_rotation("bob", "f1", "new")
         stores.deployments.request_teardown("f1")
         with pytest.raises(NotFound, match="not deployed"):
