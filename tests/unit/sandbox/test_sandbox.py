@@ -16,18 +16,18 @@ from headwater.sandbox.loadable_script import LoadableScript
 from headwater.sandbox.results import ScriptFailure
 from tests.support.sandbox import batch, lines
 
-Reply = Callable[[Kind, bytes], list[Frame]]
+AnswerFunction = Callable[[Kind, bytes], list[Frame]]
 
 
 class Child:
-    """A child with given replies."""
+    """A child with given answers."""
 
     pid = 0
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, answer: AnswerFunction) -> None:
         self.loaded_realms: set[int] = set()
         self.is_dead = False
-        self._reply = reply
+        self._answer = answer
         self._frames: deque[Frame] = deque()
 
     def load(self, number: int, _script: LoadableScript) -> ScriptFailure | None:
@@ -35,7 +35,7 @@ class Child:
         return None
 
     def send(self, kind: Kind, *payload: bytes) -> None:
-        self._frames += self._reply(kind, b"".join(payload))
+        self._frames += self._answer(kind, b"".join(payload))
 
     def receive(self) -> Frame | None:
         return self._frames.popleft() if self._frames else None
@@ -106,22 +106,22 @@ def results(text: bytes, summary: bytes) -> list[Frame]:
     return [Frame(Kind.RESULTS, text), Frame(Kind.SUMMARY, summary)]
 
 
-def sandbox(monkeypatch: pytest.MonkeyPatch, replies: Callable[[], Iterator[Reply]]) -> Sandbox:
+def sandbox(monkeypatch: pytest.MonkeyPatch, answers: Callable[[], Iterator[AnswerFunction]]) -> Sandbox:
     sandbox = Sandbox(spare=False)
     sandbox._starter.close()
-    monkeypatch.setattr(sandbox, "_starter", Pool(Child(reply) for reply in replies()))
+    monkeypatch.setattr(sandbox, "_starter", Pool(Child(answer) for answer in answers()))
     return sandbox
 
 
-def breach(*frames: Frame) -> Callable[[], Iterator[Reply]]:
-    """The first child gives these replies to its first batch; later children are correct."""
+def breach(*frames: Frame) -> Callable[[], Iterator[AnswerFunction]]:
+    """The first child gives these answers to its first batch; later children are correct."""
 
-    def replies() -> Iterator[Reply]:
+    def answers() -> Iterator[AnswerFunction]:
         yield lambda *_: list(frames)
         while True:
             yield echo
 
-    return replies
+    return answers
 
 
 @pytest.mark.parametrize(
@@ -151,14 +151,14 @@ def test_an_invalid_reply_loses_no_record(monkeypatch: pytest.MonkeyPatch, frame
 
 
 def test_a_record_that_always_breaks_the_protocol_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    def reply(kind: Kind, payload: bytes) -> list[Frame]:
+    def answer(kind: Kind, payload: bytes) -> list[Frame]:
         return results(b"!bad\n", b"1 0 0  ") if b'{"n":2}' in payload else echo(kind, payload)
 
-    def replies() -> Iterator[Reply]:
+    def answers() -> Iterator[AnswerFunction]:
         while True:
-            yield reply
+            yield answer
 
-    with sandbox(monkeypatch, replies) as broken_sandbox:
+    with sandbox(monkeypatch, answers) as broken_sandbox:
         job = broken_sandbox.submit(
             broken_sandbox.add("", lambda question: []), batch(lines({"n": 1}, {"n": 2}, {"n": 3}))
         )
