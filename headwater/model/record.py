@@ -14,6 +14,7 @@ import numpy as np
 from headwater.native import BytesColumn, Column
 
 Headers = list[tuple[str, bytes]]
+"""The headers of a record, as (name, value)."""
 """The names and values of the headers of a record."""
 Int64Column = Column
 """A column of signed 64-bit integers (array type code "q")."""

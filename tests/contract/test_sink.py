@@ -10,13 +10,13 @@ import pytest
 
 from headwater.errors import BrokerUnavailable
 from headwater.model.outputs import MAX_RECORD_BYTES
-from headwater.model.record import RecordBatch
+from headwater.model.record import Headers, RecordBatch
 from headwater.sinks.base import Producer, Rejection
 from headwater.sinks.idempotent_producer import IdempotentKafkaProducer
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.outputs import OutputBatch
 from tests.support.kafka import KafkaServer
-from tests.support.memory.sinks import Headers, MemoryProducer, MemoryTopics
+from tests.support.memory.sinks import MemoryProducer, MemoryTopics
 
 FLUSHES = 600  # other tests may use both cores
 STAMP = 1_700_000_000_000

@@ -15,11 +15,11 @@ from confluent_kafka import Message, TopicPartition
 
 from headwater.children import Child, spawn
 from headwater.model.flow import DeliveryMode
+from headwater.model.record import Headers
 from headwater.model.transforms import Transform
 from headwater.model.worker_protocol import JOIN, Heartbeat
 from headwater.model.worker_spec import SinkSpec, WorkerSpec
 from tests.support.kafka import KafkaServer
-from tests.support.memory.sinks import Headers
 from tests.support.waiting import until
 
 PARTITIONS = 4

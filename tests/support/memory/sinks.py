@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import NamedTuple, Protocol, cast
 
 from headwater.errors import BrokerUnavailable, DeliveryFailed
+from headwater.model.record import Headers
 from headwater.sinks.base import Rejection
 from headwater.sinks.outputs import OutputBatch, size_error, values_bytes
 
-Headers = list[tuple[str, bytes]]
 MAX_QUEUED_RECORDS = 100_000
 
 
