@@ -9,8 +9,8 @@ INTRODUCTION = """\
 Every error is a problem document (RFC 9457, `application/problem+json`) with `type`, `title`, `status`, `detail`,
 `instance` and `request_id`. 422 also has `errors`: for each fault a JSON pointer into the body, which is empty when no
 member is at fault, and a sentence. 429 and 503 have the header `Retry-After`."""
-PUBLIC_NAMES = {"faults": "`errors`", "retry_after_s": "the seconds in `Retry-After`"}
-"""The names in responses of the attributes of exceptions that docstrings mention."""
+PUBLIC_NAMES = {"`faults`": "`errors`", "`retry_after_s` seconds": "the seconds in `Retry-After`"}
+"""How responses name the attributes of exceptions that docstrings mention."""
 
 
 def page() -> str:
@@ -19,7 +19,7 @@ def page() -> str:
     from headwater.api.problems import INTERNAL_ERROR, METHOD_NOT_ALLOWED, PROBLEM_TYPES, URN
     from headwater.api.server.refusals import SERVER_PROBLEM_TYPES
 
-    problems = [(kind, _first_paragraph(error)) for error, kind in PROBLEM_TYPES.items()]
+    problems = [(kind, _description(error)) for error, kind in PROBLEM_TYPES.items()]
     problems += [(METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED.public_detail), (INTERNAL_ERROR, INTERNAL_ERROR.public_detail)]
     problems += SERVER_PROBLEM_TYPES.items()
     problems.append((NOT_READY, "Response of GET /readyz; `dependencies` lists the state of each dependency."))
@@ -35,12 +35,13 @@ def page() -> str:
         "",
         "Kinds of `invalid-input` that name a position in `detail`:",
         "",
-        *(line for error in InvalidInput.__subclasses__() for line in paragraphs(f"- {_first_paragraph(error)}")),
+        *(line for error in InvalidInput.__subclasses__() for line in paragraphs(f"- {_description(error)}")),
     )
 
 
-def _first_paragraph(error: type[HeadwaterError]) -> str:
-    text = " ".join((inspect.getdoc(error) or "").split("\n\n")[0].split())
+def _description(error: type[HeadwaterError]) -> str:
+    """Return the docstring of an exception without its attributes, in the words of a response."""
+    text = " ".join((inspect.getdoc(error) or "").partition("Attributes:")[0].split())
     for attribute, public_name in PUBLIC_NAMES.items():
-        text = text.replace(f"`{attribute}`", public_name)
+        text = text.replace(attribute, public_name)
     return text
