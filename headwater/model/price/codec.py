@@ -130,7 +130,7 @@ def decode_head(data: bytes) -> Head:
         for _ in range(head.band_count):
             _, *counts = BAND_HEAD.unpack_from(data, end)
             end += BAND_HEAD.size + columns_size(counts)
-    except (struct.error, ValueError) as error:
+    except (struct.error, ValueError, IndexError) as error:
         raise PriceStateUnreadable from error
     if end != len(data):
         raise PriceStateUnreadable

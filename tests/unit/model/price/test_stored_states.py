@@ -70,6 +70,12 @@ def state_of(tick: tuple[int, int, float]) -> TokenState:
     return state
 
 
+def test_a_state_without_its_newest_tick_is_rejected() -> None:
+    damaged = EARLIER_STATE[:4] + bytes(4) + EARLIER_STATE[8:24] + EARLIER_STATE[56:]
+    with pytest.raises(PriceStateUnreadable):
+        view_with_tail(damaged, None, START)
+
+
 @pytest.mark.parametrize("tail", [b"\x00", b"\x18" + bytes(24), b"\x00" * 26, b"\x19" + bytes(25) + b"\x01\x00"])
 def test_a_tail_with_a_damaged_length_is_rejected(tail: bytes) -> None:
     with pytest.raises(PriceStateUnreadable):
