@@ -1,4 +1,4 @@
-"""CORS: what web pages of other origins may send to the API, and which response headers they may read."""
+"""CORS: what web pages of other origins may send to the API and may read."""
 
 from collections.abc import Collection, Sequence
 from typing import Any

@@ -1,4 +1,7 @@
-"""Routes of datasets: named sets in which scripts look values up with `flow.contains(name, values)`."""
+"""Routes of datasets.
+
+Datasets are named sets in which scripts look values up with `flow.contains(name, values)`.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -195,8 +198,9 @@ def page(
         int, Query(ge=1, le=MAX_DATASET_PAGE, description="The number of values on the page."), STRICT_INTEGER
     ] = DEFAULT_DATASET_PAGE,
 ) -> Response:
-    """Lists the entries of the dataset in pages; each page except the last has exactly `limit` values.
-    A value that is in the dataset during the whole listing is listed exactly once.
+    """Lists the entries of the dataset in pages.
+    Each page except the last has exactly `limit` values. A value that is in the dataset during the whole listing is
+    listed exactly once.
     """
     entries = services.datasets.page(api_key.owner, dataset_id, cursor, limit)
     return Response(msgspec.json.encode(EntriesPage.of(entries)), media_type="application/json")

@@ -135,7 +135,10 @@ def metrics(
 
 
 def _parse_types(text: str) -> Collection[MetricType]:
-    """Return the metric types that a request names, in the order of METRIC_TYPES. Raises InvalidInput."""
+    """Return the metric types that a request names, in the order of METRIC_TYPES.
+
+    Raises InvalidInput.
+    """
     names = text.split(",")
     if names == [ALL]:
         return METRIC_TYPES

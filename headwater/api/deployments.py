@@ -1,4 +1,4 @@
-"""Routes of deployments: deploy, read, tear down, rotate the credentials, read logs and health."""
+"""Routes of deployments: deploy, read, tear down, rotate credentials, logs, health."""
 
 import asyncio
 from concurrent.futures import Future

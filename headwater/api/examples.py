@@ -1,4 +1,7 @@
-"""The examples of the OpenAPI description, which belong to one fictitious installation that filters transfers."""
+"""The examples of the OpenAPI description.
+
+They belong to one fictitious installation that filters token transfers.
+"""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""Routes of the values of redis_set_filter transforms, whose changes take effect at once, without a deploy."""
+"""Routes of the values of redis_set_filter transforms.
+
+Changes take effect at once, without a deploy.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -109,8 +112,9 @@ def page(
         int, Query(ge=1, le=MAX_PAGE, description="The number of values on the page."), STRICT_INTEGER
     ] = DEFAULT_PAGE,
 ) -> Response:
-    """Lists the values of the filter in pages; each page except the last has exactly `count` values.
-    A value that is in the filter during the whole listing is listed exactly once.
+    """Lists the values of the filter in pages.
+    Each page except the last has exactly `count` values. A value that is in the filter during the whole listing is
+    listed exactly once.
     """
     values = services.filters.page(api_key.owner, config_id, transform_uid, cursor, count)
     return Response(msgspec.json.encode(FilterPage.of(values)), media_type="application/json")

@@ -1,4 +1,7 @@
-"""Routes of liveness, readiness and metrics, which need no key and never wait for other requests."""
+"""Routes of liveness, readiness and metrics.
+
+These routes need no key and never wait for other requests.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -42,7 +45,10 @@ class ReadinessProbes:
         self._available: set[str] = set()
 
     async def check(self) -> dict[str, bool]:
-        """Return for each dependency whether it answers within PROBE_TIMEOUT_S, and False for each failing loop."""
+        """Return for each dependency and each failing loop whether it is available.
+
+        A dependency is available when it answers within PROBE_TIMEOUT_S. A failing loop is not available.
+        """
         results = {name: asyncio.wrap_future(self._start(name)) for name in self._probes}
         if results:
             await asyncio.wait(results.values(), timeout=PROBE_TIMEOUT_S)

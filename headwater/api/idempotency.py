@@ -61,10 +61,11 @@ def parse_idempotency_key(headers: Headers) -> str | None:
 
 
 class Idempotency:
-    """Executes a request with an Idempotency-Key once, and sends the stored response to its repeats.
+    """Executes a request with an Idempotency-Key once.
 
-    Sends 422 for an invalid key and for a repeat with another body, 409 while the first request is in progress, 400 for
-    the incomplete body of a repeat, and 503 when the database is unavailable.
+    Repeats of the request get the stored response. The middleware sends 422 for an invalid key and for a repeat with
+    another body, 409 while the first request is in progress, 400 for the incomplete body of a repeat, and 503 when the
+    database is unavailable.
     """
 
     def __init__(self, app: ASGIApp, service: IdempotencyService, routes: Iterable[APIRoute]) -> None:
@@ -161,7 +162,10 @@ class IdempotentRequest:
         self._call_service(self._service.finish, stored)
 
     def _route_of_repeat(self, status: int) -> APIRoute | None:
-        """Return the route whose response a repeat gets instead of the stored response of this status; else None."""
+        """Return the route whose response a repeat gets instead of a stored response.
+
+        Returns None when a repeat gets the stored response of this status.
+        """
         return self._read_route if status == HTTPStatus.OK else None
 
     def _call_service(self, method: Callable[..., None], *arguments: StoredResponse) -> None:

@@ -1,4 +1,7 @@
-"""The outer middlewares: RequestMiddleware observes requests, ProblemMiddleware converts exceptions to responses."""
+"""The outer middlewares.
+
+RequestMiddleware observes requests, and ProblemMiddleware converts exceptions to responses.
+"""
 
 import time
 from collections.abc import MutableMapping

@@ -1,4 +1,4 @@
-"""The OpenAPI description with errors, headers, links and examples, and the page /docs that shows it.
+"""The OpenAPI description of the API, and the page /docs that shows the description.
 
 The page loads nothing from other hosts.
 """
@@ -102,7 +102,10 @@ Responses = dict[int | str, dict[str, Any]]
 
 
 def problem_responses(*statuses: int) -> Responses:
-    """Return the `responses` of a guarded route: errors of these statuses, and the errors of every guarded route."""
+    """Return the `responses` of a guarded route.
+
+    They are the errors of these statuses, and the errors that every guarded route has.
+    """
     return {
         int(status): problem_response(DEFAULT_PROBLEM_TYPES[HTTPStatus(status)])
         for status in sorted({*statuses, *COMMON_STATUSES})

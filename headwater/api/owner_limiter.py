@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 class OwnerLimiter:
-    """Runs jobs on threads, at most `total` at the same time, and at most `per_owner` of one owner.
+    """Limits how many jobs run on threads at the same time.
 
-    Further jobs wait.
+    At most `total` jobs run, and at most `per_owner` jobs of one owner. Further jobs wait.
     """
 
     def __init__(self, total: int, per_owner: int) -> None:

@@ -100,7 +100,10 @@ def stats(
 
 
 def _body(result: PriceResult) -> dict[str, Any]:
-    """Return the members of PriceStats as plain dicts, because creating models for 200 tokens takes too long."""
+    """Return the members of PriceStats as plain dicts.
+
+    Creating models for 200 tokens would take too long.
+    """
     priced = [(token, stats) for token, stats in zip(result.tokens, result.stats, strict=True) if stats is not None]
     times = _timestamps([stats.time_ms for _, stats in priced])
     return {

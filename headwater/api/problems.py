@@ -211,7 +211,10 @@ def _http_problem(error: HTTPException) -> ProblemResponse:
 
 
 def _allowed_methods(error: HTTPException) -> str:
-    """Return the methods of the path. Starlette's StaticFiles raises an error that does not name them."""
+    """Return the methods that the path supports.
+
+    The error of Starlette's StaticFiles does not name these methods.
+    """
     return (error.headers or {}).get("Allow", STATIC_FILE_METHODS)
 
 

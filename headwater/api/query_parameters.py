@@ -44,7 +44,7 @@ STRICT_BOOLEAN = BeforeValidator(_to_boolean)
 
 
 def refuse_unknown_parameters(query_string: bytes, known: Collection[str]) -> None:
-    """Raise InvalidInput when the query string has a parameter that is not known, so that a typo is noticed."""
+    """Raise InvalidInput for unknown parameters, so that a typo is noticed."""
     unknown = sorted(set(QueryParams(query_string)).difference(known))
     if not unknown:
         return

@@ -1,4 +1,7 @@
-"""Finds the route of a request by its path and method, before any other middleware needs the route."""
+"""Finds the route of a request by its path and method.
+
+The middleware Routing looks the route up once, before any other middleware needs it.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
 """The response bodies of most routes.
 
-Those of prices, quotas, metrics of deployments and trials are in the modules of these routes.
+The bodies of prices, quotas, deployment metrics and trials are in the modules of these routes.
 """
 
 from collections.abc import Sequence
@@ -112,7 +112,10 @@ class FlowConfig(BaseModel):
 
 
 def _saved_model(model: type[Transform]) -> type[BaseModel]:
-    """Return the model of a transform that was just saved: the model of the stored transform with `warnings`."""
+    """Return the model of a transform that was just saved.
+
+    It is the model of the stored transform with `warnings`.
+    """
     return create_model(
         f"Saved{model.__name__}",
         __base__=model,

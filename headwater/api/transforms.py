@@ -1,4 +1,7 @@
-"""Routes of the transforms of a stored configuration, which redeploy a configuration that is deployed."""
+"""Routes of the transforms of a stored configuration.
+
+When a configuration is deployed, a change of its transforms is deployed too.
+"""
 
 from functools import partial
 from typing import Annotated

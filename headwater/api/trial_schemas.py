@@ -54,7 +54,7 @@ class TrialRecordBody(BaseModel):
 
 
 class TrialBody(BaseModel):
-    """The result of a trial: warnings about the configuration, and the result of each sample record."""
+    """The warnings of a trial, and the result of each sample record."""
 
     warnings: list[Fault] = Field(description="Exceptions that the scripts threw for the stream's example record.")
     records: list[TrialRecordBody] = Field(description="In the order of the request.")

@@ -1,4 +1,7 @@
-"""Route of trials: it checks a configuration and runs it on sample records without saving it."""
+"""Route of trials.
+
+A trial checks a configuration and runs it on sample records without saving it.
+"""
 
 from functools import partial
 from typing import Annotated
@@ -38,8 +41,9 @@ async def validate(
     services: ServicesDep,
     limiter: LimiterDep,
 ) -> Response:
-    """Runs a trial: checks the configuration as create does, and passes each of `records` through the transforms.
-    The response has the result of each step. Nothing is saved.
+    """Checks the configuration and runs it on sample records.
+    The configuration is checked as create does. Each of `records` passes through the transforms, and the response has
+    the result of each step. Nothing is saved.
 
     A filter tests against its `set_values`; `flow.contains` uses your current datasets. Scripts run in the sandbox.
     """

@@ -1,4 +1,7 @@
-"""Parses request bodies with the member `values` while they arrive, and stops at the first fault."""
+"""Parses request bodies with the member `values` while they arrive.
+
+Parsing stops at the first fault.
+"""
 
 import contextlib
 import re
@@ -226,7 +229,10 @@ class _FastStrings:
         self._step: Callable[[list[str]], bytes] = self._read_head
 
     def feed(self, chunk: bytes, values: list[str]) -> bytes:
-        """Append the values of a run in the buffered bytes to `values`. Returns the bytes that ijson must parse."""
+        """Append the values of a run in the buffered bytes to `values`.
+
+        Returns the bytes that ijson must parse.
+        """
         self._buffer += chunk
         return self._step(values)
 
@@ -256,7 +262,10 @@ class _FastStrings:
         return b""
 
     def _find_end(self) -> re.Match[bytes] | None:
-        """Return the last place in the buffer where a run may end. Only the last few candidates are tried."""
+        """Return the last place in the buffer where a run may end.
+
+        Only the last few candidates are tried.
+        """
         position = len(self._buffer)
         for _ in range(self._MAX_END_CANDIDATES):
             position = self._buffer.rfind(b'",', 0, position)

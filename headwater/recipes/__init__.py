@@ -1,4 +1,4 @@
-"""Price recipes: ready-made configurations of pipelines that compute ticks from the trades of a chain.
+"""Price recipes: ready-made configurations that compute ticks from trades on a chain.
 
 A recipe is a script and a table of pools or coins. The script begins with the constants CHAIN and POOLS or COINS.
 docs/prices.md defines the ticks.
@@ -16,7 +16,9 @@ from headwater.model.stream import CATALOG
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A ready-made configuration. The stream catalog names the recipes that can read each entity.
+    """A ready-made configuration.
+
+    The stream catalog names the recipes that can read each entity.
 
     Attributes:
         constant: The name of the JavaScript constant that holds the table of pools or coins.

@@ -1,4 +1,7 @@
-"""Reads the pools of price recipes from a file or from the logs of factories, and selects pools with a price."""
+"""Reads the pools of price recipes, and selects the pools that a script can use.
+
+Pools are in a file, or in the logs of the factories that have created them.
+"""
 
 import csv
 import io
@@ -183,7 +186,9 @@ def _quoted_entries(
     priced: Sequence[str],
     left_out: Counter[str],
 ) -> dict[str, PoolEntry]:
-    """Return the entries of pools without a stablecoin, and count the pools without an entry in `left_out`.
+    """Return the entries of pools without a stablecoin.
+
+    The pools that get no entry are counted in `left_out`.
 
     Args:
         priced: The addresses of the tokens that have a pool with a stablecoin.

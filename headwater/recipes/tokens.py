@@ -1,4 +1,7 @@
-"""Reads tokens and their decimals from Token Lists (tokenlists.org) and from Hyperliquid's markets."""
+"""Reads tokens and their decimals.
+
+Tokens are in Token Lists (tokenlists.org), and in Hyperliquid's markets.
+"""
 
 from typing import Annotated, Any
 
@@ -42,7 +45,10 @@ def read_token_list(text: bytes) -> Tokens:
 
 
 def read_markets(text: bytes) -> dict[str, int]:
-    """Read the decimals of coins from a response of Hyperliquid's `meta` or `metaAndAssetCtxs`. Raises SetupError."""
+    """Read the decimals of coins from Hyperliquid's `meta` or `metaAndAssetCtxs`.
+
+    Raises SetupError.
+    """
     try:
         response: Any = msgspec.json.decode(text)
         meta = response[0] if isinstance(response, list) else response

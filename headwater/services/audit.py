@@ -61,7 +61,9 @@ class AuditedSets:
         return written
 
     def _complete(self, entry_id: int, state: Literal["done", "failed"], after: str = "") -> None:
-        """Complete the entry. When the database is unavailable, the entry stays pending, and no error is raised.
+        """Complete the entry.
+
+        When the database is unavailable, the entry stays pending, and no error is raised.
 
         Args:
             after: The set after the write.

@@ -48,7 +48,9 @@ class Datasets:
     def list(
         self, owner: str, names: Sequence[str] = (), after: ListPosition | None = None, limit: int | None = None
     ) -> tuple[Sequence[Dataset], ListPosition | None]:
-        """Return the owner's datasets, newest first, and the position after which the next page begins.
+        """Return a page of the owner's datasets, newest first.
+
+        Also returns the position after which the next page begins; None on the last page.
 
         Args:
             names: The names of the datasets to return; empty for all names.
@@ -105,9 +107,9 @@ class Datasets:
         return self._sets.contains_many(dataset_set_id(dataset_id), [normalise_one(value)])[0]
 
     def _drop_if_deleted(self, owner: str, dataset_id: str) -> None:
-        """Drop the set when the dataset was deleted during a write, which may have re-created the set.
+        """Drop the set when the dataset was deleted during a write.
 
-        Raises NotFound then.
+        The write may have re-created the set. Raises NotFound when the dataset was deleted.
         """
         try:
             self._store.get(owner, dataset_id)

@@ -48,7 +48,9 @@ class Summary:
 
 
 class DeploymentMetrics:
-    """Reads the metrics of deployments. `series` and `summary` may block and raise RedisUnavailable.
+    """Reads the metrics of deployments.
+
+    `series` and `summary` may block and raise RedisUnavailable.
 
     Args:
         lag: Reads the lag of a consumer group on a source. It may block and raises BrokerUnavailable.
@@ -64,7 +66,10 @@ class DeploymentMetrics:
     def series(
         self, deployment: Deployment, time_range: TimeRange, types: Collection[MetricType]
     ) -> Mapping[MetricType, Sequence[Point]]:
-        """Return the points of each type, in the order of METRIC_TYPES. A type without measurements has no points."""
+        """Return the points of each type, in the order of METRIC_TYPES.
+
+        A type without measurements has no points.
+        """
         now_s = self._now().timestamp()
         intervals = self._store.read(deployment.id, time_range, now_s)
         starts = [start for start in time_range.starts(now_s) if intervals and start >= min(intervals)]
@@ -85,7 +90,10 @@ class DeploymentMetrics:
         return Summary(total, deployed / timedelta(minutes=1))
 
     def lag(self, deployment: Deployment) -> "Future[int | None]":
-        """Read how many offsets of the source are not committed yet; None when it is unknown. Does not block."""
+        """Read how many offsets of the source are not committed yet; None when it is unknown.
+
+        Does not block.
+        """
         revision = deployment.effective_revision
         source, group = revision.config.source, source_group(deployment.id, revision.source_epoch)
         return self._lags.submit(group, lambda: self._lag(source, group))

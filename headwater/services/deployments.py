@@ -114,7 +114,10 @@ class Deployments:
         return self._store.request_credential_rotation(owner, config_id, self._new_password())
 
     def stop(self, owner: str, config_id: str) -> Deployment | None:
-        """Request a teardown. Returns the deployment; None when the configuration is not deployed. Raises NotFound."""
+        """Request a teardown.
+
+        Returns the deployment; None when the configuration is not deployed. Raises NotFound.
+        """
         self._flows.get(owner, config_id)
         return self._store.request_teardown(config_id)
 

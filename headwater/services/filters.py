@@ -82,10 +82,10 @@ class Filters:
         return self._sets.count(self._set_id(owner, config_id, uid))
 
     def _drop_if_deleted(self, owner: str, config_id: str, uid: str) -> None:
-        """Drop the set when the configuration was deleted during a write, which may have re-created the set.
+        """Drop the set when the configuration was deleted during a write.
 
-        When only the transform was removed from the configuration, the values are kept for some time. Raises NotFound
-        in both cases.
+        The write may have re-created the set. When only the transform was removed from the configuration, the values
+        are kept for some time. Raises NotFound in both cases.
         """
         try:
             self._flows.get(owner, config_id)

@@ -161,7 +161,10 @@ class Flows:
     def _change(
         self, owner: str, config_id: str, if_match: IfMatch, change: Callable[[Flow], tuple[Flow, CheckedPipeline]]
     ) -> SavedFlow:
-        """Apply `change` to the newest revision and save the result; repeat both after a concurrent save."""
+        """Apply `change` to the newest revision and save the result.
+
+        Both are repeated after a concurrent save.
+        """
 
         def attempt() -> SavedFlow:
             stored = self._get_matching(owner, config_id, if_match)
@@ -280,5 +283,8 @@ class Flows:
                 raise
 
     def purge(self, config_id: str) -> None:
-        """Remove a deleted configuration that has no deployment any more, and its filter values. Idempotent."""
+        """Remove a deleted configuration and its filter values. Idempotent.
+
+        The configuration must have no deployment any more.
+        """
         cleanup.purge_configuration(config_id, self._store, self._revisions, self._sets)

@@ -1,4 +1,4 @@
-"""Pure functions that match the transforms of a request to the stored transforms that they update.
+"""Matches the transforms of a request to the stored transforms that they update.
 
 A filter's values belong to its uid, so a wrong match would give the values of one filter to another.
 """

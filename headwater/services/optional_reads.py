@@ -40,7 +40,10 @@ class OptionalReads(Generic[T]):
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"read {value_name}")
 
     def submit(self, key: str, read: Callable[[], T | None]) -> "Future[T | None]":
-        """Start a read, or join a running read of the same key. The result is None when the store is unavailable."""
+        """Start a read, or join a running read of the same key.
+
+        The result is None when the store is unavailable.
+        """
         with self._lock:
             running = self._running.get(key)
             if running is None:

@@ -65,7 +65,10 @@ class PipelineChecker:
         self._sink_limits = sink_limits
 
     def with_compile_cache(self) -> "PipelineChecker":
-        """Return a checker that compiles each script only once, also when the same request is checked again."""
+        """Return a checker that compiles each script only once.
+
+        A script is not compiled again when the same request is checked again.
+        """
         checker = copy.copy(self)
         checker._transforms = self._transforms.with_compile_cache()
         return checker
@@ -262,7 +265,10 @@ def _sink_name_faults(sinks: Sequence[NewSink]) -> Iterator[Fault]:
 
 
 def _topic_faults(sinks: Sequence[NewSink], stored: Sequence[Sink], limits: SinkLimits) -> Iterator[Fault]:
-    """Yield the faults in the members that configure topics: numbers over a limit, and fewer partitions than before."""
+    """Yield the faults in the members that configure topics.
+
+    A number may be over its limit, or there are fewer partitions than before.
+    """
     stored_partitions = {sink.name: sink.partitions for sink in stored if isinstance(sink, TopicSink)}
     for i, sink in enumerate(sinks):
         if isinstance(sink, NewTopicSink):

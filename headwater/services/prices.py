@@ -38,7 +38,9 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceResult:
-    """The statistics of the requested tokens. Each member has one entry per token, in the order of the request.
+    """The statistics of the requested tokens.
+
+    Each attribute has one entry per token, in the order of the request.
 
     Attributes:
         stats: The statistics; None when the token has no price.
@@ -67,7 +69,10 @@ class PriceResult:
 
 
 class _Evaluation(NamedTuple):
-    """The statistics of a token, and whether its latest price comes from a stale price of the quote token."""
+    """The statistics of a token.
+
+    `is_quote_stale` says whether the latest price comes from a stale price of the quote token.
+    """
 
     stats: Stats | None
     is_quote_stale: bool
@@ -151,7 +156,10 @@ class Prices:
     def _evaluate_separately(
         self, tokens: Sequence["_SeparatelyEvaluatedToken"], now: int
     ) -> dict[bytes, Stats | None]:
-        """Evaluate tokens one by one. The archived ticks that all of them need are read with one request."""
+        """Evaluate tokens one by one.
+
+        The archived ticks that all these tokens need are read with one request.
+        """
         needed = {token.key: token.needed_archive_keys(filter_outliers=self._filter_outliers) for token in tokens}
         archived: dict[ArchiveKey, bytes | None] = {}
         for token in tokens:
@@ -167,7 +175,7 @@ class Prices:
 
 
 class _SeparatelyEvaluatedToken:
-    """A token that is not evaluated by columns: the states of its USD ticks and of its quoted ticks.
+    """The states of the USD ticks and of the quoted ticks of one token.
 
     Attributes:
         archived: The archived ticks that have been read already, by archive key.

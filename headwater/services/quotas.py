@@ -64,11 +64,13 @@ def quota_usage(store: QuotaStore, counts: SetCounts, owner: str) -> Sequence[Qu
 
 
 class QuotaEnforcingSets:
-    """A SetStore that enforces the quota of set values of the caller's owner, and the quota of all owners together.
+    """A SetStore that enforces the quotas of set values.
+
+    There is a quota of the caller's owner, and a quota of all owners together.
 
     A write first reserves the values that it may add, and then compares the sum of all stored values and all
-    reservations with the quota. Concurrent writes see each other's reservations, so together they never exceed the
-    quota. Close to the quota, both may raise QuotaExceeded although one of them alone would not exceed it.
+    reservations with the quotas. Concurrent writes see each other's reservations, so together they never exceed a
+    quota. Close to a quota, both may raise QuotaExceeded although one of them alone would not exceed it.
     """
 
     def __init__(self, stores: QuotaStores) -> None:
@@ -125,7 +127,10 @@ class QuotaEnforcingSets:
 def _reservation(
     stores: QuotaStores, set_id: SetId, replaced_values: int | None = None
 ) -> Iterator["_ActiveReservation"]:
-    """Reserve values during the block, which writes them. When the block raises, the reservation is removed."""
+    """Reserve values during the block, which writes the values.
+
+    When the block raises, the reservation is removed.
+    """
     initial = Reservation(secrets.token_hex(8), current_actor().owner, set_id, 0, stores.clock() + RESERVATION_TTL_S)
     try:
         reservation = _ActiveReservation(stores, initial, replaced_values)
@@ -178,7 +183,10 @@ class _ActiveReservation:
             self._stores.reservations.put(replace(self._reservation, written=True))
 
     def _put_and_check(self, values: int) -> QuotaExceeded | None:
-        """Store the reservation with a new number of values. Returns the error when the number exceeds a quota."""
+        """Store the reservation with a new number of values.
+
+        Returns the error when the number exceeds a quota.
+        """
         self._reservation = replace(self._reservation, values=values, until=self._stores.clock() + RESERVATION_TTL_S)
         self._stores.reservations.put(self._reservation)
         if values <= (self._replaced_values or 0):
@@ -212,7 +220,7 @@ class _ActiveReservation:
         )
 
     def _used(self, other_reservations: Sequence[Reservation], owner: str | None) -> int:
-        """Return the number of values in all sets of an owner, plus the values that other writes have reserved.
+        """Return the values in the sets of an owner, plus the values that other writes reserved.
 
         The values of a set that this write replaces do not count.
 

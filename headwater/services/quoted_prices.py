@@ -41,7 +41,10 @@ class QuotedToken:
 
     @property
     def has_explicit_address(self) -> bool:
-        """Whether a tick has the token's address as on chain, because this address is not in lower case."""
+        """Whether a tick has the token's address as on chain.
+
+        A tick has this address only when it is not in lower case.
+        """
         return any(group.address for group in self.priced)
 
     @property

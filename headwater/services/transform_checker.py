@@ -32,7 +32,10 @@ class TransformChecker:
         self._new_id = new_id
 
     def with_compile_cache(self) -> "TransformChecker":
-        """Return a checker that compiles each script only once, also when the same request is checked again."""
+        """Return a checker that compiles each script only once.
+
+        A script is not compiled again when the same request is checked again.
+        """
         return TransformChecker(self._types, functools.cache(self._validate_script), self._new_id)
 
     def check(
@@ -43,7 +46,9 @@ class TransformChecker:
         findings: Findings,
         other_names: Sequence[str | None] = (),
     ) -> list[Transform]:
-        """Check the sent transforms, add the faults to `findings`, and return the transforms to compile.
+        """Check the sent transforms, and return the transforms to compile.
+
+        The faults are added to `findings`.
 
         Args:
             updated: For each sent transform, the stored transform that it updates; None for a new transform.

@@ -7,7 +7,9 @@ from headwater.stores.protocols.sets import SetLookup
 
 
 class TrialSets:
-    """A SetLookup in which filters have the values of the request, and datasets have their stored values.
+    """A SetLookup in which filters have the values of the request.
+
+    Datasets have their stored values.
 
     Args:
         values: The values of each filter. A filter that is missing has no values.

@@ -1,6 +1,6 @@
-"""Runs trials: checks a configuration as create does, and runs its transforms on sample records.
+"""Runs trials of configurations on sample records.
 
-A trial saves nothing.
+A trial checks a configuration as create does, and runs its transforms on the records. It saves nothing.
 """
 
 import json
@@ -35,7 +35,7 @@ OpenContext = Callable[[str], AbstractContextManager[TransformContext]]
 
 
 class _LimitReached(Exception):
-    """The time limit, the size limit of the response or the nesting limit is reached; the message says which."""
+    """A limit of time, size or nesting is reached; the message says which."""
 
 
 @dataclass(slots=True)
@@ -148,7 +148,10 @@ def _count_kept(config: TransformConfig, batch: RecordBatch, outputs: RecordBatc
 
 
 def _to_json(batch: RecordBatch) -> list[bytes]:
-    """Return the records of a batch as JSON; a batch between two scripts has them in another form."""
+    """Return the records of a batch as JSON.
+
+    Between two scripts, a batch has its records in another form.
+    """
     return [_require_json(remove_marks(value or b"") if batch.for_script else value) for value in batch.values]
 
 
@@ -158,9 +161,9 @@ def _reject_constant(constant: str) -> None:
 
 
 def _require_json(value: bytes | None) -> bytes:
-    """Return the value, which the response contains unchanged. Raises SandboxFailed when the value is not JSON.
+    """Return the value, which the response contains unchanged.
 
-    Only a compromised sandbox returns such a value.
+    Raises SandboxFailed when the value is not JSON. Only a compromised sandbox returns such a value.
     """
     try:
         text = value or b""

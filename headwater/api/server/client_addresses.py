@@ -59,7 +59,10 @@ def parse_ip(text: str) -> IpAddress | None:
 
 
 def client_key(text: str) -> str:
-    """Return the key by which limits count a client: its IPv4 address, or the /64 prefix of its IPv6 address."""
+    """Return the key by which limits count a client.
+
+    It is the IPv4 address, or the /64 prefix of the IPv6 address.
+    """
     address = parse_ip(text)
     if isinstance(address, IPv6Address):
         return str(ip_network((int(address) >> IPV6_PREFIX << IPV6_PREFIX, IPV6_PREFIX)))

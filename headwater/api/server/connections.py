@@ -84,7 +84,10 @@ class Connections:
         return None
 
     def _make_room(self) -> bool:
-        """Close the oldest idle connection. Returns False when there is none among the oldest connections."""
+        """Close the oldest idle connection.
+
+        Returns False when there is none among the oldest connections.
+        """
         for connection, _ in zip(list(self._open), range(MAX_IDLE_CANDIDATES), strict=False):
             if connection.is_idle():
                 self.discard(connection)

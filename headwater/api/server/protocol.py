@@ -1,4 +1,7 @@
-"""HTTP/1.1 on one connection: uvicorn's httptools protocol with limits on time, size and number of requests."""
+"""HTTP/1.1 on one connection: uvicorn's httptools protocol with limits.
+
+The limits are on the time, the size and the number of requests.
+"""
 
 import asyncio
 from collections import deque
@@ -87,7 +90,10 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._refuse(HEAD_TOO_LARGE)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # the problem document says more
-        """Refuse the request. uvicorn calls this method for errors of the parser and exceptions of the callbacks."""
+        """Refuse the request.
+
+        uvicorn calls this method for errors of the parser and exceptions of the callbacks.
+        """
         self._refuse(self._refusal or MALFORMED)
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -130,9 +136,10 @@ class LimitedProtocol(HttpToolsProtocol):
         self._request_count += 1
 
     def _count_client(self) -> str:
-        """Put the client's address into the scope, and count the request, since clients share a proxy's connections.
+        """Put the client's address into the scope, and count the request for the client.
 
-        Returns the client to pass to `end_request`; empty when the request is not counted.
+        Clients share a proxy's connections, so their requests are counted instead. Returns the client to pass to
+        `end_request`; empty when the request is not counted.
         """
         forwarded = [value.decode("latin-1") for name, value in self.headers if name == FORWARDED_FOR]
         address = self._registry.proxies.client(self._peer, forwarded)
@@ -165,7 +172,10 @@ class LimitedProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        """Count the end of the oldest request, since responses are sent in the order of the requests."""
+        """Count the end of the oldest request.
+
+        Responses are sent in the order of the requests.
+        """
         if self._counted_clients:
             self._registry.end_request(self._counted_clients.popleft())
         super().on_response_complete()

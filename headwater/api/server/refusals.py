@@ -20,7 +20,10 @@ BUSY_TYPE = ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "Too many client
 
 @dataclass(frozen=True)
 class Refusal:
-    """A response that the server sends to refuse a request or a connection, before the application responds."""
+    """A response that refuses a request or a connection.
+
+    The server sends it instead of a response of the application.
+    """
 
     problem_type: ProblemType
     detail: str

@@ -1,4 +1,4 @@
-"""The time budget of a client: the seconds that the server waits for the client in each phase of a connection."""
+"""The time that the server waits for a client in each phase of a connection."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -65,7 +65,9 @@ class TimeBudget:
         self.left_s = self.limits.header_timeout_s
 
     def spend(self, phase: ConnectionPhase, request_number: int, elapsed_s: float, transferred_bytes: int) -> bool:
-        """Account for the time since the last call. Returns False when the client has used up its budget.
+        """Account for the time since the last call.
+
+        Returns False when the client has used up its budget.
 
         Args:
             request_number: The number of the request on its connection.

@@ -98,10 +98,10 @@ def test_a_symbol_does_not_make_a_stablecoin(tmp_path: Path) -> None:
     import_tokens(tmp_path, 101, (SOL, "SOL", 9), (SOL_USDC, "USDC", 6), (dark, "DAI", 0))
     pools = pool_file(tmp_path, ("real", SOL, SOL_USDC), ("fake", SOL, dark))
     found = read_table(tmp_path, "orca", "solana", TableSources(pools))
-    assert found.table == {"real": [SOL, 9, 6, 1, None], "fake": [dark, 0, 9, 0, SOL]}
+    assert found.table == {"real": (SOL, 9, 6, 1, None), "fake": (dark, 0, 9, 0, SOL)}
     assert found.usd_tokens == {SOL_USDC: "USDC"}
     named = read_table(tmp_path, "orca", "solana", TableSources(pools, stablecoins=[dark]))
-    assert named.table["fake"] == [SOL, 9, 0, 1, None]
+    assert named.table["fake"] == (SOL, 9, 0, 1, None)
     assert named.usd_tokens.keys() == {SOL_USDC, dark}
 
 
@@ -110,11 +110,11 @@ def test_pools_may_be_quoted_in_other_tokens(tmp_path: Path) -> None:
     import_tokens(tmp_path, 8453, (WETH, "WETH", 18), (STRANGER, "TOKEN", 9), (other, "OTHER", 6))
     pools = pool_file(tmp_path, ("0xaa", WETH, STRANGER), ("0xbb", STRANGER, other))
     found = read_table(tmp_path, "uniswap-v3", "base", TableSources(pools))
-    assert found.table == {"0xaa": [STRANGER, 9, 18, 0, WETH]}
+    assert found.table == {"0xaa": (STRANGER, 9, 18, 0, WETH)}
     assert f"1 pools quoted in WETH ({WETH}), which has no price yet: also enable a recipe" in found.note
     assert "with pools that trade WETH against a stablecoin." in found.note
     named = read_table(tmp_path, "uniswap-v3", "base", TableSources(pools, quotes=[other]))
-    assert named.table["0xbb"] == [STRANGER, 9, 6, 1, other]
+    assert named.table["0xbb"] == (STRANGER, 9, 6, 1, other)
 
 
 @pytest.mark.parametrize("sources", [TableSources(stablecoins=["USDC"]), TableSources(quotes=[SOL])])
