@@ -76,8 +76,8 @@ def reseal(damage: Damage, deployment_id: str) -> None:
     """Encrypt the passwords of a deployment with another key."""
     other = FieldCipher(bytes(32))
     for name in ("reader_password", "worker_password"):
-        sealed = other.encrypt("secret", deployment_id, name)
-        damage(f"UPDATE deployments SET {name} = :sealed WHERE id = :id", sealed=sealed, id=deployment_id)
+        encrypted = other.encrypt("secret", deployment_id, name)
+        damage(f"UPDATE deployments SET {name} = :encrypted WHERE id = :id", encrypted=encrypted, id=deployment_id)
 
 
 class TestSecrets:

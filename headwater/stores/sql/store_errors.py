@@ -6,7 +6,8 @@ from headwater.model.quota import QUOTA_MEANINGS, Excess
 UNREADABLE_TAGS = "The stored tags can't be read. Save the configuration again with PUT, or delete it."
 UNREADABLE_SECRETS = (
     "The credentials of the deployment can't be decrypted: they were encrypted with another secret key. Restore that "
-    "key, save the configuration again with PUT, which gives the deployment new credentials, or tear it down."
+    "key, save the configuration again with PUT, which gives the deployment new credentials, or tear the deployment "
+    "down."
 )
 
 

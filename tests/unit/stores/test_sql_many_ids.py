@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
+from headwater.errors import DatabaseUnavailable
 from headwater.model.deployment import Phase
 from headwater.model.quota import NO_QUOTAS
 from headwater.stores.sql import id_chunks
@@ -44,7 +45,7 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Databa
 
 
 def test_the_limit_is_in_force(database: Database) -> None:
-    with pytest.raises(Exception, match="too many SQL variables"):
+    with pytest.raises(DatabaseUnavailable):
         database.datasets.list(OWNER, MANY_IDS)
 
 
