@@ -84,9 +84,8 @@ IDEMPOTENCY_KEY = {
     "name": idempotency.IDEMPOTENCY_KEY_HEADER,
     "in": "header",
     "required": False,
-    "description": "Executes the request once: a repeat within 24 hours gets the stored response. A repeat with "
-    "another body gets 422, and a repeat while the first request is in progress gets 409. Not stored are 5xx, 429 and "
-    "the responses to an invalid request.",
+    "description": "Executes the request once: a repeat within 24 hours gets the stored response, 422 with another "
+    "body, or 409 during the first request. 5xx, 429 and responses to invalid requests are not stored.",
     "schema": {"type": "string", "pattern": KEY_PATTERN},
 }
 ETAG = {"ETag": _header("The revision, in quotes. Send it as If-Match.", pattern='^"[0-9]+"$')}
