@@ -111,7 +111,7 @@ class PriceWriter:
         self.ticks += len(tokens)
 
     def write(self, positions: Positions) -> None:
-        """Write the ticks in memory together with these positions, and settle quoted ticks that are due.
+        """Write the ticks in memory with these positions, and settle quoted ticks that are due.
 
         Raises RedisUnavailable (call it again), and WorkerError when another worker owns a partition.
         """
@@ -206,7 +206,7 @@ class PriceWriter:
         return states
 
     def _read_and_extend_archive(self, states: Mapping[bytes, TokenState]) -> dict[ArchiveKey, bytes]:
-        """Return the archived ticks of the time buckets to which these states add ticks, with the added ticks."""
+        """Return the archive of the time buckets to which states add ticks, with these ticks."""
         to_archive = {
             (token, bucket): ticks for token, state in states.items() for bucket, ticks in state.to_archive.items()
         }

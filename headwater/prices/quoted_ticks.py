@@ -95,7 +95,7 @@ class QuotedTicks:
         self._next_check = 0
 
     def check_due(self, now: int) -> list[bytes]:
-        """Return the keys whose ticks must be settled with the next write, and schedule the next check."""
+        """Return the keys to settle with the next write, and schedule the next check."""
         if now < self._next_check:
             return []
         limit = now - SETTLE_AFTER_MS - SETTLE_EVERY_MS
@@ -136,7 +136,7 @@ class QuotedTicks:
                 self._oldest_arrivals[key] = arrival
 
     def _settle(self, due: Sequence[bytes], write: QuotedWrite, now: int) -> None:
-        """Settle the stored ticks of keys, together with the new ticks that the write would append to their tails."""
+        """Settle the stored ticks of keys, and the new ticks that the write would append."""
         stored = self._store.read(self._partition, due)
         states = {
             key: QuotedState.decode(state, (tail or b"") + write.tails.pop(key, b""))

@@ -29,7 +29,7 @@ FLUSH_AT_TICKS = 250_000
 
 
 class TickCollector:
-    """Implements Transform: hands the ticks of each batch to the price writer. Its output is empty."""
+    """Implements Transform: hands the ticks to the price writer. Its output is empty."""
 
     uid = "prices"
 
@@ -61,7 +61,7 @@ class PriceDelivery:
         """Do nothing: the source connects to Kafka, and the first write connects to the store."""
 
     def start(self, timeout_s: float) -> None:
-        """Do nothing: the source calls `PriceWriter.acquire_partitions` for the partitions that are assigned to it."""
+        """Do nothing: at each assignment the source calls `PriceWriter.acquire_partitions`."""
 
     def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
         """Do nothing: the TickCollector has handed the ticks to the price writer already."""

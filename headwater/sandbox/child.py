@@ -1,4 +1,4 @@
-"""Starts a sandboxed child, verifies its restrictions, exchanges frames with it, and kills it."""
+"""Starts a sandboxed child, verifies its restrictions, and exchanges frames with it."""
 
 import select
 import signal
@@ -87,7 +87,10 @@ class SandboxedChild:
         return child
 
     def _complete_start(self, listener: SeccompListener, deadline: float) -> None:
-        """Serve the seccomp listener until HELLO, close it, and verify that all threads are restricted."""
+        """Serve the seccomp listener until HELLO, close it, and verify all threads.
+
+        Each thread must be restricted.
+        """
         try:
             self._await_hello(listener, deadline)
         finally:

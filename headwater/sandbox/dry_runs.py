@@ -52,5 +52,8 @@ class DryRunScheduler:
             self._pauses[script_number] = _PAUSE_WITHOUT_QUESTIONS
 
     def on_failed(self, script_number: int) -> None:
-        """Pause the dry runs of a script whose realm could not be loaded, or that ended the child in a dry run."""
+        """Pause the dry runs of a script after a failure.
+
+        Its realm could not be loaded, or the child died in a dry run.
+        """
         self._pauses[script_number] = _PAUSE_AFTER_FAILURE

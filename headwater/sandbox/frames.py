@@ -148,7 +148,10 @@ class Channel:
 
 
 def open_pair() -> tuple[Channel, socket.socket]:
-    """Return a connected pair: the parent's channel, and the socket that is the child's standard input and output."""
+    """Return the parent's channel, and the connected socket of the child.
+
+    The socket is the child's standard input and output.
+    """
     parent_end, child_end = socket.socketpair()
     for end in (parent_end, child_end):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)

@@ -7,7 +7,9 @@ from headwater.sandbox.analysis.tree import parse
 
 
 class LoadableScript(NamedTuple):
-    """The source text of a script, and whether the script may keep state (`analysis/state.py` decides).
+    """The source text of a script, and whether the script may keep state.
+
+    `analysis/state.py` decides whether it may.
 
     A script that keeps state processes each record once, in order, and waits for each answer of `flow.contains`.
     """

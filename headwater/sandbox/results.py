@@ -67,7 +67,7 @@ class Results:
 
 
 def parse_results(payload: bytes, summary: bytes, sent_count: int) -> Results:
-    """Parse the frames RESULTS and SUMMARY of a segment that was sent with this number of records.
+    """Parse the frames RESULTS and SUMMARY of a segment with this number of records.
 
     Raises ProtocolError.
     """
@@ -98,7 +98,7 @@ def _indexes(text: bytes) -> list[int]:
 
 
 def parse_trace(payload: bytes, expected: range) -> int:
-    """Parse a frame TRACE, which contains the index of a record in its segment. Raises ProtocolError."""
+    """Parse a frame TRACE, the index of a record in its segment. Raises ProtocolError."""
     if not payload.isdigit() or len(payload) > _MAX_DIGITS or int(payload) not in expected:
         raise ProtocolError("the index of a record is not in its segment")
     return int(payload)
@@ -117,7 +117,7 @@ def parse_error(line: bytes) -> ScriptFailure:
 
 
 def parse_questions(payload: bytes) -> list[tuple[str, list[str]]]:
-    """Parse a frame QUESTIONS: dataset names and the values to look up, as the script wrote them.
+    """Parse the dataset names and values of a frame QUESTIONS, as the script wrote them.
 
     Raises ProtocolError.
     """

@@ -249,7 +249,7 @@ class Sandbox:
         return True
 
     def _prepare_dry_run(self, child: SandboxedChild, script_batch: ScriptBatch, segment: Segment) -> bool:
-        """Load the realm for a dry run, if the segment gets one. Returns whether the segment gets one.
+        """Load the realm for a dry run, and return True, if the segment gets a dry run.
 
         Raises ChildExited.
         """
@@ -338,7 +338,7 @@ class Sandbox:
         child.send(kind, *payload)
 
     def _start_clocks(self, child: SandboxedChild) -> None:
-        """Start the clocks of the first segment in the queue, because the child begins to run it now."""
+        """Start the clocks of the first segment in the queue, which the child begins to run."""
         if self._running:
             self._running[0].run_began_s, self._running[0].cpu_before_s = self._clock(), child.cpu_s()
 
@@ -499,7 +499,10 @@ class Sandbox:
     # ---- children and scripts ----
 
     def _obtain_child(self) -> bool:
-        """Take a child from the starter, and load missing scripts in it. Returns False while no child is ready."""
+        """Take a child from the starter, and load missing scripts in it.
+
+        Returns False while no child is ready.
+        """
         child = self._starter.take(self._scripts)
         if child is None:
             return False
@@ -531,7 +534,10 @@ class Sandbox:
         return self._child
 
     def _load_new_script(self, script_number: int, script: LoadableScript) -> None:
-        """Load a new script. Raises InvalidScript, also when two children die while they load the script."""
+        """Load a new script.
+
+        Raises InvalidScript, also when two children die while they load the script, and SandboxFailed.
+        """
         exited: ChildExited | None = None
         for _ in range(_LOAD_ATTEMPTS):
             try:

@@ -1,4 +1,4 @@
-"""The state machine of one batch, which decides what runs next after results, timeouts and crashes.
+"""The state machine of one batch, which handles results, timeouts and crashes.
 
 This module does no I/O. A batch runs as segments. A segment that times out, is too large or kills the child is split
 until the faulty record is a segment of its own. A record fails with a timeout or crash only after it ran alone, so that
@@ -186,7 +186,7 @@ class ScriptBatch:
 
     @property
     def outputs(self) -> BytesColumn:
-        """For each row b"" (dropped), one record, or several records with OUTPUT_SEPARATOR between them."""
+        """For each row b"" (dropped), or its outputs with OUTPUT_SEPARATOR between them."""
         return BytesColumn.of(self._outputs) if self._complete_outputs is None else self._complete_outputs
 
     @property
@@ -291,7 +291,7 @@ class ScriptBatch:
         return segment.mode is Mode.ALONE and (self.keeps_state or retry.over_limit >= _MAX_RUNS_OVER_LIMIT)
 
     def _measure_in_dry_run_realm(self, segment: Segment, retry: Segment, results: Results) -> bool:
-        """Keep the result of a run that used too much CPU time, and measure the record in the realm for dry runs.
+        """Keep the result of a slow run, and measure the record in the realm for dry runs.
 
         The record may have been slow only because it filled a table that later records use.
         """

@@ -60,5 +60,5 @@ class SeccompListener:
         return _RESPONSE.pack(call_id, 0, -errno.EPERM, 0)
 
     def close(self) -> None:
-        """Close the listener. From then on, each call that it would have reported fails with ENOSYS."""
+        """Close the listener. From then on, each call that it would report fails with ENOSYS."""
         os.close(self._descriptor)

@@ -90,7 +90,7 @@ class Expression:
             return []
 
     def select_fast(self, values: BytesColumn) -> JsonFieldValues:
-        """Return the value to look up for each record, or "" for none, and the rows that need `select`.
+        """Return the value of each record, or "" for none, and the rows that need `select`.
 
         For an expression that is one member of the record, this takes a third of the time of `select`. For any other
         expression, all rows need `select`.
@@ -136,7 +136,7 @@ def parse(expression: str) -> Expression:
 
 
 def _decoder_and_getters(node: Node) -> tuple[Callable[[bytes], Any], Callable[[str], CompiledQuery]]:
-    """Return a decoder of records, and a function that returns the getter of a member by its name."""
+    """Return a decoder of records, and a function that returns the getter of a member."""
     uses_whole_record, names = _members_of_record(node)
     if uses_whole_record or any(map(_NOT_A_FIELD_NAME.search, names)):
         return decode_object, lambda name: lambda record: record.get(name)
@@ -161,7 +161,10 @@ def _is_utf_8(text: bytes) -> bool:
 
 
 def _lookup_values(value: Value) -> list[str]:
-    """Return the values to look up for the result of a query, without those that no set can contain."""
+    """Return the values to look up for the result of a query.
+
+    Values that no set can contain are left out.
+    """
     result = _decode_for_lookup(value) if type(value) is Raw else value
     if type(result) is str:  # the usual case
         lowered = result.lower()

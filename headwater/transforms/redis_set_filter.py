@@ -56,7 +56,7 @@ class RedisSetFilter:
         return TransformResult(batch.select(passes), list(failures))
 
     def _select_fast(self, batch: RecordBatch) -> JsonFieldValues:
-        """Select a value of each record by the fast path, and return the rows that need the slow path.
+        """Select a value of each record by the fast path; return the rows for the slow path.
 
         Between scripts, a value may also be a number with a mark (see sandbox/bigint_marks.py). Such a row needs the
         slow path.

@@ -1,1 +1,1 @@
-"""Static analysis of users' scripts, which finds out from their text whether they keep state between records."""
+"""Static analysis, which finds out from a script's text whether it keeps state."""

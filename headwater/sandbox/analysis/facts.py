@@ -1,4 +1,4 @@
-"""Collects facts about a script: its names, their possible values, and the results of its functions."""
+"""Collects the names of a script, their possible values, and the results of functions."""
 
 from collections.abc import Iterator
 from typing import Final

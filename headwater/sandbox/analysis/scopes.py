@@ -75,7 +75,7 @@ class _Scope:
     bindings: dict[str, Binding] = field(default_factory=dict)
 
     def function_scope(self) -> "_Scope":
-        """Return the scope of the enclosing function, or of the program, in which `var` declares names."""
+        """Return the scope of the enclosing function or program, where `var` declares names."""
         scope = self
         while scope.parent is not None and scope.node.type not in FUNCTIONS:
             scope = scope.parent

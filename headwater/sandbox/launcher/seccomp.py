@@ -1,4 +1,4 @@
-"""The seccomp filter, which decides which system calls Deno may make at its start, and later.
+"""The seccomp filter, which limits the system calls of Deno at its start, and later.
 
 While Deno starts, each call outside of ALWAYS_ALLOWED is reported to the parent (user notification), which allows
 the calls in ALLOWED_AT_START. After the HELLO frame the parent closes the listener; from then on these calls fail with

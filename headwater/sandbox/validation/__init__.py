@@ -1,1 +1,1 @@
-"""Validation of scripts before they are saved, which loads them, runs the example record, and collects warnings."""
+"""Validation of a script: it is loaded, runs on an example record, and gets warnings."""

@@ -67,7 +67,10 @@ def _declared(statement: Node) -> Iterator[tuple[str, Node]]:
 
 
 def _assigned(statement: Node) -> Iterator[tuple[str, Node]]:
-    """Yield the names and values of an assignment such as `module.exports = f` or `exports.process = f`."""
+    """Yield the names and values of an assignment such as `exports.process = f`.
+
+    `module.exports = f` and `module.exports = { process: f }` are other forms.
+    """
     assignment = statement.named_children[0] if statement.named_children else None
     if assignment is None or assignment.type != "assignment_expression":
         return

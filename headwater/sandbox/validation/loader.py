@@ -58,7 +58,7 @@ def load(sandbox: Sandbox, text: str, lookup: LookupFunction) -> LoadedScript:
 
 
 class _Loader:
-    """Tries to load a text as a script, a module, TypeScript, or a CommonJS module, one after the other."""
+    """Tries to load a text as a script, a module, TypeScript, or a CommonJS module."""
 
     def __init__(self, sandbox: Sandbox, lookup: LookupFunction) -> None:
         self._sandbox = sandbox

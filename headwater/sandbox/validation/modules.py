@@ -212,7 +212,10 @@ class Module:
 
 
 def _has_shorthand(value: Node, name: str) -> bool:
-    """Return whether a value is an object literal with this shorthand member, such as `{ process }`."""
+    """Return whether a value is an object literal with this shorthand member.
+
+    `{ process }` has the shorthand member `process`.
+    """
     return value.type == "object" and any(
         member.type == "shorthand_property_identifier" and text_of(member) == name for member in value.named_children
     )
@@ -228,7 +231,10 @@ def _apply_edits(source: bytes, edits: list[tuple[int, int, str]]) -> str:
 
 
 def _blank(source: str, replacement: str) -> str:
-    """Return a space for each UTF-16 unit of a text, and its line breaks. The replacement is in the first line."""
+    """Replace each UTF-16 unit of a text, except line breaks, by a space.
+
+    The replacement is put into the first line.
+    """
     blank = "".join(char if char in "\n\r\u2028\u2029" else "  " if char > "\uffff" else " " for char in source)
     line = next((i for i, char in enumerate(blank) if char != " "), len(blank))
     if len(replacement) <= line:

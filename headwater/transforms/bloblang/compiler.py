@@ -49,7 +49,7 @@ _EVERY = "*"
 
 
 def path_of_record(part: Node | Step) -> Path | None:
-    """Return the path of a chain that begins with the record and a path; None for any other part."""
+    """Return the path with which a chain begins after the record; None for another part."""
     match part:
         case MethodChain(Variable(0), (Path() as path, *_)):
             return path
@@ -57,7 +57,7 @@ def path_of_record(part: Node | Step) -> Path | None:
 
 
 def single_member(node: Node) -> tuple[bytes | None, bool]:
-    """Return the name of the only member that an expression reads, and whether only strings can match.
+    """Return the name of the only member that is read, and whether only strings can match.
 
     The name is None for an expression that is more than one member of the record. Only strings can match when
     `.lowercase()` follows.
@@ -156,7 +156,10 @@ class Compiler:
 
 
 def _compile_variable(scope_number: int, depth: int) -> CompiledQuery:
-    """Compile a query for the value of the scope with this number, inside of a query whose scope is `depth`."""
+    """Compile a query for the value of the scope with this number.
+
+    The query is inside of a query whose scope is `depth`.
+    """
     levels = depth - scope_number
 
     def evaluate(scope: Any) -> Value:
@@ -256,7 +259,7 @@ def _compile_path(names: Sequence[str]) -> list[CompiledStep]:
 
 
 def _compile_path_step(name: str) -> CompiledStep:
-    """Compile a name in a path, which gets a member of an object, or an element of an array by its number.
+    """Compile a name in a path: a member of an object, or the index of an array element.
 
     The result is null for any other value, but an error for an error.
     """
@@ -274,7 +277,7 @@ def _compile_path_step(name: str) -> CompiledStep:
 
 
 def _index(name: str) -> int:
-    """Return the index of an array element that a name stands for; -1 when the name is not a number."""
+    """Return the index that a name in a path stands for; -1 when it is not a number."""
     return int(name) if _NUMBER.fullmatch(name) else -1
 
 

@@ -176,7 +176,7 @@ def source_error(expression: str, at: int, in_catch: bool) -> str:
 
 
 def field_error(expression: str, at: int) -> str:
-    """Return the error message for a place in the expression at which a field was expected, after a dot."""
+    """Return the error message for a place after a dot at which a field was expected."""
     if expression.startswith("*", at):
         return EVERY_ELEMENT
     if expression.startswith("'", at):

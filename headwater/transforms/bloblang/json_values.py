@@ -179,7 +179,7 @@ def _first_value(text: str) -> Value:
 
 
 def _has_incomplete_number(text: str, end: int) -> bool:
-    """Return whether a text begins with a number that has an incomplete fraction or exponent: `1.` or `1e`.
+    """Return whether a text begins with an incomplete number, such as `1.` or `1e`.
 
     `end` is the end of the number without the incomplete part.
     """

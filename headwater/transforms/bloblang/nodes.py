@@ -81,14 +81,20 @@ class Catch:
 
 @dataclass(frozen=True, slots=True)
 class MapEach:
-    """`.map_each( )`: a query that is applied to every element. The element is the value of the next scope."""
+    """`.map_each( )`: a query that is applied to every element.
+
+    The element is the value of the next scope.
+    """
 
     query: "Node"
 
 
 @dataclass(frozen=True, slots=True)
 class MapQuery:
-    """`.( )`: a query that is applied to the value before the dot, which is the value of the next scope."""
+    """`.( )`: a query that is applied to the value before the dot.
+
+    This value is the value of the next scope.
+    """
 
     query: "Node"
 
