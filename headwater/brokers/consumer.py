@@ -213,7 +213,10 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
             self._check(code)
 
     def _wait_for_event(self, queue: Any, events: EventQueue, deadline: float) -> ClientEvent:
-        """Poll a queue of librdkafka until its callback has added an event to `events`. Return the event."""
+        """Poll a queue of librdkafka until its callback adds an event to `events`.
+
+        Returns the event.
+        """
         while (left_s := deadline - time.monotonic()) > 0:
             self._librdkafka.rd_kafka_queue_poll_callback(queue, to_milliseconds(left_s) + 1)
             for event in events.take_events():

@@ -114,7 +114,10 @@ class LibrdkafkaClient:
         return KafkaError(code, decode_c_string(reason), True)
 
     def _handle_event(self, event: ClientEvent) -> None:
-        """Handle a rebalance, the result of a commit, or a failed delivery. Subclasses override this method."""
+        """Handle a rebalance, the result of a commit, or a failed delivery.
+
+        Subclasses override this method.
+        """
 
     def _set_token(self, config: str) -> None:
         """Get a token for OAUTHBEARER and pass it to librdkafka.

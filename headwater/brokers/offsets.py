@@ -34,9 +34,9 @@ def list_offsets(
     timeout_s: float,
     ignored_errors: frozenset[int] = frozenset(),
 ) -> dict[TopicPartitionKey, int]:
-    """Return the requested offset of each partition; a negative number when there is no such offset.
+    """Return the requested offset of each partition.
 
-    Raises KafkaException.
+    The offset is a negative number when the partition has no such offset. Raises KafkaException.
 
     Args:
         admin: The client that sends the requests.

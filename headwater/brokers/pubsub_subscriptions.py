@@ -70,7 +70,10 @@ class PubSubSubscriptions:
             )
 
     def _seek_time(self, topic: str, start_at: str) -> Timestamp | None:
-        """Return the time to seek to, at most the topic's retention ago; None when no seek is needed."""
+        """Return the time to seek to; None when no seek is needed.
+
+        The time is at most the topic's retention ago.
+        """
         now = datetime.now(UTC)
         if start_at == "latest" or (start_at != "earliest" and start_at_ms(start_at) >= now.timestamp() * 1000):
             return None

@@ -96,7 +96,7 @@ def _offsets(futures: _OffsetFutures) -> dict[int, int]:
 
 
 class TopicMonitor:
-    """Polls the description of a topic, measures outages of its cluster, and requests end offsets.
+    """Monitors a topic: polls its description, measures outages, and requests end offsets.
 
     The constructor sends the first request, so that its response arrives early.
 
@@ -162,14 +162,20 @@ class TopicMonitor:
             self._unreachable_since, self._reachable_since = self._unreachable_since or requested_at, None
 
     def unreachable_for_s(self) -> float:
-        """Return for how long the cluster has not answered; 0 when it has answered the last request."""
+        """Return for how long the cluster has not answered.
+
+        The result is 0 when the cluster has answered the last request.
+        """
         now = self._clock()
         if self._unreachable_since is not None:
             return now - self._unreachable_since
         return max(0.0, now - self._requested_at - POLL_INTERVAL_S) if not self._request.done() else 0.0
 
     def reachable_for_s(self) -> float:
-        """Return for how long the cluster has answered every request; 0 when it has not answered the last one."""
+        """Return for how long the cluster has answered every request.
+
+        The result is 0 when the cluster has not answered the last request.
+        """
         return 0.0 if self._reachable_since is None else self._clock() - self._reachable_since
 
     def request_end_offsets(self, partitions: Collection[int]) -> EndOffsetsRequest:

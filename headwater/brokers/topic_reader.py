@@ -85,7 +85,10 @@ def _read(access: KafkaAccess, topics: Sequence[str], start: OffsetSpec, stop: E
 def _offsets(
     admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec
 ) -> dict[TopicPartitionKey, int]:
-    """Return an offset of each partition at isolation level read_uncommitted; negative when there is none."""
+    """Return an offset of each partition at isolation level read_uncommitted.
+
+    The offset is a negative number when the partition has no such offset.
+    """
     return list_offsets(admin, dict.fromkeys(partitions, spec), IsolationLevel.READ_UNCOMMITTED, REQUEST_TIMEOUT_S)
 
 

@@ -37,9 +37,9 @@ _MAX_MESSAGES_PER_CALL: Final = 4096
 
 @cache
 def librdkafka() -> Any:
-    """Return librdkafka's functions, and pass the C bridge pointers to the functions that it calls.
+    """Return librdkafka's functions.
 
-    Raises SetupError.
+    The C bridge gets pointers to the functions that it calls. Raises SetupError.
     """
     path = librdkafka_path()
     library = FFI.dlopen(path)
@@ -210,7 +210,7 @@ class PartitionList:
         librdkafka().rd_kafka_topic_partition_list_destroy(struct)
 
     def entries(self) -> list[PartitionOffset]:
-        """Return the entries, with the offsets and errors that a call of librdkafka wrote into them."""
+        """Return the entries with the offsets and errors that librdkafka wrote into them."""
         return _entries(self.struct)
 
 
@@ -414,7 +414,10 @@ class OutgoingBatch:
         self._enqueued = 0
 
     def _keep_alive(self, data: Any) -> Any:
-        """Keep C data alive as long as this object, because a C struct does not hold a reference to the data."""
+        """Keep C data alive as long as this object.
+
+        A C struct does not hold a reference to the data.
+        """
         self._keepalive.append(data)
         return data
 

@@ -23,7 +23,10 @@ class ClusterCheck(Protocol):
         """Send a request. Never waits."""
 
     def take_result(self) -> bool | None:
-        """Return whether the cluster is healthy, and forget the request. Return None while the request is pending."""
+        """Return whether the cluster is healthy; None while the request is pending.
+
+        When the response has arrived, the request is forgotten.
+        """
 
     def close(self) -> None:
         """Close the client that sends the requests."""

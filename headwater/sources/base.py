@@ -63,7 +63,10 @@ def log_truncated_error(topic: str, partition: int, position: int) -> SourceGap:
 
 
 class RebalanceListener(Protocol):
-    """Handles rebalances of the consumer group. `Source.poll` calls its methods, on the same thread."""
+    """Handles rebalances of the consumer group.
+
+    `Source.poll` calls its methods, on the same thread.
+    """
 
     def on_assigned(self, partitions: list[int]) -> None:
         """Take over partitions, which this worker owns from now on."""
@@ -115,12 +118,16 @@ class Source(Protocol):
         """
 
     def unreadable(self) -> Mapping[int, str]:
-        """Return the partitions that can't be read at the moment, each with the reason as a sentence."""
+        """Return the partitions that can't be read at the moment.
+
+        The value of each partition is the reason, as a sentence.
+        """
 
     def seek(self, positions: Positions) -> None:
-        """Continue at these positions. `poll` must have returned records of these partitions before.
+        """Continue at these positions.
 
-        Raises Fenced when this member does not own the partitions any more.
+        `poll` must have returned records of these partitions before. Raises Fenced when this member does not own the
+        partitions any more.
         """
 
     def commit(self, positions: Positions, *, wait: bool) -> None:

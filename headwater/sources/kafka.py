@@ -310,9 +310,9 @@ class KafkaSource:
             raise WorkerError(f"The start positions can't be read. {error.detail}") from error
 
     def _check_topic_id(self, topic_id: str, expected: Collection[str] = ()) -> None:
-        """Remember the id of the topic. Raise SourceGap when the positions belong to a topic with another id.
+        """Remember the id of the topic.
 
-        An empty id is unknown.
+        An empty id is unknown. Raises SourceGap when the positions belong to a topic with another id.
         """
         if topic_id and {self._topic_id, *expected} - {topic_id, ""}:
             raise topic_recreated_error(self._topic)
@@ -374,7 +374,7 @@ class KafkaSource:
 
     @staticmethod
     def _before_damage(batch: RecordBatch, fetched: FetchedColumns) -> tuple[RecordBatch, Positions]:
-        """Return the records before damaged record batches, and the end offsets of undamaged partitions.
+        """Return the records before damaged batches, and the ends of undamaged partitions.
 
         librdkafka reports a record batch that it can't read, and continues with the records after the batch.
         """

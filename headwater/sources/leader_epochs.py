@@ -24,7 +24,10 @@ class LeaderEpochs:
         """By partition, the first offset of each epoch and the epoch, in ascending order."""
 
     def set_start(self, start: PartitionOffset) -> None:
-        """Set the offset where reading starts, and the leader epoch of the record before that offset."""
+        """Set the offset where reading starts, and the leader epoch before that offset.
+
+        The leader epoch is stored with the record before the offset.
+        """
         self._epochs[start.partition] = [(start.offset - 1, start.leader_epoch)]
 
     def add(self, fetched: FetchedColumns) -> None:
@@ -36,7 +39,10 @@ class LeaderEpochs:
             self._add(fetched.partitions[row], fetched.offsets[row], fetched.leader_epochs[row])
 
     def _add(self, partition: int, offset: int, epoch: int) -> None:
-        """Add the epoch of a record. The list is replaced and not changed, because another thread may read it."""
+        """Add the epoch of a record.
+
+        The list is replaced and not changed, because another thread may read it.
+        """
         epochs = self._epochs.get(partition, [])
         if not epochs or epochs[-1][1] != epoch:
             self._epochs[partition] = [*epochs, (offset, epoch)][-MAX_EPOCHS:]

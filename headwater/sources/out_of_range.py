@@ -1,4 +1,7 @@
-"""Remembers the partitions whose position does not exist in the topic, until the source has moved them."""
+"""Remembers the partitions whose position does not exist in the topic.
+
+A partition is remembered until the source has moved its position.
+"""
 
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -10,9 +13,10 @@ RETRY_INTERVAL_S: Final = 5.0
 
 
 class OutOfRangePartitions:
-    """The partitions that librdkafka has stopped reading, because their position does not exist in the topic.
+    """The partitions whose position does not exist in the topic.
 
-    Each partition has its own time of the next attempt to move it. `clock` returns monotonic seconds.
+    librdkafka has stopped reading them. Each partition has its own time of the next attempt to move it. `clock` returns
+    monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,7 +34,10 @@ class OutOfRangePartitions:
         self._errors[error.partition] = error
 
     def due(self, leaderless: Collection[int]) -> list[PartitionError]:
-        """Return the errors of the partitions to move now. A partition without a leader has to wait for one."""
+        """Return the errors of the partitions to move now.
+
+        A partition without a leader has to wait for one.
+        """
         now = self._clock()
         return [
             error

@@ -369,7 +369,10 @@ class StreamingPull:
 
 
 def _log_errors(work: Callable[[], None]) -> Callable[[], None]:
-    """Return the work of a thread, with a log line for an unexpected error; `check` then ends the worker."""
+    """Return the function that a thread runs.
+
+    An unexpected error is logged, and `check` then ends the worker.
+    """
 
     def run() -> None:
         try:
@@ -390,7 +393,10 @@ def _chunks(ids: list[str]) -> list[list[str]]:
 
 
 def _message(received: Any, key_of: KeyOf) -> Message:
-    """Convert a received message. `received` is the protobuf message itself, because its wrapper is slow."""
+    """Convert a received message.
+
+    `received` is the protobuf message itself, because its wrapper is slow.
+    """
     message = received.message
     key = message.attributes.get(KEY_ATTRIBUTE)
     return Message(

@@ -35,7 +35,7 @@ class StalledPartitions(NamedTuple):
 
 
 class StalledConsumerDetector:
-    """Detects a stalled consumer: compares its positions with the end offsets of the partitions.
+    """Detects a stalled consumer by its positions and the end offsets of its partitions.
 
     A position is the next offset to read. `clock` returns monotonic seconds.
     """
@@ -112,7 +112,10 @@ class StalledConsumerDetector:
             self._blocked[partition] = previous[partition] if is_unchanged else (offset, now)
 
     def blocked_by_transaction(self) -> dict[int, int]:
-        """Return the last stable offset of each partition that a transaction has blocked for BLOCKED_AFTER_S."""
+        """Return the last stable offset of each partition that a transaction blocks.
+
+        The transaction has blocked the partition for BLOCKED_AFTER_S or longer.
+        """
         now = self._clock()
         return {p: offset for p, (offset, since) in self._blocked.items() if now - since >= BLOCKED_AFTER_S}
 

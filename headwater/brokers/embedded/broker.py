@@ -167,7 +167,10 @@ class EmbeddedKafka:
         )
 
     def _has_snapshot(self) -> bool:
-        """Return whether the metadata log has a snapshot; server.properties says why it must have one."""
+        """Return whether the metadata log has a snapshot.
+
+        The comments in server.properties explain why it must have one.
+        """
         return any((self._kafka_dir / "data" / "__cluster_metadata-0").glob("*.checkpoint"))
 
     def _check_alive(self, child: children.Child) -> None:

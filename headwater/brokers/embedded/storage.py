@@ -16,10 +16,11 @@ _TIMEOUT_S: Final = 120.0
 
 
 def ensure_formatted(kafka_dir: Path, runtime: KafkaRuntime, credential: str) -> None:
-    """Create the folder `data` in `kafka_dir` from its `server.properties`, when the folder is missing.
+    """Create the folder `data` in `kafka_dir` when the folder is missing.
 
-    The folder is created under a temporary name and renamed when it is complete. `credential` is the value of
-    `--add-scram` of kafka-storage. Raises SetupError.
+    The folder is formatted as the file `server.properties` in `kafka_dir` describes. The folder is created under a
+    temporary name and renamed when it is complete. `credential` is the value of `--add-scram` of kafka-storage. Raises
+    SetupError.
     """
     data = kafka_dir / "data"
     if data.exists():

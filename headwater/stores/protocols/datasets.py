@@ -1,4 +1,7 @@
-"""The protocols of the store of datasets, and of the names by which scripts look up datasets."""
+"""The protocols of the store of datasets, and of the names for scripts.
+
+Scripts look up datasets by these names.
+"""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol

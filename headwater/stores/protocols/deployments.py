@@ -1,4 +1,7 @@
-"""The protocols of the store of deployments, and of the counter that tells the controller of changes."""
+"""The protocols of the store of deployments, and of the change counter.
+
+The controller reads the change counter to notice changes.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -69,9 +72,10 @@ class DeploymentStore(Protocol):
         """
 
     def undeployed_among(self, config_ids: Collection[str]) -> Sequence[str]:
-        """Return the given ids of configurations that had a deployment and have no active deployment.
+        """Return the given ids of configurations whose deployment has ended.
 
-        Configurations that were recorded as ended are included. Unknown ids are not returned.
+        Such a configuration had a deployment and has no active deployment. Configurations that were recorded as ended
+        are included. Unknown ids are not returned.
         """
 
     def obsolete_topics(self, topics: Mapping[str, Collection[str]]) -> frozenset[str]:

@@ -1,4 +1,7 @@
-"""The protocols of the stores of sets: their values, lookups, sizes, and the list of unsaved sets."""
+"""The protocols of the stores of sets.
+
+They cover the values of sets, lookups, sizes, and the list of unsaved sets.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Translates the errors of redis-py to RedisUnavailable, with a message that tells the reader what to do."""
+"""Translates the errors of redis-py to RedisUnavailable.
+
+The message tells the reader what to do.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -59,7 +59,10 @@ def _pipeline(config: PipelineConfig) -> Any:
 
 
 def deployed(before: Deployment | None, after: Deployment) -> Change:
-    """Return the change for a deploy request: the desired revision of a deployment before and after it."""
+    """Return the change for a deploy request.
+
+    The change contains the desired revision of the deployment before and after the request.
+    """
     previous = "" if before is None else _deployment(before)
     return Change("flow.deploy", after.owner, after.config_id, previous, _deployment(after))
 
@@ -80,7 +83,10 @@ def _deployment(deployment: Deployment) -> str:
 
 
 def recorded_as_ended(recorded_id: str) -> Change:
-    """Return the change for a deployment or configuration that an administrator recorded as ended."""
+    """Return the change for a deployment or configuration that was recorded as ended.
+
+    An administrator recorded it.
+    """
     return Change("deployment.record_ended", "", recorded_id)
 
 

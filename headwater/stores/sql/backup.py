@@ -85,7 +85,10 @@ def _dump(connection: Connection) -> Iterator[DumpedRow]:
 
 
 def _existing_tables(connection: Connection) -> MetaData:
-    """Return Headwater's tables as they are in the database, whose schema may be of an older version."""
+    """Return Headwater's tables as they are in the database.
+
+    The schema of the database may be of an older version.
+    """
     existing = MetaData()
     event.listen(existing, "column_reflect", _tolerate_damaged_json)
     existing.reflect(connection, only=lambda name, _: name in metadata.tables)

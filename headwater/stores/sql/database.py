@@ -25,7 +25,10 @@ from headwater.stores.sql.unreadable import UnreadableRow, unreadable_rows
 
 
 class Database:
-    """All SQL stores on one database. Thread-safe; several processes may open the same database."""
+    """All SQL stores on one database.
+
+    Thread-safe; several processes may open the same database.
+    """
 
     def __init__(self, connections: Connections, deployment_mapper: DeploymentMapper, defaults: QuotaDefaults) -> None:
         quota_checker = QuotaChecker(defaults)

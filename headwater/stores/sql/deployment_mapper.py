@@ -133,7 +133,7 @@ class DeploymentMapper:
         return [DeploymentVersion._make(row) for row in connection.execute(_SELECT_VERSIONS)]
 
     def lock_active(self, connection: Connection, config_id: str) -> Deployment | None:
-        """Return the active deployment of a configuration, and lock its row; None when there is none."""
+        """Lock and return the active deployment of a configuration; None when there is none."""
         return next(iter(self.list_active(connection, deployments.c.config_id == config_id, lock=True)), None)
 
     def requested_revisions(self, connection: Connection, deployment_id: str) -> Sequence[RolloutHistoryEntry]:
@@ -269,9 +269,10 @@ def _retire_all_but_desired(deployment: Deployment) -> Update:
 
 
 def _read_states(row: Row[Any]) -> tuple[dict[str, Any], str]:
-    """Return the states in a row by column, and the error message for a state that this version does not know.
+    """Return the states in a row by column, and the error message for an unknown state.
 
-    Such a state is replaced by the one in _REPLACEMENT_STATES. The message is empty when all states are known.
+    This version does not know the state. Such a state is replaced by the one in _REPLACEMENT_STATES. The message is
+    empty when all states are known.
     """
     states, error = dict[str, Any](), ""
     for column, replacement in _REPLACEMENT_STATES.items():

@@ -166,7 +166,10 @@ def _active_configurations(connection: Connection) -> set[str]:
 
 
 def _known_ids(connection: Connection, column: Column[Any], ids: Collection[str]) -> set[str]:
-    """Return the given ids that are in this column of the deployments, or were recorded as ended."""
+    """Return the given ids that this column contains, or that were recorded as ended.
+
+    The column is one of the table of deployments.
+    """
     known = _recorded_as_ended(connection, ids)
     for chunk in id_chunks(ids):
         known.update(connection.scalars(select(column).where(column.in_(chunk)).distinct()))

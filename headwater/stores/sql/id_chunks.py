@@ -1,4 +1,7 @@
-"""Splits long lists of ids, because databases limit the number of parameters of a statement."""
+"""Splits long lists of ids.
+
+Databases limit the number of parameters of a statement.
+"""
 
 from collections.abc import Collection
 

@@ -65,7 +65,10 @@ def _acquire(connection: Connection, name: str, candidate: Candidate, ttl_s: flo
 
 
 def _now(connection: Connection) -> datetime:
-    """Return the time of the database's server; with SQLite, that of the machine on which all processes run."""
+    """Return the time of the database's server.
+
+    With SQLite, it is the time of the machine on which all processes run.
+    """
     if connection.dialect.name == "sqlite":
         clock = func.strftime("%Y-%m-%d %H:%M:%f000", "now", type_=UtcDateTime)
     else:

@@ -22,10 +22,10 @@ _NO_TIME_LIMITS: Final = text("SET LOCAL statement_timeout = 0; SET LOCAL idle_i
 
 
 class TimedConnection(psycopg.Connection[Any]):
-    """A connection that is closed when the server does not reply in `reply_timeout_s`; None means no timeout.
+    """A connection that is closed when the server does not reply in `reply_timeout_s`.
 
-    When the processes of the server hang, the server's own timeouts do not fire. Its kernel still acknowledges packets,
-    so the timeouts of TCP do not fire either. Only a timeout in the client helps.
+    None means no timeout. When the processes of the server hang, the server's own timeouts do not fire. Its kernel
+    still acknowledges packets, so the timeouts of TCP do not fire either. Only a timeout in the client helps.
     """
 
     reply_timeout_s: float | None = REPLY_TIMEOUT_S

@@ -72,7 +72,10 @@ class SqlRevisions:
 
 
 def _filters_only_in(revisions: Collection[int], filters: Mapping[int, frozenset[str]]) -> frozenset[str]:
-    """Return the filters that only these revisions contain, given the filters of each stored revision."""
+    """Return the filters that only these revisions contain.
+
+    The filters of each stored revision are given.
+    """
     contained = frozenset[str]().union(*(uids for number, uids in filters.items() if number in revisions))
     return contained.difference(*(uids for number, uids in filters.items() if number not in revisions))
 

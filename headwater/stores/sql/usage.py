@@ -10,7 +10,10 @@ from headwater.stores.sql.tables import ACTIVE, HOLDS_NAME, datasets, deployment
 
 
 def belongs_to(column: ColumnElement[str], owner: str | None) -> ColumnElement[bool]:
-    """Return the condition for a row to belong to an owner; every row matches when `owner` is None."""
+    """Return the condition for a row to belong to an owner.
+
+    Every row matches when `owner` is None.
+    """
     return column.is_not(None) if owner is None else column == owner
 
 

@@ -36,7 +36,10 @@ def test_old_epochs_are_forgotten() -> None:
 
 
 class LatePosition(int):
-    """A position in another thread, which is interrupted while it compares offsets: new epochs are added then."""
+    """A position in another thread, which is interrupted while it compares offsets.
+
+    New epochs are added then.
+    """
 
     epochs: LeaderEpochs
 

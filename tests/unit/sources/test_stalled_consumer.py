@@ -1,4 +1,4 @@
-"""The detection of partitions that the consumer has stopped reading, with a monitor in memory."""
+"""The detection of a stalled consumer, with a monitor in memory."""
 
 from dataclasses import dataclass, field
 from typing import cast
@@ -31,7 +31,10 @@ class World:
         self.detector = StalledConsumerDetector(cast("TopicMonitor", self.monitor), lambda: self.now)
 
     def check(self, positions: dict[int, int], moved: dict[int, int] | None = None) -> tuple[list[int], int] | None:
-        """Send a request and evaluate its response. `moved` are the positions at the time of the response."""
+        """Send a request and evaluate its response.
+
+        `moved` are the positions at the time of the response.
+        """
         assert self.detector.check(positions) is None
         self.detector.on_polled(has_records=False)
         self.now += CHECK_INTERVAL_S

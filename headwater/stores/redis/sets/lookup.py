@@ -82,7 +82,10 @@ class _Filter:
             return self.version, self.stamp
 
     def advance(self, version: int, stamp: bytes, added: Sequence[bytes]) -> None:
-        """Add the values that were added up to a version. added: The hashes of these values, by log entry."""
+        """Add the values that were added up to a version.
+
+        `added` are the hashes of these values, by log entry.
+        """
         if version == self.version and not added:
             return
         hashes = np.frombuffer(b"".join(added), "<u8")
@@ -147,7 +150,10 @@ class _SetState:
 
 
 class RedisSetLookup:
-    """SetLookup on one server, replica group or cluster, with a thread that builds filters. Thread-safe."""
+    """SetLookup on one server, replica group or cluster.
+
+    A thread builds the filters. Thread-safe.
+    """
 
     def __init__(
         self,
@@ -170,7 +176,10 @@ class RedisSetLookup:
         self._builder.shutdown(cancel_futures=True)
 
     def wait(self) -> None:
-        """Wait until all builds and updates of filters have ended. Raises an unexpected error of any of them."""
+        """Wait until all builds and updates of filters have ended.
+
+        Raises an unexpected error of any of them.
+        """
         for state in list(self._sets.values()):
             if state.job is not None:
                 state.job.result()
@@ -425,7 +434,10 @@ def _select(groups: Sequence[EncodedValues], mask: Any) -> tuple[Any, list[bytes
 
 
 def _distinct(encoded: Sequence[bytes]) -> tuple[list[bytes], Any, Any]:
-    """Return the distinct values, their first indexes, and for each value the index of its distinct value."""
+    """Return the distinct values, their first indexes, and an index for each value.
+
+    The index of a value is the index of the equal distinct value.
+    """
     index_by_value: dict[bytes, int] = {}
     indexes = np.array([index_by_value.setdefault(value, len(index_by_value)) for value in encoded], np.intp)
     return list(index_by_value), np.unique(indexes, return_index=True)[1], indexes

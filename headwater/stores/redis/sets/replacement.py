@@ -118,9 +118,10 @@ class Replacement:
         return SetWriteResult(count, version, count)
 
     def _delete_staged(self, staged: SetGeneration) -> None:
-        """Delete the buckets that were filled, also when another process marked the generation as dead.
+        """Delete the buckets that were filled.
 
-        That process deleted the buckets that existed then; buckets that were written afterwards are left.
+        They are also deleted when another process marked the generation as dead. That process deleted the buckets that
+        existed then; buckets that were written afterwards are left.
         """
         if self._client.run(_MARK_DEAD, [self._keys.metadata, self._keys.staging], [staged.number, self._now()]):
             _delete_buckets(self._client, self._keys, staged, np.flatnonzero(self._bitmap).tolist())
@@ -155,7 +156,10 @@ def sweep_all(client: Client, seen_before: float) -> None:
 
 
 def _remove_from_replaced(client: Client, keys: SetKeys, began: Argument) -> None:
-    """Remove a set from the list of replaced sets, unless it has leftovers or another replacement has begun."""
+    """Remove a set from the list of replaced sets.
+
+    The set stays in the list when it has leftovers or another replacement has begun.
+    """
     if not client.call("EXISTS", keys.staging):
         client.run(_REMOVE_FROM_REPLACED, [REPLACED], [keys.member, began])
 

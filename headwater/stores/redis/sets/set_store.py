@@ -72,11 +72,17 @@ class RedisSetStore:
         self._write_lock = threading.Lock()
 
     def add(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
-        """See SetStore. Raises RedisUnavailable when a reply is lost; how many values were new is unknown then."""
+        """See SetStore.
+
+        Raises RedisUnavailable when a reply is lost; how many values were new is unknown then.
+        """
         return self._write(set_id, _ADD, values)
 
     def remove(self, set_id: SetId, values: Sequence[str]) -> SetWriteResult:
-        """See SetStore. Raises RedisUnavailable when a reply is lost; how many values were removed is unknown then."""
+        """See SetStore.
+
+        Raises RedisUnavailable when a reply is lost; how many values were removed is unknown then.
+        """
         return self._write(set_id, _REMOVE, values)
 
     def replace(self, set_id: SetId, values: Iterable[str]) -> SetWriteResult:

@@ -1,4 +1,7 @@
-"""The list of filter sets whose revision is not saved yet: a sorted set by the time at which they were added."""
+"""The list of filter sets whose revision is not saved yet.
+
+The list is a sorted set, by the time at which the filter sets were added.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime

@@ -1,4 +1,7 @@
-"""Runs migrations on the connection of `migrate`, or, for developers, on the database in alembic.ini."""
+"""Runs migrations on the connection of `migrate`.
+
+For developers, the migrations run on the database in alembic.ini.
+"""
 
 from typing import Literal
 
@@ -11,7 +14,10 @@ from headwater.stores.sql.tables import UtcDateTime, metadata
 
 
 def _render(_kind: str, item: object, _context: AutogenContext) -> str | Literal[False]:
-    """Write SQLAlchemy's type in place of UtcDateTime, so that a migration never depends on later code."""
+    """Write SQLAlchemy's type in place of UtcDateTime.
+
+    So a migration never depends on later code.
+    """
     return "sa.DateTime(timezone=True)" if isinstance(item, UtcDateTime) else False
 
 

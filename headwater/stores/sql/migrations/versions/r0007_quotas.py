@@ -49,7 +49,10 @@ def _count_stored_revisions() -> None:
 
 
 def _counted(config: str) -> dict[str, Any]:
-    """Return the new columns of a revision. Of a configuration that can't be read, only the size is counted."""
+    """Return the new columns of a revision.
+
+    Of a configuration that can't be read, only the size is counted.
+    """
     stored_bytes = len(config.encode())
     try:
         document = json.loads(config)

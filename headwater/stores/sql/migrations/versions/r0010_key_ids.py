@@ -1,4 +1,7 @@
-"""Raises the revision, so that versions that can't decrypt passwords with a key id refuse the database."""
+"""Raises the revision, so that older versions refuse the database.
+
+They can't decrypt passwords with a key id.
+"""
 
 revision = "0010"
 down_revision = "0009"
