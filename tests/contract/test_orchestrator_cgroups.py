@@ -87,7 +87,7 @@ def test_an_out_of_memory_kill_of_a_child_is_reported_and_not_a_death_of_the_wor
     processes.ensure(worker_set(revision=887))
     until(ready(processes, "hash887"))
     first = pid(tmp_path)
-    until(lambda: processes._slots["d1"][0].worker.process.kills.is_recent)  # type: ignore[union-attr]
+    until(lambda: processes._slots["d1"][0].worker.process.oom_kills.is_recent)  # type: ignore[union-attr]
     clock.added_s += RECENT_S + MEMORY_CHECK_INTERVAL_S
     messages: list[str] = []
 
