@@ -82,7 +82,7 @@ def serve(settings: Settings, fd: int | None) -> None:
         # status of a signal, which looks like a crash.
         signal.signal(number, lambda *_: sys.exit(0))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    endpoints = Endpoints.of(settings)
+    endpoints = Endpoints.from_settings(settings)
     endpoints.require_embedded_data()
     endpoints.data_directory.create()
     allow_open_files(settings.http_connections)

@@ -47,7 +47,7 @@ def backup(settings: Settings, path: Path, *, with_keys: bool = True) -> dict[st
         path: The file to write, which must not exist.
         with_keys: Whether the backup contains the secret key and the API key of the owner `local`.
     """
-    endpoints = Endpoints.of(settings)
+    endpoints = Endpoints.from_settings(settings)
     if endpoints.embeds_database:
         endpoints.data_directory.require_exists("HEADWATER_DATABASE_URL")
     path = path.expanduser().absolute()
@@ -106,7 +106,7 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
     file, secret key and set store are renamed and kept. After an interrupted restore, no process starts on the data
     directory until a restore has succeeded.
     """
-    endpoints = Endpoints.of(settings)
+    endpoints = Endpoints.from_settings(settings)
     data_directory = endpoints.data_directory
     with reading(path) as archive:
         archive.verify()

@@ -51,7 +51,7 @@ def run(settings: Settings) -> None:
     limit_malloc_arenas()
     require_platform()
     check_machine(jit=settings.v8_jit)
-    endpoints = Endpoints.of(settings)
+    endpoints = Endpoints.from_settings(settings)
     data_directory = endpoints.data_directory
     endpoints.require_embedded_data()
     data_directory.create()

@@ -56,7 +56,7 @@ def opened_database(settings: Settings, *, check_key: bool = True) -> Iterator[D
 
     Raises SetupError when there is no installation.
     """
-    endpoints = Endpoints.of(settings)
+    endpoints = Endpoints.from_settings(settings)
     if endpoints.embeds_database:
         endpoints.data_directory.require_exists("HEADWATER_DATABASE_URL")
     with connect_database(endpoints, check_key=check_key) as database:
@@ -98,7 +98,7 @@ def quota_limits_of(settings: Settings, owner: str) -> tuple[Sequence[QuotaUsage
 
     The remaining limits come from the settings. Raises SetupError, DatabaseUnavailable, RedisUnavailable.
     """
-    set_store = RedisSetStore(connect(Endpoints.of(settings).redis_url()))
+    set_store = RedisSetStore(connect(Endpoints.from_settings(settings).redis_url()))
     with opened_database(settings) as database:
         usage = quota_usage(database.quotas, set_store, owner)
         return usage, database.quotas.overrides().get(owner, {}).keys()

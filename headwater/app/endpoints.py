@@ -30,7 +30,7 @@ class Endpoints:
     data_directory: DataDirectory
 
     @classmethod
-    def of(cls, settings: Settings) -> "Endpoints":
+    def from_settings(cls, settings: Settings) -> "Endpoints":
         """Return the endpoints of the installation in the settings."""
         return cls(settings, DataDirectory(settings.data_dir))
 

@@ -30,7 +30,7 @@ def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmRead
     if chain is None or any(chain.entity(name) is None for name in ENTITIES):
         raise SetupError(f"{options.chain} is not an EVM chain of the catalog (`headwater ingest evm --chain base`).")
     bindings = load_bindings(settings)
-    access = Endpoints.of(settings).admin_kafka()
+    access = Endpoints.from_settings(settings).admin_kafka()
 
     def read_back(streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
         by_topic = {zerolag_topic(bindings, options.chain, stream): stream for stream in streams}

@@ -71,7 +71,7 @@ def prepare_target(
 
     Raises SetupError, BrokerUnavailable.
     """
-    endpoints = Endpoints.of(settings)
+    endpoints = Endpoints.from_settings(settings)
     access = endpoints.admin_kafka()
     bindings = load_bindings(settings)
     names = {stream: _topic_name(bindings, options.chain, stream) for stream in reader.streams}

@@ -40,7 +40,7 @@ def import_ticks(settings: Settings, records: Iterable[bytes]) -> ImportResult:
     Raises SetupError when the topic does not exist yet, and BrokerUnavailable. When reading the records raises a
     SetupError, the ticks before it are written, and the error states their number.
     """
-    access = Endpoints.of(settings).admin_kafka()
+    access = Endpoints.from_settings(settings).admin_kafka()
     if KafkaClusterAdmin(access, 1).partitions(TICKS_TOPIC_SPEC.name) is None:
         raise SetupError("This installation has no prices yet: start `headwater up` or `headwater prices worker`.")
     producer = IdempotentKafkaProducer(access, [TICKS_TOPIC_SPEC.name])

@@ -61,7 +61,7 @@ def run(settings: Settings) -> None:
     Raises SetupError. On other errors, the process exits with status 1.
     """
     require_platform()
-    endpoints = Endpoints.of(settings)
+    endpoints = Endpoints.from_settings(settings)
     stop = stop_on_signals()
     create_topics(KafkaClusterAdmin(endpoints.admin_kafka(), endpoints.replication()), (TICKS_TOPIC_SPEC,), stop)
     owner = secrets.token_hex(8)

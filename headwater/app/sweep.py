@@ -98,7 +98,7 @@ def find_unknown_resources(settings: Settings) -> Iterator[UnknownResources]:
 
     The database stays open during the block. Raises SetupError, BrokerUnavailable, DatabaseUnavailable.
     """
-    endpoints = Endpoints.of(settings)
+    endpoints = Endpoints.from_settings(settings)
     with opened_database(settings) as database:
         manages_users = endpoints.manages_kafka_users
         broker = KafkaClusterAdmin(endpoints.admin_kafka(), endpoints.replication(), manages_users=manages_users)
