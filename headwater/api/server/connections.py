@@ -57,8 +57,8 @@ class Connections:
         self.proxies = proxies
         self.on_refusal = on_refusal
         self.cross_origins = cross_origins
+        # The client of each open connection; empty when the connection does not count for a client.
         self._open: dict[Connection, str] = {}
-        """The client of each open connection; empty for a connection that does not count for a client."""
         self._count_by_client: Counter[str] = Counter()
         self._last_check_s: float | None = None
 
