@@ -40,7 +40,7 @@ def unsupported_syntax_error(text: str, message: str) -> InvalidScript | None:
 def _place(text: str, line: int, shown_column: int, tokens: str) -> tuple[int, int]:
     """Return line and column as JavaScript counts them.
 
-    Deno counts columns as a terminal displays them, with an unknown tab width. So the place is that of the nearest
+    Deno counts columns as a terminal displays them, with an unknown tab width. So the place is the place of the nearest
     token with which the syntax may begin.
     """
     starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
